@@ -1,0 +1,23 @@
+"""Named things with attributes, as a design space sees them: memory technologies, devices.
+
+A parameter whose values come from a catalog may be used in expressions with its attributes,
+such as ``tier1_technology.bandwidth``; the space never learns what the things are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Numbers by name and attribute.
+
+    Attributes:
+        units: Unit of each attribute, as ``units.py`` reads it (gives its dimension).
+        entries: For each name, its attributes in coherent SI units; the same keys as ``units``.
+    """
+
+    units: Mapping[str, str]
+    entries: Mapping[str, Mapping[str, float]]

@@ -1,0 +1,58 @@
+"""A batch of designs as columns of level codes: what search hands to the hardware models.
+
+A column is a short table of distinct values and one small integer per design. Whatever
+depends on one parameter is computed once per value and gathered, never once per design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+Value: TypeAlias = bool | int | float | str | tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One parameter over ``n`` designs.
+
+    Attributes:
+        values: The distinct values.
+        codes: (n,) indices into ``values``; -1 where the parameter is absent.
+    """
+
+    values: tuple[Value, ...]
+    codes: IntArray
+
+    def lookup(self, function: Callable[[Any], float], absent: float = 0.0) -> FloatArray:
+        """(n,) ``function`` of each design's value, called once per distinct value."""
+        table = [absent if value is None else float(function(value)) for value in self.values]
+        # Code -1 indexes the last entry, which is therefore the absent one.
+        return np.asarray([*table, absent], dtype=np.float64)[self.codes]
+
+    def to_list(self) -> list[Value]:
+        """The value of each design; None where absent."""
+        values = (*self.values, None)
+        return [values[code] for code in self.codes]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+Columns: TypeAlias = Mapping[str, Column]
+"""Parameter name to column, all of one length."""
+
+
+def column_of(values: list[Value]) -> Column:
+    """The column of explicit values, one per design (None: absent)."""
+    distinct = tuple(dict.fromkeys(value for value in values if value is not None))
+    index = {value: code for code, value in enumerate(distinct)}
+    codes = np.array([-1 if value is None else index[value] for value in values], dtype=np.int64)
+    return Column(distinct, codes)

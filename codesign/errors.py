@@ -1,0 +1,72 @@
+"""The exceptions of codesign, and the wording of a name that nobody knows.
+
+CodesignError
+├── InputError      what the user gave cannot be used: exit code 2, nothing was changed
+│   ├── UnknownNameError     a name that is not in the list it must come from
+│   └── StoreError      a campaign's store is corrupt, locked, or belongs to another definition
+├── MissingExtraError    an optional library is needed and absent: exit code 2, says what to install
+└── JobError        the job ran and failed (every design failed, no space left): exit code 1
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class CodesignError(Exception):
+    """Root of every exception that codesign raises on purpose."""
+
+
+class InputError(CodesignError):
+    """What the user gave cannot be used; nothing was changed.
+
+    Args:
+        problems: One sentence, or several that were found together. Each says what was
+            expected, what was got and, where there is one, the nearest valid choice.
+        where: ``file:line: key`` or whatever the user can look up; put before each problem.
+    """
+
+    def __init__(self, problems: str | Sequence[str], where: str | None = None) -> None:
+        listed = [problems] if isinstance(problems, str) else list(problems)
+        self.problems: tuple[str, ...] = tuple(
+            f"{where}: {problem}" if where else problem for problem in listed
+        )
+        super().__init__("\n".join(self.problems))
+
+
+class UnknownNameError(InputError):
+    """A name that is not among the known ones; the message offers the nearest."""
+
+    def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
+        super().__init__(describe_unknown(kind, got, known), where)
+
+
+class StoreError(InputError):
+    """A campaign's store is corrupt, in use, or belongs to another definition."""
+
+
+class MissingExtraError(CodesignError):
+    """An optional library is needed and not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part: pip install 'codesign[{extra}]'")
+
+
+class JobError(CodesignError):
+    """The job ran and failed."""
+
+
+def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 24) -> str:
+    """One line for an unknown name: the nearest known one, then the list (at most ``most``)."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(got), names, n=1, cutoff=0.5)
+    if not close:
+        folded = {name.lower(): name for name in names}
+        close = [
+            folded[match]
+            for match in difflib.get_close_matches(str(got).lower(), folded, n=1, cutoff=0.5)
+        ]
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    return f"unknown {kind} {str(got)!r}.{hint} Known: {listed or 'none'}."

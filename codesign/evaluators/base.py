@@ -1,0 +1,95 @@
+"""What an evaluator is: designs in, metrics and violations out, a batch at a time.
+
+An evaluator is a pure function of the designs and of what it was built with: no clock, no
+randomness, no files, no globals while evaluating. It knows nothing of search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from codesign.columns import Columns, FloatArray
+from codesign.metrics import Metric
+from codesign.schema import Record
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Results of a batch of ``n`` designs.
+
+    Attributes:
+        metrics: (n,) values by metric name. NaN marks a design without that result.
+        violations: (n,) values by name of a limit; ``<= 0`` is within it.
+        failures: Reason by position, for designs on which the evaluator gave up. Their other
+            numbers are ignored.
+    """
+
+    metrics: Mapping[str, FloatArray]
+    violations: Mapping[str, FloatArray] = field(default_factory=dict)
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One design in full, for people: rows of plain values, ready to print or to write as JSON.
+
+    Attributes:
+        metrics: All metrics.
+        violations: Limits; ``<= 0`` is within.
+        operators: One row per operator: work, time, bound, traffic by level, energy.
+        levels: One row per memory level: what it is, what lives there, what crosses it.
+        power: One row per component: TDP and average watts.
+        notes: The assumptions that limit the numbers.
+    """
+
+    metrics: Mapping[str, float]
+    violations: Mapping[str, float]
+    operators: Sequence[Mapping[str, Any]]
+    levels: Sequence[Mapping[str, Any]]
+    power: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+    """The contract; ``codesign.testing.check_evaluator`` tests it.
+
+    A class is registered in the entry-point group ``codesign.evaluators`` and is built as
+    ``Class(workload, options)`` from its two records, which the campaign file fills under
+    ``workload:`` and ``evaluator:``.
+    """
+
+    Workload: ClassVar[type[Record]]
+    """What a campaign's ``workload:`` may say."""
+    Options: ClassVar[type[Record]]
+    """What a campaign's ``evaluator:`` may say next to ``name:``."""
+
+    metrics: tuple[Metric, ...]
+    """Every metric that ``evaluate`` can report."""
+    required_parameters: frozenset[str]
+    """Parameters that a design space must have."""
+    optional_parameters: frozenset[str]
+    """Parameters that are used if the space has them; any other is refused."""
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """The violations that cost (almost) nothing to know; searched designs satisfy them."""
+        ...
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of a batch; only those named, if names are given."""
+        ...
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Everything that the results depend on besides the designs, as plain JSON values."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """An evaluator that can show how one design's numbers come about."""
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of a batch of one."""
+        ...

@@ -1,0 +1,111 @@
+"""Non-dominated sets and hypervolume, everything minimized.
+
+Objectives are (n, m) arrays. A point dominates another if it is nowhere worse and somewhere
+better; of equal points all are non-dominated. Hypervolume is the volume dominated by the
+points and bounded by the reference point (MemExplorer Eq. 7).
+"""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray
+
+
+def non_dominated(objectives: FloatArray) -> BoolArray:
+    """(n,) mask of the rows that no other row dominates; equal rows are all kept.
+
+    Rows with a NaN are never non-dominated.
+    """
+    mask = np.zeros(len(objectives), dtype=bool)
+    finite = np.flatnonzero(~np.isnan(objectives).any(axis=1))
+    if not len(finite):
+        return mask
+    points = objectives[finite]
+    if points.shape[1] == 1:
+        mask[finite] = points[:, 0] == points[:, 0].min()
+        return mask
+    if points.shape[1] == 2:
+        mask[finite] = _non_dominated_2d(points)
+        return mask
+    import moocore
+
+    mask[finite] = moocore.is_nondominated(points, keep_weakly=True)
+    return mask
+
+
+def _non_dominated_2d(points: FloatArray) -> BoolArray:
+    order = np.lexsort((points[:, 1], points[:, 0]))
+    first, second = points[order, 0], points[order, 1]
+    best_before = np.minimum.accumulate(np.r_[np.inf, second[:-1]])
+    # An equal predecessor does not dominate; it is kept exactly when its twin is.
+    starts = np.r_[True, (np.diff(first) != 0) | (np.diff(second) != 0)]
+    kept = (second < best_before)[np.flatnonzero(starts)[np.cumsum(starts) - 1]]
+    mask = np.zeros(len(points), dtype=bool)
+    mask[order] = kept
+    return mask
+
+
+def hypervolume(objectives: FloatArray, reference: FloatArray) -> float:
+    """Volume dominated by the rows, bounded by ``reference``; 0 if no row reaches inside."""
+    inside = objectives[(objectives < reference).all(axis=1)]
+    if not len(inside):
+        return 0.0
+    import moocore
+
+    return float(moocore.hypervolume(inside, ref=reference))
+
+
+class HypervolumeTracker:
+    """The hypervolume after each observation, in the order they arrive.
+
+    With two objectives an observation costs O(log front) and the value is exact; with more,
+    the hypervolume is computed anew whenever the front changes.
+
+    Args:
+        reference: (m,) reference point; points outside it add nothing.
+    """
+
+    def __init__(self, reference: FloatArray) -> None:
+        self._reference = np.asarray(reference, dtype=np.float64)
+        self._front: FloatArray = np.empty((0, len(self._reference)))
+        self._first: list[float] = []
+        self._second: list[float] = []
+        self.value = 0.0
+
+    def add(self, point: FloatArray, feasible: bool = True) -> float:
+        """Take one observation; returns the hypervolume so far."""
+        if feasible and bool((point < self._reference).all()):
+            if len(self._reference) == 2:
+                self._add_2d(float(point[0]), float(point[1]))
+            else:
+                self._add_general(np.asarray(point, dtype=np.float64))
+        return self.value
+
+    def _add_2d(self, x: float, y: float) -> None:
+        # The front is a staircase: x ascending, y descending.
+        xs, ys = self._first, self._second
+        at = bisect.bisect_right(xs, x)
+        if at > 0 and ys[at - 1] <= y:
+            return
+        start = at - 1 if at > 0 and xs[at - 1] == x else at
+        end = start
+        while end < len(xs) and ys[end] >= y:
+            end += 1
+        height = ys[start - 1] if start > 0 else float(self._reference[1])
+        right = xs[end] if end < len(xs) else float(self._reference[0])
+        before = 0.0
+        for i in range(start, end):
+            next_x = xs[i + 1] if i + 1 < len(xs) else float(self._reference[0])
+            before += (next_x - xs[i]) * (height - ys[i])
+        self.value += (right - x) * (height - y) - before
+        xs[start:end], ys[start:end] = [x], [y]
+
+    def _add_general(self, point: FloatArray) -> None:
+        if bool((self._front <= point).all(axis=1).any()):
+            return
+        keep = ~(self._front >= point).all(axis=1)
+        self._front = np.vstack([self._front[keep], point])
+        self.value = hypervolume(self._front, self._reference)

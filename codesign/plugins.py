@@ -1,0 +1,42 @@
+"""Evaluators, optimizers and export formats by name: one door for ours and for strangers'.
+
+Everything registers through entry points, the built-in parts too, in the groups
+``codesign.evaluators``, ``codesign.optimizers`` and ``codesign.exports``.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, TypeAlias
+
+from codesign.errors import CodesignError, InputError, UnknownNameError
+
+Group: TypeAlias = Literal["evaluators", "optimizers", "exports"]
+
+
+def _registered(group: Group) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"codesign.{group}")}
+
+
+def names(group: Group) -> list[str]:
+    """The registered names of a group, sorted."""
+    return sorted(_registered(group))
+
+
+def load(group: Group, name: str, where: str | None = None) -> Any:
+    """The object registered under ``name``.
+
+    Raises:
+        UnknownNameError: Nothing is registered under that name.
+        InputError: The plug-in cannot be imported.
+    """
+    points = _registered(group)
+    kind = group.removesuffix("s")
+    if name not in points:
+        raise UnknownNameError(kind, name, points, where)
+    try:
+        return points[name].load()
+    except CodesignError:
+        raise
+    except Exception as error:  # a stranger's module may fail in any way
+        raise InputError(f"{kind} {name!r} cannot be imported: {error}", where) from error

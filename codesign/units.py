@@ -1,0 +1,190 @@
+"""Quantities with units: the only place where a unit string is read or printed.
+
+Inside codesign every number is a plain float in coherent SI units (seconds, metres, bytes,
+joules, watts, FLOP) and the name says so. A unit is a scale and a vector of exponents over
+the base dimensions, so that expressions can be checked for their dimension.
+
+``B`` is a byte, ``bit`` an eighth of one, ``GB`` 1e9 and ``GiB`` 2**30 bytes; one ``MAC`` is
+2 ``FLOP``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from codesign.errors import InputError
+
+BASES = ("s", "m", "B", "J", "FLOP", "token", "USD")
+"""Base dimensions, in the order of ``Unit.exponents``: time, length, data, energy, arithmetic,
+tokens, money."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A scale to coherent SI units and the exponent of each base dimension (see ``BASES``)."""
+
+    scale: float
+    exponents: tuple[int, ...] = (0,) * len(BASES)
+
+    def __mul__(self, other: Unit) -> Unit:
+        pairs = zip(self.exponents, other.exponents, strict=True)
+        return Unit(self.scale * other.scale, tuple(a + b for a, b in pairs))
+
+    def __truediv__(self, other: Unit) -> Unit:
+        return self * other.power(-1)
+
+    def power(self, exponent: int) -> Unit:
+        return Unit(self.scale**exponent, tuple(a * exponent for a in self.exponents))
+
+    @property
+    def is_dimensionless(self) -> bool:
+        return not any(self.exponents)
+
+
+DIMENSIONLESS = Unit(1.0)
+
+
+def _base(name: str, scale: float = 1.0) -> Unit:
+    return Unit(scale, tuple(int(name == base) for base in BASES))
+
+
+_SI = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9}
+_LARGE = {"T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+
+@cache
+def _atoms() -> dict[str, Unit]:
+    second, joule, byte = _base("s"), _base("J"), _base("B")
+    plain = {
+        "s": second,
+        "Hz": second.power(-1),
+        "m": _base("m"),
+        "B": byte,
+        "bit": _base("B", 1 / 8),
+        "J": joule,
+        "W": joule / second,
+        "Wh": Unit(3600.0) * joule,
+        "FLOP": _base("FLOP"),
+        "MAC": _base("FLOP", 2.0),
+        "token": _base("token"),
+        "USD": _base("USD"),
+    }
+    atoms = dict(plain)
+    for name, unit in plain.items():
+        prefixes = dict(_SI)
+        if name not in ("s", "m"):
+            prefixes |= _LARGE
+        if name in ("B", "bit"):
+            prefixes |= _BINARY
+        for prefix, factor in prefixes.items():
+            atoms[prefix + name] = Unit(factor) * unit
+    atoms |= {
+        "tokens": plain["token"],
+        "min": Unit(60.0) * second,
+        "h": Unit(3600.0) * second,
+        "cm": _base("m", 1e-2),
+        "%": Unit(1e-2),
+        "1": DIMENSIONLESS,
+    }
+    return atoms
+
+
+_NUMBER = r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d+)(?:[eE][-+]?\d+)?"
+_QUANTITY = re.compile(rf"^\s*({_NUMBER})\s*(.*?)\s*$")
+_FACTOR = re.compile(r"([*/]?)\s*([A-Za-zµ%]+|1)(?:\^(-?\d+))?\s*")
+
+
+@cache
+def parse_unit(text: str) -> Unit:
+    """The unit written as factors joined by ``*`` and ``/``, such as ``pJ/bit`` or ``mW/GB``.
+
+    Raises:
+        InputError: A factor is not a unit that codesign knows.
+    """
+    unit, position, text = DIMENSIONLESS, 0, text.strip()
+    while position < len(text):
+        match = _FACTOR.match(text, position)
+        if match is None or (not match[1]) != (position == 0):
+            raise InputError(f"cannot read the unit {text!r}")
+        atom = _atoms().get(match[2])
+        if atom is None:
+            raise InputError(_unknown_unit(match[2], text))
+        exponent = int(match[3] or 1) * (-1 if match[1] == "/" else 1)
+        unit, position = unit * atom.power(exponent), match.end()
+    return unit
+
+
+def _unknown_unit(atom: str, text: str) -> str:
+    folded = {name.lower(): name for name in _atoms()}
+    hint = f"; did you mean {folded[atom.lower()]!r}?" if atom.lower() in folded else ""
+    return f"unknown unit {atom!r} in {text!r}{hint}"
+
+
+def split_quantity(text: str) -> tuple[float, Unit, str]:
+    """The number in coherent SI units, its unit, and the unit's text.
+
+    Raises:
+        InputError: The text is not a number followed by a unit.
+    """
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise InputError(f"expected a number with a unit, got {text!r}")
+    unit = parse_unit(match[2])
+    return float(match[1].replace("_", "")) * unit.scale, unit, match[2]
+
+
+def parse_quantity(value: object, expected: str) -> float:
+    """A quantity such as ``"819.2 GB/s"`` as a float in coherent SI units.
+
+    Args:
+        value: Text with a unit. A bare number is accepted only where ``expected`` has no
+            dimension: a number without its unit is how factors of 1000 are lost.
+        expected: Any unit of the wanted dimension, such as ``"GB/s"``.
+
+    Raises:
+        InputError: No unit, an unknown unit, another dimension, or not a finite number.
+    """
+    wanted = parse_unit(expected)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"expected a quantity in {expected}, got {value!r}")
+    if isinstance(value, str):
+        number, unit, text = split_quantity(value)
+    else:
+        number, unit, text = float(value), DIMENSIONLESS, ""
+    if unit.exponents != wanted.exponents:
+        got = f"{value!r}" + ("" if text else " (no unit)")
+        raise InputError(f"expected a quantity in {expected or 'a plain number'}, got {got}")
+    if not math.isfinite(number):
+        raise InputError(f"expected a finite quantity in {expected}, got {value!r}")
+    return number
+
+
+def format_quantity(value: float, unit: str, digits: int = 4) -> str:
+    """``value``, a float in coherent SI units, printed in ``unit`` with ``digits`` figures.
+
+    >>> format_quantity(8.192e11, "GB/s")
+    '819.2 GB/s'
+    """
+    return f"{value / parse_unit(unit).scale:.{digits}g} {unit}".rstrip()
+
+
+_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
+          (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
+
+
+def format_engineering(value: float, unit: str, digits: int = 4) -> str:
+    """``value`` in ``unit`` (without prefix) with the SI prefix that leaves 1 to 999.
+
+    >>> format_engineering(8.192e11, "B/s")
+    '819.2 GB/s'
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}".rstrip()
+    for factor, prefix in _STEPS:
+        if abs(value) >= factor * (1 - 5e-5):
+            return f"{value / factor:.{digits}g} {prefix}{unit}".rstrip()
+    return f"{value:.{digits}g} {unit}".rstrip()

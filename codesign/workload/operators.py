@@ -1,0 +1,192 @@
+"""The operators of one pass through a language model: one array per property.
+
+A pass is the whole prompt in prefill, one step in decode, one denoising step of a diffusion
+model. Identical operators of identical layers are one row with a ``count``, so a table has
+some fifteen rows. Every quantity is for one instance of the operator, and is split into what
+each request of a batch brings and what the batch shares (the weights), so that an evaluator
+broadcasts ``(n, 1)`` batch sizes against ``(o,)`` operators.
+
+Elements, not bytes: which format an element has is the design's choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.columns import BoolArray, FloatArray
+
+Kind: TypeAlias = Literal["gemm", "attention_qk", "attention_pv", "vector", "gather"]
+Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
+
+
+def expected_distinct_experts(
+    n_tokens: FloatArray, n_experts: FloatArray, n_active: FloatArray
+) -> FloatArray:
+    """Experts that at least one of ``n_tokens`` tokens is routed to.
+
+    Limiting assumption: tokens choose independently and every expert is equally likely. The
+    arguments broadcast. A dense layer is one expert that every token takes.
+
+    Examples:
+        >>> float(expected_distinct_experts(1, 8, 2)), float(expected_distinct_experts(2, 8, 2))
+        (2.0, 3.5)
+    """
+    return np.asarray(n_experts * (1.0 - (1.0 - n_active / n_experts) ** n_tokens))
+
+
+@dataclass(frozen=True)
+class OperatorTable:
+    """The ``o`` operators of one pass, in the order in which they first run.
+
+    Attributes:
+        names: Unique, such as ``qkv_projection``.
+        kinds: ``gemm`` (weights shared by the batch), ``attention_qk`` and ``attention_pv``
+            (products of each request with its own keys and values), ``vector`` (element by
+            element), ``gather`` (rows looked up in a table).
+        groups: The part of the layer, for reports.
+        count: (o,) instances in one pass; every other column is for one instance.
+        m_per_request: (o,) rows that one request brings to one product; 0 if no product.
+        k: (o,) inner size of one product.
+        n: (o,) columns of one product.
+        products_per_request: (o,) separate products of one request, in attention (one per
+            KV head); 0 where the batch shares the operand.
+        n_experts: (o,) weight matrices of which a token uses ``experts_per_token``; 1 if dense.
+        experts_per_token: (o,) 1 if dense.
+        weight_elements: (o,) elements of one expert (of the whole operator if dense), biases
+            included, read once a pass whatever the batch.
+        lookup_elements_per_request: (o,) weight elements that a ``gather`` reads.
+        input_elements_per_request: (o,) activations read, scores excepted.
+        output_elements_per_request: (o,) activations written, scores excepted.
+        score_read_elements_per_request: (o,) attention scores read; they stay on chip if the
+            attention is fused (FlashAttention), the evaluator's choice.
+        score_written_elements_per_request: (o,) attention scores written.
+        kv_read_elements_per_request: (o,) elements read from the KV cache, each once.
+        kv_written_elements_per_request: (o,) elements appended to the KV cache.
+        vector_ops_per_request: (o,) operations of the vector unit, one element and one
+            instruction each (see ``lowering.py``); a GEMM has them for its bias.
+        tokens_per_request: Tokens that one request brings to the pass.
+        n_passes: Passes of the phase: 1 in prefill, the generated tokens in decode, the
+            denoising steps of a diffusion model.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    groups: tuple[Group, ...]
+    count: FloatArray
+    m_per_request: FloatArray
+    k: FloatArray
+    n: FloatArray
+    products_per_request: FloatArray
+    n_experts: FloatArray
+    experts_per_token: FloatArray
+    weight_elements: FloatArray
+    lookup_elements_per_request: FloatArray
+    input_elements_per_request: FloatArray
+    output_elements_per_request: FloatArray
+    score_read_elements_per_request: FloatArray
+    score_written_elements_per_request: FloatArray
+    kv_read_elements_per_request: FloatArray
+    kv_written_elements_per_request: FloatArray
+    vector_ops_per_request: FloatArray
+    tokens_per_request: float
+    n_passes: float
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def is_kind(self, *kinds: Kind) -> BoolArray:
+        """(o,) whether each operator is one of the kinds."""
+        return np.array([kind in kinds for kind in self.kinds], dtype=np.bool_)
+
+    @property
+    def is_attention(self) -> BoolArray:
+        """(o,) whether each request multiplies with its own keys or values."""
+        return self.products_per_request > 0
+
+    @property
+    def mac_per_request(self) -> FloatArray:
+        """(o,) multiply-accumulates of one request in one instance (2 FLOP each)."""
+        per_product = self.m_per_request * self.k * self.n
+        repeats = np.where(self.is_attention, self.products_per_request, self.experts_per_token)
+        return per_product * repeats
+
+    def distinct_experts(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) weight matrices that a pass touches; ``batch_size`` (..., 1) or a scalar."""
+        tokens = np.asarray(batch_size) * self.m_per_request
+        touched = expected_distinct_experts(tokens, self.n_experts, self.experts_per_token)
+        # An operator without rows (a norm) still reads its only set of weights.
+        return np.where(self.n_experts == 1, 1.0, touched)
+
+    def n_products(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) matrix products of one instance: experts touched, or requests times heads."""
+        own = np.asarray(batch_size) * self.products_per_request
+        shared = np.where(self.m_per_request > 0, self.distinct_experts(batch_size), 0.0)
+        return np.where(self.is_attention, own, shared)
+
+    def rows_per_product(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) rows ``m`` of each product, on average over the experts touched."""
+        routed = np.asarray(batch_size) * self.m_per_request * self.experts_per_token
+        shared = routed / self.distinct_experts(batch_size)
+        return np.where(self.is_attention, self.m_per_request, shared)
+
+    def weights_read(self, batch_size: NDArray[Any]) -> FloatArray:
+        """(..., o) weight elements that one instance reads, once each, look-ups included."""
+        batch = np.asarray(batch_size)
+        looked_up = batch * self.lookup_elements_per_request
+        return self.weight_elements * self.distinct_experts(batch) + looked_up
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of an :class:`OperatorTable`, with the same meanings; what is left out is zero."""
+
+    name: str
+    kind: Kind
+    group: Group
+    count: float
+    m_per_request: float = 0.0
+    k: float = 0.0
+    n: float = 0.0
+    products_per_request: float = 0.0
+    n_experts: float = 1.0
+    experts_per_token: float = 1.0
+    weight_elements: float = 0.0
+    lookup_elements_per_request: float = 0.0
+    input_elements_per_request: float = 0.0
+    output_elements_per_request: float = 0.0
+    score_read_elements_per_request: float = 0.0
+    score_written_elements_per_request: float = 0.0
+    kv_read_elements_per_request: float = 0.0
+    kv_written_elements_per_request: float = 0.0
+    vector_ops_per_request: float = 0.0
+
+
+_LABELS = ("name", "kind", "group")
+NUMERIC_COLUMNS: tuple[str, ...] = tuple(
+    item.name for item in fields(Operator) if item.name not in _LABELS
+)
+"""The columns of an :class:`OperatorTable` that are arrays."""
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+def to_table(
+    operators: list[Operator], tokens_per_request: float, n_passes: float
+) -> OperatorTable:
+    """The table of a list of operators, those with ``count`` 0 left out."""
+    rows = [row for row in operators if row.count > 0]
+    columns: dict[str, FloatArray] = {
+        name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
+        for name in NUMERIC_COLUMNS
+    }
+    return OperatorTable(
+        names=tuple(row.name for row in rows),
+        kinds=tuple(row.kind for row in rows),
+        groups=tuple(row.group for row in rows),
+        tokens_per_request=float(tokens_per_request),
+        n_passes=float(n_passes),
+        **columns,
+    )

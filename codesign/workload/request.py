@@ -1,0 +1,112 @@
+"""What is asked of the machine: a model, a phase, and how many tokens come in and go out."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from codesign.schema import Record, checked
+from codesign.workload.lowering import Embedding, Logits, Phase, lower
+from codesign.workload.model import (
+    LanguageModel,
+    kv_elements_per_token,
+    load_model,
+    weight_elements,
+)
+from codesign.workload.operators import OperatorTable
+from codesign.workload.precision import Convention
+from codesign.workload.traces import Trace, load_trace
+
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+
+
+class Request(Record):
+    """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
+
+    model: Annotated[str, checked(lambda name: load_model(name) and name)]
+    """A bundled language model, or the path of a ``config.json`` or YAML file."""
+    phase: Phase
+    """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
+    trace: Annotated[str, checked(lambda name: load_trace(name) and name)] | None = None
+    """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
+    prompt_tokens: Positive | None = None
+    """Tokens of the prompt; instead of ``trace``."""
+    generated_tokens: Positive | None = None
+    """Tokens generated after it; instead of ``trace``."""
+    batch: Positive | Literal["capacity"] = "capacity"
+    """Requests processed together. ``capacity``: the largest power of two that fits the memory
+    together with the weights, up to ``max_batch`` (reproduces MemExplorer's Tables 5 and 6)."""
+    max_batch: Positive = 128
+    """The largest batch that ``capacity`` chooses."""
+    causal: bool = True
+    """Whether masked attention scores are skipped, which halves the attention of a prefill."""
+    logits: Logits = "last"
+    """``last``: the LM head only where a token is predicted; ``all``: on every token."""
+    embedding: Embedding = "lookup"
+    """``lookup``: rows are read from the table; ``dense``: a product with one-hot rows (GenZ)."""
+    format_convention: Convention = "plain"
+    """Bits of an element: ``plain`` (8.0 for an 8-bit format, the only one with which the
+    batches of MemExplorer's tables come out) or ``true`` (with the shared scale, 8.25)."""
+    diffusion_steps: Positive | None = None
+    """Denoising steps of a diffusion model; one per generated token if left out."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Request:
+        has_counts = (self.prompt_tokens is not None, self.generated_tokens is not None)
+        if self.trace is None and not all(has_counts):
+            raise ValueError("expected trace, or both prompt_tokens and generated_tokens")
+        if self.trace is not None and any(has_counts):
+            raise ValueError("expected either trace or token counts, got both")
+        if self.diffusion_steps is not None and not self.language_model.is_diffusion:
+            raise ValueError(f"diffusion_steps: {self.model} is not a diffusion model")
+        return self
+
+    @cached_property
+    def language_model(self) -> LanguageModel:
+        """The model, loaded."""
+        return load_model(self.model)
+
+    @cached_property
+    def tokens(self) -> Trace:
+        """Prompt and generated token counts, from the trace or as given."""
+        if self.trace is not None:
+            return load_trace(self.trace)
+        assert self.prompt_tokens is not None and self.generated_tokens is not None  # checked above
+        return Trace(prompt_tokens=self.prompt_tokens, generated_tokens=self.generated_tokens)
+
+    @property
+    def tokens_of_phase(self) -> int:
+        """Tokens of one request that the phase's throughput counts."""
+        is_prefill = self.phase == "prefill"
+        return self.tokens.prompt_tokens if is_prefill else self.tokens.generated_tokens
+
+    @property
+    def weight_elements(self) -> int:
+        """Elements of all weights, held once whatever the batch."""
+        return weight_elements(self.language_model)
+
+    @property
+    def kv_elements_per_request(self) -> int:
+        """Elements of the KV cache of one request when its last token is generated."""
+        length = self.tokens.prompt_tokens + self.tokens.generated_tokens
+        return length * kv_elements_per_token(self.language_model)
+
+    def operators(self, context: float | None = None) -> OperatorTable:
+        """The operators of one pass (see :func:`codesign.workload.lowering.lower`).
+
+        Args:
+            context: Tokens that a decode step attends to; their mean over the decode if None.
+        """
+        return lower(
+            self.language_model,
+            self.phase,
+            self.tokens.prompt_tokens,
+            self.tokens.generated_tokens,
+            causal=self.causal,
+            logits=self.logits,
+            embedding=self.embedding,
+            diffusion_steps=self.diffusion_steps,
+            context=context,
+        )

@@ -1,0 +1,80 @@
+"""The library of memory technologies: every file of ``memtech/`` by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from codesign.catalog import Catalog
+from codesign.errors import UnknownNameError
+from codesign.memtech.technology import Level, MemoryTechnology
+from codesign.resources import find, listed
+from codesign.schema import read_document, to_record
+
+_ATTRIBUTES = {
+    "latency": "s",
+    "capacity": "B",
+    "bandwidth": "B/s",
+    "shoreline": "m",
+    "background_power": "W/B",
+    "read_energy": "J/B",
+    "write_energy": "J/B",
+}
+
+
+def load_technology(name_or_path: str, where: str | None = None) -> MemoryTechnology:
+    """One technology, by name or by the path of its file.
+
+    Raises:
+        InputError: No such file, or something in it is wrong; with file, line and key.
+    """
+    path = find("memtech", name_or_path, where)
+    document = read_document(path)
+    return to_record(document, MemoryTechnology, {"key": path.stem, **document.data})
+
+
+class TechnologyLibrary(Mapping[str, MemoryTechnology]):
+    """Technologies by name.
+
+    Args:
+        technologies: What it holds.
+        level: Which end of the published ranges ``catalog`` gives.
+    """
+
+    def __init__(self, technologies: Mapping[str, MemoryTechnology], level: Level = "typical"):
+        self._technologies = dict(technologies)
+        self.level: Level = level
+
+    def __getitem__(self, name: str) -> MemoryTechnology:
+        if name not in self._technologies:
+            raise UnknownNameError("memory technology", name, self._technologies)
+        return self._technologies[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._technologies
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._technologies)
+
+    def __len__(self) -> int:
+        return len(self._technologies)
+
+    def catalog(self) -> Catalog:
+        """The attributes that expressions of a design space may use.
+
+        ``shoreline`` is the reserved edge: zero on chip and for technologies that sit elsewhere.
+        """
+        entries = {
+            name: {
+                attribute: (
+                    item.reserved_edge if attribute == "shoreline" else getattr(item, attribute)
+                ).at(self.level)
+                for attribute in _ATTRIBUTES
+            }
+            for name, item in self.items()
+        }
+        return Catalog(units=_ATTRIBUTES, entries=entries)
+
+
+def load_library() -> TechnologyLibrary:
+    """Every technology found in the working folder's ``memtech/`` and in the package."""
+    return TechnologyLibrary({name: load_technology(name) for name in listed("memtech")})

@@ -1,0 +1,117 @@
+"""Memory technologies: the datasheet of one die, layer, stack, package or chip.
+
+The parameters are those of MemExplorer [MemExplorer]_ Table 1: latency, capacity, peak
+bandwidth, die edge, background power per capacity and energy per bit read and written.
+
+.. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs", Table 1, Eq. 1, 6.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from codesign.errors import InputError
+from codesign.schema import Record
+from codesign.units import parse_quantity
+
+Level: TypeAlias = Literal["low", "typical", "high"]
+
+
+class Range(Record):
+    """A published range; equal ends where only one value is printed. SI units."""
+
+    low: float
+    typical: float
+    high: float
+
+    def at(self, level: Level) -> float:
+        """The value at one of the three levels."""
+        return float(getattr(self, level))
+
+
+def _ranged(unit: str) -> Any:
+    def read(value: object) -> object:
+        named = (
+            value if isinstance(value, dict) else dict.fromkeys(("low", "typical", "high"), value)
+        )
+        unknown = set(named) - {"low", "typical", "high"}
+        if unknown or len(named) != 3:
+            raise ValueError(
+                f"expected one quantity in {unit}, or low, typical and high, got {value!r}"
+            )
+        try:
+            read = {level: parse_quantity(item, unit) for level, item in named.items()}
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        if not 0 <= read["low"] <= read["typical"] <= read["high"]:
+            raise ValueError(f"0 <= low <= typical <= high must hold, got {value!r}")
+        return read
+
+    return BeforeValidator(read)
+
+
+NUMBERS = (
+    "latency",
+    "capacity",
+    "bandwidth",
+    "shoreline",
+    "background_power",
+    "read_energy",
+    "write_energy",
+)
+"""The quantities of a technology; each needs a source."""
+
+
+class MemoryTechnology(Record):
+    """One memory technology, per unit (a stack, a layer, …); every number has a source."""
+
+    key: str
+    """Name of its file, by which design spaces refer to it."""
+    name: str
+    """For people."""
+    place: Literal["on-chip", "off-chip"]
+    unit: Literal["die", "layer", "stack", "package", "chip", "device"]
+    """What one of it is."""
+    latency: Annotated[Range, _ranged("ns")]
+    """Seconds from request to first byte."""
+    capacity: Annotated[Range, _ranged("GB")]
+    """Bytes."""
+    bandwidth: Annotated[Range, _ranged("GB/s")]
+    """Peak bytes per second of its one port."""
+    shoreline: Annotated[Range, _ranged("mm")] = Range(low=0, typical=0, high=0)
+    """Metres of die edge that its interface takes."""
+    uses_memory_edge: bool = True
+    """Whether that edge counts against the edges reserved for memory (MemExplorer Eq. 1)."""
+    background_power: Annotated[Range, _ranged("mW/GB")]
+    """Watts per byte of capacity, whether used or not."""
+    read_energy: Annotated[Range, _ranged("pJ/bit")]
+    """Joules per byte read."""
+    write_energy: Annotated[Range, _ranged("pJ/bit")]
+    """Joules per byte written."""
+    note: str = ""
+    sources: dict[str, str] = Field(min_length=1)
+    """Where each number was read."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for number in ("capacity", "bandwidth"):
+            if not getattr(self, number).low > 0:
+                raise ValueError(f"{number} > 0 must hold")
+        if self.place == "on-chip" and self.shoreline.high > 0:
+            raise ValueError("an on-chip memory takes no shoreline")
+        if self.place == "off-chip" and not self.shoreline.low > 0:
+            raise ValueError("an off-chip memory needs the shoreline of its interface")
+        needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
+        missing = [number for number in needed if not self.sources.get(number, "").strip()]
+        if missing:
+            raise ValueError(
+                f"sources: every number needs a source; missing for {', '.join(missing)}"
+            )
+        return self
+
+    @property
+    def reserved_edge(self) -> Range:
+        """The shoreline that counts against the edges reserved for memory."""
+        return self.shoreline if self.uses_memory_edge else Range(low=0, typical=0, high=0)

@@ -1,0 +1,37 @@
+"""What is computed: language models, number formats, requests, and their operators."""
+
+from codesign.workload.library import list_models, load_model, summary
+from codesign.workload.lowering import lower
+from codesign.workload.model import (
+    LanguageModel,
+    active_parameter_count,
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+    weight_elements,
+)
+from codesign.workload.operators import OperatorTable, expected_distinct_experts
+from codesign.workload.precision import FORMATS, bits_per_element, multiply_bits
+from codesign.workload.request import Request
+from codesign.workload.traces import list_traces, load_trace
+
+__all__ = [
+    "FORMATS",
+    "LanguageModel",
+    "OperatorTable",
+    "Request",
+    "active_parameter_count",
+    "bits_per_element",
+    "expected_distinct_experts",
+    "kv_elements_per_token",
+    "list_models",
+    "list_traces",
+    "load_model",
+    "load_trace",
+    "lower",
+    "multiply_bits",
+    "parameter_count",
+    "parameters_by_part",
+    "summary",
+    "weight_elements",
+]

@@ -8,13 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from codesign.schema import Record, checked
+from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
-from codesign.workload.model import (
-    LanguageModel,
-    kv_elements_per_token,
-    load_model,
-    weight_elements,
-)
+from codesign.workload.model import LanguageModel, kv_elements, weight_elements
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace
@@ -91,7 +87,7 @@ class Request(Record):
     def kv_elements_per_request(self) -> int:
         """Elements of the KV cache of one request when its last token is generated."""
         length = self.tokens.prompt_tokens + self.tokens.generated_tokens
-        return length * kv_elements_per_token(self.language_model)
+        return kv_elements(self.language_model, length)
 
     def operators(self, context: float | None = None) -> OperatorTable:
         """The operators of one pass (see :func:`codesign.workload.lowering.lower`).

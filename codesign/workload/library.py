@@ -1,0 +1,109 @@
+"""Language models by name or by file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codesign.errors import InputError, UnknownNameError
+from codesign.schema import Document, parse_document, read_document, to_record
+from codesign.workload.hugging_face import from_config
+from codesign.workload.model import (
+    LanguageModel,
+    active_parameter_count,
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+)
+
+_FOLDER = Path(__file__).parent / "models"
+
+
+def list_models() -> list[str]:
+    """The names of the bundled models."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def load_model(name_or_path: str, where: str | None = None) -> LanguageModel:
+    """A language model.
+
+    Args:
+        name_or_path: A bundled name (:func:`list_models`), or the path of a Hugging Face
+            ``config.json`` (it has a ``model_type``) or of a YAML file with the keys of
+            :class:`LanguageModel`. A folder stands for the ``config.json`` in it.
+        where: What asks for the model, for the message about an unknown name.
+
+    Raises:
+        UnknownNameError: No bundled model of that name; the nearest is offered.
+        InputError: The file is missing, or something in it cannot be used.
+    """
+    if name_or_path in list_models():
+        return _bundled(name_or_path)
+    if "/" not in name_or_path and not name_or_path.endswith((".json", ".yaml", ".yml")):
+        raise UnknownNameError("language model", name_or_path, list_models(), where)
+    path = Path(name_or_path)
+    path = path / "config.json" if path.is_dir() else path
+    if not path.is_file():
+        raise InputError(f"no such file: {name_or_path}", where)
+    return _read(path)
+
+
+@cache
+def _bundled(name: str) -> LanguageModel:
+    return _read(_FOLDER / f"{name}.yaml")
+
+
+def _read(path: Path) -> LanguageModel:
+    document = _read_json(path) if path.suffix == ".json" else read_document(path)
+    name = path.resolve().parent.name if path.name == "config.json" else path.stem
+    if "model_type" in document.data:
+        return from_config(document, name)
+    if path.suffix == ".json":
+        problem = "the key is required (is this a Hugging Face config.json?)"
+        raise InputError(problem, document.where("model_type"))
+    return to_record(document, LanguageModel, {"name": name, **document.data})
+
+
+def _read_json(path: Path) -> Document:
+    """JSON is YAML, but for tabs; the YAML reader knows the lines."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return read_document(path)  # words the error
+    document = parse_document(text.replace("\t", " "), str(path))
+    return replace(document, source=str(path))
+
+
+def summary(model: LanguageModel) -> dict[str, Any]:
+    """What ``codesign models`` shows, as plain values."""
+    kv = kv_elements_per_token(model)
+    return {
+        "name": model.name,
+        "parameters": parameter_count(model),
+        "active_parameters": active_parameter_count(model),
+        "parameters_by_part": parameters_by_part(model),
+        "layers": model.num_hidden_layers,
+        "hidden_size": model.hidden_size,
+        "attention": _attention_kind(model),
+        "query_heads": model.num_attention_heads,
+        "kv_heads": 1 if model.is_latent else model.num_key_value_heads,
+        "experts": model.n_routed_experts or 0,
+        "experts_per_token": model.num_experts_per_tok or 0,
+        "vocab_size": model.vocab_size,
+        "kv_elements_per_token": kv,
+        "kv_bytes_per_token_16_bit": 2 * kv,
+        "is_diffusion": model.is_diffusion,
+        "published_parameters": model.parameters.count if model.parameters else None,
+        "counted": model.parameters.counted if model.parameters else None,
+        "sources": list(model.sources),
+    }
+
+
+def _attention_kind(model: LanguageModel) -> str:
+    if model.is_latent:
+        return "MLA"
+    if model.num_key_value_heads == model.num_attention_heads:
+        return "MHA"
+    return "MQA" if model.num_key_value_heads == 1 else "GQA"

@@ -1,0 +1,105 @@
+"""Number formats: what an element occupies, and the width at which it multiplies.
+
+The microscaling (MX) formats share one 8-bit scale among 32 elements [OCP2023]_. That standard
+defines MXFP8, MXFP6, MXFP4 and MXINT8 only; MXINT4, MXINT16 and MXFP16 come from MASE and
+PLENA, on which MemExplorer builds (§4.5), and are taken to have the same block and scale.
+
+.. [OCP2023] Open Compute Project, Microscaling Formats (MX) Specification, version 1.0, 2023,
+   §5.2, Table 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from codesign.errors import UnknownNameError
+
+Convention: TypeAlias = Literal["plain", "true"]
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """A number format.
+
+    Attributes:
+        name: Lower case, as design spaces spell it.
+        element_bits: Bits of one element, its shared scale apart.
+        block_size: Elements that share a scale; 1 if there is none.
+        scale_bits: Bits of that scale; 0 if there is none.
+        source: Where the sizes are defined.
+    """
+
+    name: str
+    element_bits: int
+    block_size: int
+    scale_bits: int
+    source: str
+
+    @property
+    def true_bits(self) -> float:
+        """Bits of an element with its part of the shared scale."""
+        return self.element_bits + self.scale_bits / self.block_size
+
+
+_OCP = "OCP MX specification 1.0, Table 1"
+_LIKE_OCP = "MemExplorer §4.5 (MASE, PLENA); block and scale assumed as in OCP MX 1.0"
+_PLAIN = "no shared scale; scales kept per tensor or channel are neglected"
+
+_FORMATS = (
+    NumberFormat("mxfp4", 4, 32, 8, _OCP),
+    NumberFormat("mxfp8", 8, 32, 8, _OCP),
+    NumberFormat("mxfp16", 16, 32, 8, _LIKE_OCP),
+    NumberFormat("mxint4", 4, 32, 8, _LIKE_OCP),
+    NumberFormat("mxint8", 8, 32, 8, _OCP),
+    NumberFormat("mxint16", 16, 32, 8, _LIKE_OCP),
+    NumberFormat("bf16", 16, 1, 0, "bfloat16: 1 sign, 8 exponent, 7 mantissa bits"),
+    NumberFormat("fp16", 16, 1, 0, "IEEE 754-2019 binary16"),
+    NumberFormat("fp8", 8, 1, 0, "OCP FP8 specification 1.0 (E4M3, E5M2); " + _PLAIN),
+    NumberFormat("int8", 8, 1, 0, _PLAIN),
+    NumberFormat("int4", 4, 1, 0, _PLAIN),
+)
+
+FORMATS: dict[str, NumberFormat] = {item.name: item for item in _FORMATS}
+"""Every number format by name."""
+
+
+def find_format(name: str, where: str | None = None) -> NumberFormat:
+    """The format of that name.
+
+    Raises:
+        UnknownNameError: No such format; the nearest is offered.
+    """
+    if name not in FORMATS:
+        raise UnknownNameError("number format", name, FORMATS, where)
+    return FORMATS[name]
+
+
+def bits_per_element(name: str, convention: Convention = "true") -> float:
+    """Bits that an element of a format occupies in memory.
+
+    Args:
+        name: Such as ``mxfp8``.
+        convention: ``true`` counts the shared scale (8.25 for ``mxfp8``); ``plain`` leaves it
+            out (8.0), as MemExplorer's printed batches need (Table 6, P2).
+
+    Raises:
+        UnknownNameError: No such format.
+
+    Examples:
+        >>> bits_per_element("mxfp8"), bits_per_element("mxfp8", "plain")
+        (8.25, 8.0)
+    """
+    found = find_format(name)
+    return found.true_bits if convention == "true" else float(found.element_bits)
+
+
+def multiply_bits(name: str) -> int:
+    """Rate class of a format: the width, 4, 8 or 16 bits, of the multiplier that it needs.
+
+    A product of two formats runs at the wider of the two.
+
+    Raises:
+        UnknownNameError: No such format.
+    """
+    return find_format(name).element_bits

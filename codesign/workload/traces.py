@@ -1,0 +1,48 @@
+"""Named workloads: how many tokens a request brings and how many it asks for."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from codesign.errors import UnknownNameError
+from codesign.schema import Record, read_document, to_record
+
+_FILE = Path(__file__).parent / "traces.yaml"
+
+
+class Trace(Record):
+    """Mean token counts of a request."""
+
+    prompt_tokens: int = Field(ge=1)
+    """Tokens of the prompt."""
+    generated_tokens: int = Field(ge=1)
+    """Tokens generated after it."""
+    description: str = ""
+    """What was traced."""
+    source: str = ""
+    """Where the counts were read."""
+
+
+@cache
+def _traces() -> dict[str, Trace]:
+    document = read_document(_FILE)
+    return {name: to_record(document, Trace, data, (name,)) for name, data in document.data.items()}
+
+
+def list_traces() -> list[str]:
+    """The names of the traces."""
+    return sorted(_traces())
+
+
+def load_trace(name: str, where: str | None = None) -> Trace:
+    """The trace of that name.
+
+    Raises:
+        UnknownNameError: No such trace; the nearest is offered.
+    """
+    if name not in _traces():
+        raise UnknownNameError("trace", name, _traces(), where)
+    return _traces()[name]

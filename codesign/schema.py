@@ -103,9 +103,10 @@ class Document:
         at = path
         while at and at not in self.lines:
             at = at[:-1]
-        line = self.lines.get(at, 1)
+        # What was not read from a file, such as words of a command line, has no lines.
+        line = f":{self.lines.get(at, 1)}" if self.lines else ""
         dotted = ".".join(str(part) for part in path)
-        return f"{self.source}:{line}: {dotted}" if dotted else f"{self.source}:{line}"
+        return f"{self.source}{line}: {dotted}" if dotted else f"{self.source}{line}"
 
 
 def read_document(path: Path | str) -> Document:
@@ -125,7 +126,10 @@ def read_document(path: Path | str) -> Document:
 
 def parse_document(text: str, source: str) -> Document:
     """As :func:`read_document`, from text; ``source`` is only for messages."""
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # a control character, before anything is parsed
+        raise InputError(_yaml_problem(error), source) from error
     try:
         node = loader.get_single_node()
         lines: dict[KeyPath, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -72,8 +71,7 @@ def _read_json(path: Path) -> Document:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return read_document(path)  # words the error
-    document = parse_document(text.replace("\t", " "), str(path))
-    return replace(document, source=str(path))
+    return parse_document(text.replace("\t", " "), str(path))
 
 
 def summary(model: LanguageModel) -> dict[str, Any]:

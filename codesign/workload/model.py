@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from codesign.schema import Record
 
@@ -85,7 +85,7 @@ class LanguageModel(Record):
     position: Literal["rotary", "learned"] = "rotary"
     """Rotary embedding of queries and keys, or a learned table added to the input."""
     max_position_embeddings: Positive | None = None
-    """Rows of the learned position table."""
+    """Rows of the learned position table; no limit on the tokens of a request."""
     attention_bias: bool = False
     """Biases of the query, key and value projections."""
     attention_output_bias: bool = False
@@ -147,13 +147,29 @@ class LanguageModel(Record):
             filled["head_dim"] = hidden // heads
         return filled
 
+    @field_validator("num_key_value_heads")
+    @classmethod
+    def _divides_heads(cls, value: int, info: ValidationInfo) -> int:
+        heads = info.data.get("num_attention_heads", value)
+        if heads % value:
+            raise ValueError(f"expected a divisor of num_attention_heads ({heads}), got {value}")
+        return value
+
+    @field_validator("num_experts_per_tok", "first_k_dense_replace")
+    @classmethod
+    def _is_within(cls, value: int | None, info: ValidationInfo) -> int | None:
+        limits = {
+            "num_experts_per_tok": "n_routed_experts",
+            "first_k_dense_replace": "num_hidden_layers",
+        }
+        limit = limits[str(info.field_name)]
+        most = info.data.get(limit)
+        if value is not None and most is not None and value > most:
+            raise ValueError(f"expected at most {limit} ({most}), got {value}")
+        return value
+
     @model_validator(mode="after")
     def _check(self) -> LanguageModel:
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError(
-                "num_key_value_heads: expected a divisor of num_attention_heads "
-                f"({self.num_attention_heads}), got {self.num_key_value_heads}"
-            )
         if self.position == "learned" and self.max_position_embeddings is None:
             raise ValueError("max_position_embeddings: required with learned positions")
         self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
@@ -165,7 +181,8 @@ class LanguageModel(Record):
             raise ValueError("kv_lora_rank: MLA is neither a diffusion model nor windowed")
         if self.is_diffusion and self.sliding_window:
             raise ValueError("sliding_window: a diffusion model attends to everything")
-        self._check_experts()
+        if self.is_mixture and self.mlp_bias:
+            raise ValueError("mlp_bias: experts with biases are not supported")
         return self
 
     def _check_together(self, what: str, keys: tuple[str, ...], extra: tuple[str, ...]) -> None:
@@ -173,23 +190,6 @@ class LanguageModel(Record):
         used = [key for key in (*keys, *extra) if getattr(self, key)]
         if missing and used:
             raise ValueError(f"{missing[0]}: required for {what}, since {used[0]} is given")
-
-    def _check_experts(self) -> None:
-        if not self.is_mixture:
-            return
-        moe = self.moe_dims
-        if moe.num_experts_per_tok > moe.n_routed_experts:
-            raise ValueError(
-                f"num_experts_per_tok: expected at most n_routed_experts "
-                f"({moe.n_routed_experts}), got {moe.num_experts_per_tok}"
-            )
-        if self.first_k_dense_replace > self.num_hidden_layers:
-            raise ValueError(
-                f"first_k_dense_replace: expected at most num_hidden_layers "
-                f"({self.num_hidden_layers}), got {self.first_k_dense_replace}"
-            )
-        if self.mlp_bias:
-            raise ValueError("mlp_bias: experts with biases are not supported")
 
     @property
     def is_latent(self) -> bool:

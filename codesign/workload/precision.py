@@ -2,7 +2,8 @@
 
 The microscaling (MX) formats share one 8-bit scale among 32 elements [OCP2023]_. That standard
 defines MXFP8, MXFP6, MXFP4 and MXINT8 only; MXINT4, MXINT16 and MXFP16 come from MASE and
-PLENA, on which MemExplorer builds (§4.5), and are taken to have the same block and scale.
+PLENA, on which MemExplorer builds (its Table 2 and the accuracy simulator of §4), and are taken
+to have the same block and scale.
 
 .. [OCP2023] Open Compute Project, Microscaling Formats (MX) Specification, version 1.0, 2023,
    §5.2, Table 1.
@@ -43,7 +44,7 @@ class NumberFormat:
 
 
 _OCP = "OCP MX specification 1.0, Table 1"
-_LIKE_OCP = "MemExplorer §4.5 (MASE, PLENA); block and scale assumed as in OCP MX 1.0"
+_LIKE_OCP = "MemExplorer, Table 2 (MASE, PLENA); block and scale assumed as in OCP MX 1.0"
 _PLAIN = "no shared scale; scales kept per tensor or channel are neglected"
 
 _FORMATS = (

@@ -15,17 +15,29 @@ from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace
 
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
+Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
+
+
+def _known_model(name: object) -> object:
+    if isinstance(name, str):
+        load_model(name)  # raises if it cannot be used
+    return name
+
+
+def _known_trace(name: object) -> object:
+    if isinstance(name, str):
+        load_trace(name)
+    return name
 
 
 class Request(Record):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
-    model: Annotated[str, checked(lambda name: load_model(name) and name)]
+    model: Annotated[str, checked(_known_model)]
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
     phase: Phase
     """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
-    trace: Annotated[str, checked(lambda name: load_trace(name) and name)] | None = None
+    trace: Annotated[str, checked(_known_trace)] | None = None
     """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``trace``."""
@@ -85,7 +97,11 @@ class Request(Record):
 
     @property
     def kv_elements_per_request(self) -> int:
-        """Elements of the KV cache of one request when its last token is generated."""
+        """Elements of the KV cache of one request when its last token is generated.
+
+        For a diffusion model these are the keys and values of one pass over all layers, as
+        MemExplorer counts them in Table 7; an execution that keeps one layer's needs less.
+        """
         length = self.tokens.prompt_tokens + self.tokens.generated_tokens
         return kv_elements(self.language_model, length)
 

@@ -257,3 +257,72 @@ def test_a_table_is_small_named_uniquely_and_without_negative_numbers(
         numbers = getattr(operators, column)
         assert numbers.shape == (len(operators),) and (numbers >= 0).all(), column
     assert (operators.is_attention == operators.is_kind("attention_qk", "attention_pv")).all()
+
+
+LATENT = {"kv_lora_rank": 24, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14}
+
+
+@EVERY_PHASE
+@pytest.mark.parametrize("q_lora_rank", [None, 20])
+def test_latent_attention_with_unlike_widths_holds_its_weights(
+    phase: Phase, q_lora_rank: int | None
+) -> None:
+    model = tiny(q_lora_rank=q_lora_rank, **LATENT)
+    operators = lower(model, phase, 9, 1)
+    is_projection = operators.is_kind("gemm") & (np.array(operators.groups) == "attention")
+    macs = (operators.count * operators.mac_per_request)[is_projection].sum()
+    attention = parameters_by_part(model)["attention"]
+    assert macs == operators.tokens_per_request * attention
+    query = 64 * 64 if q_lora_rank is None else 64 * 20 + 20 * 64
+    assert attention == 3 * (query + 64 * 30 + 24 * 4 * (10 + 14) + 4 * 14 * 64)
+    assert ("query_projection" in operators.names) == (q_lora_rank is not None)
+
+
+def test_expanded_latent_attention_has_keys_and_values_of_their_own_widths() -> None:
+    operators = lower(tiny(**LATENT), "prefill", 9, 1)
+    reads = "input_elements_per_request"
+    pairs = sum(range(1, 10))
+    assert value(operators, "attention_qk", "mac_per_request") == 4 * (10 + 6) * pairs
+    assert value(operators, "attention_pv", "mac_per_request") == 4 * 14 * pairs
+    # Queries and keys; the rotated part of the key is one for all heads.
+    assert value(operators, "attention_qk", reads) == 9 * (4 * 16 + 4 * 10 + 6)
+    assert value(operators, "attention_pv", reads) == 9 * 4 * 14
+    assert total(operators, "kv_read_elements_per_request") == 0
+
+
+def test_vector_operations_are_those_of_the_table_in_the_module() -> None:
+    column = "vector_ops_per_request"
+    gated = lower(tiny(qk_norm=True), "decode", 1, 1, context=10)
+    assert value(gated, "norm", column) == 4 * 64
+    assert value(gated, "residual", column) == 64
+    assert value(gated, "qk_norm", column) == 4 * (64 + 32)
+    assert value(gated, "rope", column) == 3 * (64 + 32)
+    assert value(gated, "softmax", column) == 6 * 4 * 10
+    assert value(gated, "activation", column) == (4 + 1) * 160
+    assert value(gated, "qkv_projection", column) == 0
+    plain = lower(
+        tiny(is_gated=False, hidden_act="gelu", norm="layernorm", mlp_bias=True,
+             position="learned", max_position_embeddings=50, attention_bias=True),
+        "decode", 1, 1,
+    )  # fmt: skip
+    assert value(plain, "norm", column) == 7 * 64
+    assert value(plain, "norm", "weight_elements") == 2 * 64
+    assert value(plain, "activation", column) == 8 * 160
+    assert value(plain, "qkv_projection", column) == 128
+    assert value(plain, "output_projection", column) == 0
+    assert value(plain, "down_projection", column) == value(plain, "embedding", column) == 64
+    moe = lower(
+        tiny(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=32,
+             n_shared_experts=1, has_router_bias=True), "decode", 1, 1)  # fmt: skip
+    assert value(moe, "router", column) == (6 + 1) * 8
+    assert value(moe, "expert_activation", column) == 5 * 2 * 32
+    assert value(moe, "expert_combination", column) == (2 * 2 + 1) * 64
+
+
+def test_looked_up_rows_are_read_by_each_request_and_weights_once() -> None:
+    learned = {"position": "learned", "max_position_embeddings": 50}
+    operators = lower(tiny(**learned), "prefill", 9, 1)
+    read = operators.weights_read(np.array([[1], [4]]))
+    embedding, head = (operators.names.index(name) for name in ("embedding", "lm_head"))
+    assert read[:, embedding].tolist() == [2 * 9 * 64, 4 * 2 * 9 * 64]
+    assert read[:, head].tolist() == [1000 * 64, 1000 * 64]

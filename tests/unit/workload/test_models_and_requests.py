@@ -226,6 +226,28 @@ def test_the_llama_of_memexplorer_fits_base_once() -> None:
     assert (llama.batch, llama.max_batch, llama.format_convention) == ("capacity", 128, "plain")
 
 
+def test_a_request_hands_its_switches_to_the_lowering() -> None:
+    text = "model: llada-8b\nphase: decode\ntrace: gsm8k\n"
+    assert request(text + "diffusion_steps: 7\n").operators().n_passes == 7
+    text = "model: llama-3-8b\nphase: prefill\nprompt_tokens: 8\ngenerated_tokens: 4\n"
+    plain = request(text).operators()
+    switched = request(text + "causal: false\nlogits: all\nembedding: dense\n").operators()
+    head, scores = plain.names.index("lm_head"), plain.names.index("attention_qk")
+    assert (plain.m_per_request[head], switched.m_per_request[head]) == (1, 8)
+    assert (plain.n[scores], switched.n[scores]) == (4.5, 8)
+    assert (plain.kinds[0], switched.kinds[0]) == ("gather", "gemm")
+    decode = request(text.replace("prefill", "decode"))
+    assert (decode.operators().n[scores], decode.operators(context=9).n[scores]) == (10.5, 9)
+
+
+def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
+    file = config(tmp_path, model_type="mistral", sliding_window=10)
+    text = f"model: {file}\nphase: decode\nprompt_tokens: 8\ngenerated_tokens: "
+    per_token = 3 * 2 * 2 * 16
+    assert request(text + "1\n").kv_elements_per_request == 9 * per_token
+    assert request(text + "5\n").kv_elements_per_request == 10 * per_token
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

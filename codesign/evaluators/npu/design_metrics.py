@@ -1,0 +1,250 @@
+"""The metrics of a batch of designs, from what the operators of one pass take and move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.npu.operators import Moved, Pass, PassTimes, Setup
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.preparation import Batch
+from codesign.hardware.hierarchy import inverse
+from codesign.hardware.power import (
+    VECTOR_LANE_ENERGY_JOULES,
+    mac_energy_joules,
+    thermal_design_watts,
+)
+from codesign.workload import Request
+
+
+@dataclass(frozen=True)
+class PowerAndTraffic:
+    """Totals of one pass; every array is (n,) or (l, n).
+
+    Attributes:
+        reads: (l, n) bytes read at each level's port.
+        writes: (l, n) bytes written at it.
+        array_joules: Energy of the matrix array.
+        vector_joules: Energy of the vector unit.
+    """
+
+    reads: FloatArray
+    writes: FloatArray
+    array_joules: FloatArray
+    vector_joules: FloatArray
+
+
+class DesignMetrics:
+    """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
+
+    Attributes are named as in ``codesign.metrics``, where each is defined.
+    """
+
+    def __init__(self, batch: Batch, pass_: Pass, workload: Request, options: NpuOptions) -> None:
+        self.batch = batch
+        self.levels = batch.accelerators.levels
+        self._pass = pass_
+        self._workload = workload
+        self._options = options
+
+    @cached_property
+    def moved(self) -> Moved:
+        return self._pass.moved(self.batch.setup)
+
+    @cached_property
+    def times(self) -> PassTimes:
+        return self._pass.times(self.batch.setup, self.moved)
+
+    @cached_property
+    def matrix_s(self) -> FloatArray:
+        """Array and memories in one pass."""
+        return np.asarray(self.times.time_s @ self._pass.table.count)
+
+    @cached_property
+    def vector_s(self) -> FloatArray:
+        """Vector unit in one pass."""
+        hardware = self.batch.accelerators
+        lanes_per_s = hardware.vector_length * hardware.clock_hz
+        return self._pass.vector_operations(self.batch.setup.batch_size[:, 0]) / lanes_per_s
+
+    @cached_property
+    def pass_s(self) -> FloatArray:
+        """One pass: the prefill of one request, or one decode step of the batch."""
+        if self._options.vector == "hidden":
+            return self.matrix_s
+        if self._options.vector == "overlapped":
+            return np.maximum(self.matrix_s, self.vector_s)
+        return self.matrix_s + self.vector_s
+
+    @property
+    def n_passes(self) -> FloatArray:
+        """Passes of the phase: requests are prefilled one after the other (MemExplorer §4.3)."""
+        per_request = self._pass.table.n_passes
+        if self._workload.phase == "prefill":
+            return per_request * self.batch.batch_size
+        return np.full_like(self.batch.batch_size, per_request)
+
+    @property
+    def batch_size(self) -> FloatArray:
+        return self.batch.batch_size
+
+    @cached_property
+    def phase_time_s(self) -> FloatArray:
+        return self.pass_s * self.n_passes
+
+    @cached_property
+    def tokens(self) -> FloatArray:
+        return self.batch.batch_size * float(self._workload.tokens_of_phase)
+
+    @cached_property
+    def throughput_tokens_per_s(self) -> FloatArray:
+        return self.tokens / self.phase_time_s
+
+    @property
+    def time_to_first_token_s(self) -> FloatArray:
+        return self.pass_s
+
+    @property
+    def time_per_output_token_s(self) -> FloatArray:
+        return self.phase_time_s / float(self._workload.tokens_of_phase)
+
+    @property
+    def tokens_per_s_per_user(self) -> FloatArray:
+        if self._workload.phase == "prefill":
+            return float(self._workload.tokens_of_phase) / self.pass_s
+        return float(self._workload.tokens_of_phase) / self.phase_time_s
+
+    @cached_property
+    def tdp_by_component(self) -> dict[str, FloatArray]:
+        return thermal_design_watts(self.batch.accelerators, *self.batch.operand_bits)
+
+    @cached_property
+    def tdp_watts(self) -> FloatArray:
+        modelled = sum(self.tdp_by_component.values(), start=np.zeros(()))
+        stated = self.batch.accelerators.stated_tdp_watts
+        return np.where(stated > 0, stated, modelled)
+
+    @cached_property
+    def activity(self) -> PowerAndTraffic:
+        """Bytes at every port and energy of the compute in one pass."""
+        setup, hardware = self.batch.setup, self.batch.accelerators
+        count = self._pass.table.count
+        reads, writes = port_traffic(self.moved.totals(count), setup, self._options.topology)
+        cycles = self._pass.cycles(setup) @ count
+        per_mac = mac_energy_joules(*self.batch.operand_bits)
+        operations = self._pass.vector_operations(setup.batch_size[:, 0])
+        return PowerAndTraffic(
+            reads,
+            writes,
+            cycles * hardware.macs_per_cycle * per_mac,
+            operations * VECTOR_LANE_ENERGY_JOULES,
+        )
+
+    @cached_property
+    def level_joules(self) -> FloatArray:
+        """(l, n) dynamic energy of each memory level in one pass."""
+        levels, activity = self.levels, self.activity
+        return (
+            activity.reads * levels.read_energy_joules_per_byte
+            + activity.writes * levels.write_energy_joules_per_byte
+        )
+
+    @cached_property
+    def pass_joules(self) -> FloatArray:
+        """Energy of one pass, background power included."""
+        dynamic = self.level_joules.sum(axis=0)
+        compute = self.activity.array_joules + self.activity.vector_joules
+        background = self.levels.background_watts.sum(axis=0) * self.pass_s
+        return np.asarray(dynamic + compute + background)
+
+    @cached_property
+    def average_power_watts(self) -> FloatArray:
+        return self.pass_joules / self.pass_s
+
+    @property
+    def energy_joules_per_token(self) -> FloatArray:
+        return self.pass_joules * self.n_passes / self.tokens
+
+    @property
+    def tokens_per_joule(self) -> FloatArray:
+        return self.tokens / (self.pass_joules * self.n_passes)
+
+    @property
+    def tokens_per_joule_tdp(self) -> FloatArray:
+        return self.throughput_tokens_per_s / self.tdp_watts
+
+    @property
+    def compute_utilization(self) -> FloatArray:
+        hardware = self.batch.accelerators
+        useful = self._pass.multiply_accumulates(self.batch.setup.batch_size[:, 0])
+        return useful / (self.pass_s * hardware.macs_per_cycle * hardware.clock_hz)
+
+    @cached_property
+    def offchip_bytes(self) -> FloatArray:
+        """Bytes between off-chip and on-chip memory in one pass."""
+        moved = self.moved.totals(self._pass.table.count)
+        reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
+        return reads + moved.kv_writes + moved.activation_writes
+
+    @property
+    def bandwidth_utilization(self) -> FloatArray:
+        return self.offchip_bytes * inverse(self.pass_s * self.offchip_bandwidth_bytes_per_s)
+
+    @property
+    def offchip_bytes_per_token(self) -> FloatArray:
+        return self.offchip_bytes * self.n_passes / self.tokens
+
+    @property
+    def memory_capacity_bytes(self) -> FloatArray:
+        return np.asarray(self.levels.capacity_bytes.sum(axis=0))
+
+    @property
+    def memory_used_bytes(self) -> FloatArray:
+        return self.batch.weight_bytes + self.batch.batch_size * self.batch.kv_bytes
+
+    @property
+    def shoreline_mm(self) -> FloatArray:
+        return np.asarray(self.levels.shoreline_m.sum(axis=0) * 1e3)
+
+    @property
+    def peak_flop_per_s(self) -> FloatArray:
+        hardware = self.batch.accelerators
+        return 2.0 * hardware.macs_per_cycle * hardware.clock_hz
+
+    @property
+    def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
+        return np.asarray(self.levels.bandwidth_bytes_per_s[1:].sum(axis=0))
+
+
+def port_traffic(moved: Moved, setup: Setup, topology: str) -> tuple[FloatArray, FloatArray]:
+    """(l, ...) bytes read and written at every level's port; the other axes are ``moved``'s.
+
+    Staged, a byte owned by a level is read there, and written and read again at every level
+    above it; a byte written passes the same way down.
+    """
+    tails = setup.shares.tails
+    n_tiers = tails.shape[1]
+    if moved.weight_reads.ndim == 2:
+        tails = tails[..., None]
+    up = [
+        moved.weight_reads * tails[2, t] + moved.kv_reads * tails[1, t]
+        + moved.activation_reads * tails[0, t]
+        for t in range(n_tiers)
+    ]  # fmt: skip
+    down = [
+        moved.kv_writes * tails[1, t] + moved.activation_writes * tails[0, t]
+        for t in range(n_tiers)
+    ]
+    up, down = [*up, np.zeros_like(up[0])], [*down, np.zeros_like(down[0])]
+    reads, writes = [moved.array_reads + down[0]], [moved.array_writes + up[0]]
+    for t in range(n_tiers):
+        if topology == "staged":
+            reads.append(up[t] + down[t + 1])
+            writes.append(up[t + 1] + down[t])
+        else:
+            reads.append(up[t] - up[t + 1])
+            writes.append(down[t] - down[t + 1])
+    return np.stack(reads), np.stack(writes)

@@ -1,0 +1,113 @@
+"""The ``npu`` evaluator: operator-level roofline over a hierarchical, double-buffered memory.
+
+Implements and extends the system model of MemExplorer [MemExplorer]_ §2 and §4: every operator
+takes the longest of its time on the array, through the on-chip port and through the off-chip
+tiers, plus the first chunk that nothing hides.
+
+.. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray
+from codesign.errors import UnknownNameError
+from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.npu.design_metrics import DesignMetrics
+from codesign.evaluators.npu.explain import explain
+from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.preparation import FORMATS, STRATEGIES, Preparation
+from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
+from codesign.memtech import load_library
+from codesign.metrics import METRICS, Metric
+from codesign.schema import Record
+from codesign.workload import Request
+
+CHUNK = 8192
+"""Designs evaluated at a time, so that the (n, o) tables stay in the cache."""
+
+_OTHER_PHASE = {"prefill": "time_per_output_token_s", "decode": "time_to_first_token_s"}
+
+
+class NpuEvaluator:
+    """See the module's text; ``explain`` lists the assumptions in force.
+
+    Args:
+        workload: Model, phase, tokens, batch.
+        options: Modelling choices.
+
+    Raises:
+        InputError: The model cannot be loaded, or a technology file is wrong.
+    """
+
+    Workload: ClassVar[type[Record]] = Request
+    Options: ClassVar[type[Record]] = NpuOptions
+
+    required_parameters = REQUIRED_PARAMETERS | {*FORMATS, *STRATEGIES}
+    optional_parameters = OPTIONAL_PARAMETERS
+
+    def __init__(self, workload: Request, options: NpuOptions | None = None) -> None:
+        self.workload = workload
+        self.options = (options or NpuOptions()).resolved()
+        self._library = load_library()
+        table = workload.operators()
+        self._pass = Pass(table, self.options)
+        largest = (table.input_elements_per_request + table.output_elements_per_request).max()
+        self._preparation = Preparation(workload, self.options, self._library, float(largest))
+        self.metrics: tuple[Metric, ...] = tuple(
+            metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
+        )
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Workload, model, options and technologies, as plain JSON values."""
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "model": self.workload.language_model.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json"),
+            "memtech": {
+                name: item.model_dump(mode="json", exclude={"name", "note", "sources"})
+                for name, item in self._library.items()
+            },
+        }
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
+        return self._preparation.violations(designs)
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` designs; only those named are computed.
+
+        Raises:
+            UnknownNameError: A metric, technology, format or strategy that is not known.
+        """
+        names = [metric.name for metric in self.metrics] if metrics is None else list(metrics)
+        known = {metric.name for metric in self.metrics}
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        n = len(designs["pe_array"])
+        values = {name: np.empty(n) for name in names}
+        violations: dict[str, FloatArray] = {}
+        for start in range(0, n, CHUNK):
+            part = slice(start, min(start + CHUNK, n))
+            columns = {key: Column(item.values, item.codes[part]) for key, item in designs.items()}
+            result = self._results(columns)
+            for name in names:
+                values[name][part] = getattr(result, name)
+            for name, excess in result.batch.violations.items():
+                violations.setdefault(name, np.empty(n))[part] = excess
+        return Evaluation(values, violations)
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of one design."""
+        names = [metric.name for metric in self.metrics]
+        return explain(self._results(designs), self._pass, self.workload, designs, names)
+
+    def _results(self, designs: Columns) -> DesignMetrics:
+        batch = self._preparation.batch(designs)
+        return DesignMetrics(batch, self._pass, self.workload, self.options)

@@ -1,0 +1,185 @@
+"""How one design's numbers come about: operators, memory levels, power, assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray
+from codesign.evaluators.base import Explanation
+from codesign.evaluators.npu.design_metrics import DesignMetrics, port_traffic
+from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.placement import KINDS
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, mac_energy_joules
+from codesign.workload import Request
+
+LEVEL_NAMES = ("on_chip", "tier1", "tier2", "tier3")
+
+
+def explain(
+    one: DesignMetrics,
+    pass_: Pass,
+    workload: Request,
+    designs: Columns,
+    metrics: Sequence[str],
+) -> Explanation:
+    """The full account of a batch of one design."""
+    present = [i for i in range(len(LEVEL_NAMES)) if one.levels.exists[i, 0]]
+    return Explanation(
+        metrics={name: float(getattr(one, name)[0]) for name in metrics},
+        violations={name: float(value[0]) for name, value in one.batch.violations.items()},
+        operators=_operators(pass_, one, present),
+        levels=_levels(one, designs, present),
+        power=_power(one, present),
+        notes=notes(pass_.options, workload),
+    )
+
+
+def _operators(pass_: Pass, one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
+    table, setup = pass_.table, one.batch.setup
+    reads, writes = port_traffic(one.moved, setup, pass_.options.topology)
+    energy = _operator_joules(pass_, one, reads, writes)
+    rows: list[dict[str, Any]] = []
+    for i, name in enumerate(table.names):
+        count = float(table.count[i])
+        vector_s = _vector_s(pass_, one, i)
+        parts = {
+            "compute": float(one.times.compute_s[0, i]),
+            "on-chip port": float(one.times.on_chip_s[0, i]),
+            "off-chip": float(one.times.off_chip_s[0, i]),
+        }
+        if table.kinds[i] == "vector":
+            parts["vector"] = vector_s
+        bound = max(parts, key=lambda part: parts[part])
+        rows.append(
+            {
+                "name": name,
+                "kind": table.kinds[i],
+                "count": count,
+                "bound": bound if parts[bound] > 0 else "none",
+                "time_s": count * _shown_time_s(pass_, one, i, vector_s),
+                "compute_time_s": count * parts["compute"],
+                "on_chip_time_s": count * parts["on-chip port"],
+                "off_chip_time_s": count * parts["off-chip"],
+                "vector_time_s": count * vector_s,
+                "multiply_accumulates": count
+                * float(table.mac_per_request[i] * setup.batch_size[0, 0]),
+                "energy_joules": count * float(energy[i]),
+                "traffic_bytes": {
+                    LEVEL_NAMES[level]: count * float((reads + writes)[level, 0, i])
+                    for level in present
+                },
+            }
+        )
+    total = sum(row["time_s"] for row in rows) or 1.0
+    for row in rows:
+        row["time_share"] = row["time_s"] / total
+    return rows
+
+
+def _vector_s(pass_: Pass, one: DesignMetrics, i: int) -> float:
+    hardware = one.batch.accelerators
+    operations = pass_.table.vector_ops_per_request[i] * one.batch.setup.batch_size[0, 0]
+    return float(operations / (hardware.vector_length[0] * hardware.clock_hz[0]))
+
+
+def _shown_time_s(pass_: Pass, one: DesignMetrics, i: int, vector_s: float) -> float:
+    """The operator's own time; that of the vector unit overlaps or not as the option says."""
+    time = float(one.times.time_s[0, i])
+    return time + (vector_s if pass_.options.vector != "hidden" else 0.0)
+
+
+def _operator_joules(
+    pass_: Pass, one: DesignMetrics, reads: FloatArray, writes: FloatArray
+) -> FloatArray:
+    """(o,) dynamic energy of one instance of each operator."""
+    levels, setup = one.levels, one.batch.setup
+    memory = (
+        reads[:, 0] * levels.read_energy_joules_per_byte
+        + writes[:, 0] * levels.write_energy_joules_per_byte
+    ).sum(axis=0)
+    cycles = pass_.cycles(setup)[0]
+    per_cycle = one.batch.accelerators.macs_per_cycle * mac_energy_joules(*one.batch.operand_bits)
+    lanes = pass_.table.vector_ops_per_request * setup.batch_size[0, 0]
+    return np.asarray(memory + cycles * per_cycle[0] + lanes * VECTOR_LANE_ENERGY_JOULES)
+
+
+def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[dict[str, Any]]:
+    levels, activity, setup = one.levels, one.activity, one.batch.setup
+    tails = setup.shares.tails[:, :, 0]
+    own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
+    rows = []
+    for level in present:
+        moved = float(activity.reads[level, 0] + activity.writes[level, 0])
+        bandwidth = float(levels.bandwidth_bytes_per_s[level, 0])
+        held = setup.pinned[:, 0] if level == 0 else own[:, level - 1] * (1 - setup.pinned[:, 0])
+        rows.append(
+            {
+                "name": LEVEL_NAMES[level],
+                "technology": _describe(designs, level),
+                "capacity_bytes": float(levels.capacity_bytes[level, 0]),
+                "bandwidth_bytes_per_s": bandwidth,
+                "latency_s": float(levels.latency_s[level, 0]),
+                "shoreline_mm": float(levels.shoreline_m[level, 0]) * 1e3,
+                "read_bytes": float(activity.reads[level, 0]),
+                "written_bytes": float(activity.writes[level, 0]),
+                "utilization": moved / (bandwidth * float(one.pass_s[0])),
+                "energy_joules": float(one.level_joules[level, 0]),
+                "holds_share": {kind: float(held[k]) for k, kind in enumerate(KINDS)},
+            }
+        )
+    return rows
+
+
+def _describe(designs: Columns, level: int) -> str:
+    value = {name: column.to_list()[0] for name, column in designs.items()}
+    if level:
+        return f"{value[f'tier{level}_technology']} x{value[f'tier{level}_stacks']}"
+    dies = f"{value.get('sram_technology') or 'sram'} x{value['sram_dies']}"
+    layers = f"sram_3d x{value['sram_3d_layers']}"
+    parts = [(dies, value["sram_dies"]), (layers, value["sram_3d_layers"])]
+    return " + ".join(text for text, count in parts if count)
+
+
+def _power(one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
+    seconds = float(one.pass_s[0])
+    average = {
+        "array": float(one.activity.array_joules[0]) / seconds,
+        "vector": float(one.activity.vector_joules[0]) / seconds,
+    }
+    for level in present:
+        dynamic = float(one.level_joules[level, 0]) / seconds
+        average[LEVEL_NAMES[level]] = dynamic + float(one.levels.background_watts[level, 0])
+    return [
+        {
+            "component": name,
+            "tdp_watts": float(one.tdp_by_component[name][0]),
+            "average_watts": watts,
+        }
+        for name, watts in average.items()
+    ]
+
+
+def notes(options: NpuOptions, workload: Request) -> list[str]:
+    """The assumptions that limit the numbers, for the options in force."""
+    said = [
+        f"profile {options.profile}: {options.blocking} blocking, {options.streams} streams, "
+        f"vector work {options.vector}, {options.offchip_efficiency:.0%} of the off-chip peak "
+        f"usable, {options.topology} memory, {options.array} array",
+        "an operand's bytes are interleaved over the levels that hold it",
+    ]
+    if options.profile == "memexplorer":
+        said.append("profile memexplorer is calibrated to MemExplorer's tables, not derived")
+    if workload.phase == "prefill":
+        said.append(
+            "the requests of a batch are prefilled one after the other; time to first token is "
+            "that of a request that does not wait"
+        )
+    else:
+        said.append("a decode step is the mean step: work at the mean context")
+    if workload.format_convention == "plain":
+        said.append("elements count their plain bits, shared scales left out")
+    return said

@@ -1,0 +1,87 @@
+"""How the NPU is modelled: the choices that the papers leave open, each with a name.
+
+Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
+the reading under which MemExplorer's [MemExplorer]_ Tables 4 to 6 come out best; it is a
+calibration, one of several near-equal ones, and labelled so.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from codesign.memtech import Level
+from codesign.schema import Record, quantity
+
+Blocking: TypeAlias = Literal["capacity", "array"]
+
+ARRAY_TILE_SHARE = 0.5
+"""Rows of a tile over BLEN under ``array`` blocking: half, for double buffering [fitted to
+MemExplorer Table 4]."""
+TILE_BUFFER_SHARE = 0.5
+"""Share of the on-chip memory that holds the tiles of the running operator under ``capacity``
+blocking; the rest holds what stays resident [our choice: an even split]."""
+ACCUMULATOR_BYTES = 4.0
+"""A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
+MATRIX_SHARE = {"matrix": 0.75, "vector": 0.25, "equal": 0.5}
+"""Share of the off-chip bandwidth for weights and KV cache; activations have the rest
+(MemExplorer §4.2)."""
+
+_PROFILES: dict[str, dict[str, Any]] = {
+    "plain": {
+        "blocking": "capacity",
+        "offchip_efficiency": 1.0,
+        "streams": "concurrent",
+        "vector": "overlapped",
+    },
+    "memexplorer": {
+        "blocking": "array",
+        # Table 4 prints 2 TB/s for the two HBM4 stacks of P1, which have 4 TB/s in Table 1.
+        "offchip_efficiency": 0.5,
+        "streams": "serial",
+        "vector": "hidden",
+    },
+}
+
+
+class NpuOptions(Record):
+    """Options of the ``npu`` evaluator; what a campaign's ``evaluator:`` says next to the name."""
+
+    profile: Literal["plain", "memexplorer"] = "plain"
+    """Sets the options below that are left out."""
+    blocking: Blocking | None = None
+    """``capacity``: the largest tiles that the on-chip memory holds, what a good compiler does.
+    ``array``: operands are streamed anew for every tile of the array (PLENA)."""
+    offchip_efficiency: Annotated[float | None, Field(gt=0, le=1)] = None
+    """Share of the off-chip peak bandwidth that streams can use."""
+    streams: Literal["concurrent", "serial"] | None = None
+    """Whether the matrix stream (weights, KV) and the vector stream (activations) of an operator
+    overlap."""
+    vector: Literal["hidden", "overlapped", "serial"] | None = None
+    """Vector unit against matrix array: free, in parallel over a pass, or one after the other."""
+    bandwidth_sharing: Literal["fixed", "shared"] = "fixed"
+    """``fixed``: the streams have the fixed shares of the design's bandwidth priority
+    (MemExplorer §4.2). ``shared``: whoever asks gets the port, and the priority has no effect."""
+    topology: Literal["staged", "parallel"] = "staged"
+    """``staged``: bytes pass every level above their own (MemExplorer). ``parallel``: every
+    off-chip interface feeds the on-chip memory directly."""
+    array: Literal["flattened", "systolic"] = "flattened"
+    """PLENA's flattened array, or an R x C grid with SCALE-Sim's cycles."""
+    fused: bool = True
+    """Whether elementwise operators run on tiles while they are on chip, without traffic."""
+    requests_in_flight: Annotated[float | None, Field(gt=0)] = None
+    """Chunks that a memory level can have outstanding; no limit if left out."""
+    technology_level: Level = "typical"
+    """Which end of the published technology ranges to take."""
+    memory_edge_m: Annotated[float, quantity("mm"), Field(gt=0)] = 0.066
+    """Die edge reserved for memory: two 33 mm edges of the reticle (MemExplorer Eq. 1)."""
+
+    def resolved(self) -> NpuOptions:
+        """The same with the profile's choices filled in."""
+        chosen = {
+            name: value
+            for name, value in _PROFILES[self.profile].items()
+            if getattr(self, name) is None
+        }
+        return self.model_copy(update=chosen)

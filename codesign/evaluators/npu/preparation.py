@@ -1,0 +1,155 @@
+"""From columns of a design batch to what a pass needs: hardware, batch size, placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray, IntArray
+from codesign.errors import UnknownNameError
+from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
+from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
+from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, share_over_tiers
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.hierarchy import inverse
+from codesign.memtech import MemoryTechnology
+from codesign.workload import Request, bits_per_element, multiply_bits
+
+FORMATS = ("weight_format", "activation_format", "kv_format")
+"""Parameters that say how wide each kind of data is."""
+STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
+"""Parameters of the software (MemExplorer §4.2)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of designs with what every metric needs; arrays are (n,).
+
+    Attributes:
+        setup: What the designs bring to a pass.
+        batch_size: Requests whose KV cache is held.
+        weight_bytes: All weights.
+        kv_bytes: KV cache of one request at its end.
+        operand_bits: Widths of the array's two operands: activations, and the wider of
+            weights and KV cache.
+        violations: Limits known without evaluating, as relative excess.
+    """
+
+    setup: Setup
+    batch_size: FloatArray
+    weight_bytes: FloatArray
+    kv_bytes: FloatArray
+    operand_bits: tuple[FloatArray, FloatArray]
+    violations: Mapping[str, FloatArray]
+
+    @property
+    def accelerators(self) -> AcceleratorBatch:
+        return self.setup.accelerators
+
+
+class Preparation:
+    """What is known of designs before any operator is looked at.
+
+    Args:
+        workload: Model, phase, tokens, batch.
+        options: Resolved options.
+        library: Memory technologies.
+        largest_activations: Elements that one request's largest operator reads and writes.
+    """
+
+    def __init__(
+        self,
+        workload: Request,
+        options: NpuOptions,
+        library: Mapping[str, MemoryTechnology],
+        largest_activations: float,
+    ) -> None:
+        self._workload = workload
+        self._options = options
+        self._library = library
+        self._largest_activations = largest_activations
+
+    def batch(self, designs: Columns) -> Batch:
+        """Hardware, batch size and placement of ``n`` designs."""
+        accelerators, weights, kv, size, violations = self._footprints(designs)
+        activation_bytes = self._bytes(designs, "activation_format")
+        in_pass = size if self._workload.phase == "decode" else np.ones_like(size)
+        sizes = np.stack(
+            [self._largest_activations * in_pass * activation_bytes, kv * size, weights]
+        )
+        storage = _codes(designs, "storage_priority", PRIORITIES)
+        capacity = accelerators.levels.capacity_bytes
+        for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
+        on_chip = share_on_chip(sizes, (1.0 - for_tiles) * capacity[0], storage)
+        bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
+        setup = Setup(
+            accelerators=accelerators,
+            weight_bytes=self._bytes(designs, "weight_format")[:, None],
+            activation_bytes=activation_bytes[:, None],
+            kv_bytes=self._bytes(designs, "kv_format")[:, None],
+            dataflow=_codes(designs, "dataflow", DATAFLOWS)[:, None],
+            bandwidth_priority=_codes(designs, "bandwidth_priority", BANDWIDTH_PRIORITIES)[:, None],
+            batch_size=in_pass[:, None],
+            on_chip_bytes=on_chip,
+            pinned=np.minimum(1.0, on_chip / np.maximum(sizes, 1.0)),
+            shares=share_over_tiers(sizes, capacity[1:], storage),
+        )
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        widths = (bits["activation_format"], wider)
+        return Batch(setup, size, weights, kv, widths, violations)
+
+    def violations(self, designs: Columns) -> dict[str, FloatArray]:
+        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
+        return self._footprints(designs)[-1]
+
+    def _footprints(
+        self, designs: Columns
+    ) -> tuple[AcceleratorBatch, FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Hardware, bytes of the weights and of one request's KV cache, batch, violations."""
+        accelerators = build_accelerators(designs, self._library, self._options.technology_level)
+        weights = self._workload.weight_elements * self._bytes(designs, "weight_format")
+        kv = self._workload.kv_elements_per_request * self._bytes(designs, "kv_format")
+        levels = accelerators.levels
+        capacity = levels.capacity_bytes.sum(axis=0)
+        size = self._batch_size(capacity, weights, kv)
+        missing = ~(levels.exists[0] & levels.exists[1])
+        violations = {
+            "capacity": (weights + size * kv) / np.maximum(capacity, 1.0) - 1.0,
+            "shoreline": levels.shoreline_m.sum(axis=0) / self._options.memory_edge_m - 1.0,
+            # Without memory on chip or off chip there is no port to stream through.
+            "levels": np.where(missing, 1.0, 0.0),
+        }
+        return accelerators, weights, kv, size, violations
+
+    def _bytes(self, designs: Columns, parameter: str) -> FloatArray:
+        """(n,) bytes of an element."""
+        convention = self._workload.format_convention
+        return designs[parameter].lookup(lambda name: bits_per_element(name, convention) / 8)
+
+    def _batch_size(self, capacity: FloatArray, weights: FloatArray, kv: FloatArray) -> FloatArray:
+        """The batch asked for, or the largest power of two that the capacity allows.
+
+        Reproduces every batch of MemExplorer's Tables 5 and 6: weights and KV cache at the end
+        of the generation against the capacity of all levels, activations not counted.
+        """
+        if self._workload.batch != "capacity":
+            return np.full(len(weights), float(self._workload.batch))
+        most = float(self._workload.max_batch)
+        if not self._workload.kv_elements_per_request:
+            return np.full(len(weights), most)
+        fitting = np.clip((capacity - weights) * inverse(kv), 1.0, most)
+        return np.asarray(np.exp2(np.floor(np.log2(fitting))))
+
+
+def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray:
+    """(n,) position of each design's value in ``known``."""
+
+    def position(value: str) -> float:
+        if value not in known:
+            raise UnknownNameError(parameter, value, known)
+        return float(known.index(value))
+
+    return designs[parameter].lookup(position).astype(np.int64)

@@ -1,0 +1,96 @@
+"""Cycles of the matrix array.
+
+Two arrays are modelled. The *flattened* array of PLENA, which MemExplorer extends, multiplies a
+(BLEN x MLEN) by a (MLEN x BLEN) block in BLEN cycles, MLEN x BLEN multiply-accumulates each.
+The *systolic* array is the R x C grid of SCALE-Sim [Samajdar2018]_, whose three mappings keep
+one operand in the grid. All functions broadcast.
+
+.. [Samajdar2018] Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator Simulator",
+   arXiv:1811.02883, §II; runtime of one fold, 2R + C + T - 2.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.columns import FloatArray
+
+Dataflow: TypeAlias = Literal["ws", "is", "os"]
+DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
+"""Weight-, input- and output-stationary."""
+
+
+def flattened_cycles(
+    m: FloatArray, k: FloatArray, n: FloatArray, depth: FloatArray, width: FloatArray
+) -> FloatArray:
+    """Cycles of an (m x k) by (k x n) product on a flattened array.
+
+    Limiting assumption: blocks are padded to the array, and filling and draining it is hidden
+    behind the next block. The dataflow changes the traffic, not the cycles. As the array takes
+    ``depth`` operands a cycle, streaming k x n weights past one row takes k n / depth cycles.
+
+    Args:
+        m: Rows of the result.
+        k: Inner size.
+        n: Columns of the result.
+        depth: MLEN, the reduction in a cycle.
+        width: BLEN, the block's rows and columns.
+
+    Returns:
+        Cycles; ``ceil(m/width) ceil(k/depth) ceil(n/width) width``.
+    """
+    return np.asarray(np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / width) * width)
+
+
+def flattened_score_cycles(
+    m: FloatArray,
+    k: FloatArray,
+    n: FloatArray,
+    heads: FloatArray,
+    depth: FloatArray,
+    width: FloatArray,
+) -> FloatArray:
+    """Cycles of the scores of one KV head, (m x k) by (k x n), ``heads`` query heads sharing it.
+
+    A head is narrower than the array is deep, so ``floor(depth / k)`` query heads work side by
+    side (PLENA); a group of more heads takes several passes.
+
+    Args:
+        m: Rows of all query heads of the group together.
+        k: Size of a head.
+        n: Positions attended to.
+        heads: Query heads that share the KV head.
+        depth: MLEN.
+        width: BLEN.
+    """
+    slots = np.maximum(1.0, np.floor(depth / np.maximum(k, 1.0)))
+    passes = np.ceil(heads / slots)
+    return passes * flattened_cycles(m / heads, k, n, depth, width)
+
+
+def systolic_cycles(
+    m: FloatArray,
+    k: FloatArray,
+    n: FloatArray,
+    rows: FloatArray,
+    columns: FloatArray,
+    dataflow: Dataflow,
+) -> FloatArray:
+    """Cycles of an (m x k) by (k x n) product on an R x C systolic array.
+
+    Limiting assumption: folds follow one another without overlap, as in SCALE-Sim v1's
+    analytical mode; memory never stalls the array.
+
+    Returns:
+        ``(2R + C + T - 2) ceil(S_R/R) ceil(S_C/C)``, where the mapping gives (S_R, S_C, T):
+        os (m, n, k), ws (k, n, m), is (k, m, n).
+    """
+    spatial_rows, spatial_columns, temporal = {
+        "os": (m, n, k),
+        "ws": (k, n, m),
+        "is": (k, m, n),
+    }[dataflow]
+    folds = np.ceil(spatial_rows / rows) * np.ceil(spatial_columns / columns)
+    return np.asarray((2 * rows + columns + temporal - 2) * folds)

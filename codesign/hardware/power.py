@@ -1,0 +1,60 @@
+"""Power: what one multiply-accumulate, one vector lane and the memories draw.
+
+Thermal design power is every unit at its peak at once: all MACs, all vector lanes, every memory
+read at its full bandwidth (MemExplorer [MemExplorer]_ Eq. 6).
+
+.. [Jouppi2021] Jouppi et al., "Ten Lessons From Three Generations Shaped Google's TPUv4i",
+   ISCA 2021, Table 2: energy per operation at 7 nm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.hardware.accelerator import AcceleratorBatch
+
+MAC_ENERGY_JOULES = 0.722e-12
+"""One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm.
+
+Fitted to one number: the 300.09 W of Base (MemExplorer Table 5) less the 110.9 W of its
+memories by Table 1, over 262,144 MACs at 1 GHz. The published TDPs of H1, H2, H3, P1 and P2
+then follow within 3.1 %; those of D1 and D2, whose arrays are a half and a quarter of Base's,
+come out 27 % and 11 % high."""
+
+VECTOR_LANE_ENERGY_JOULES = 0.32e-12
+"""One operation of one vector lane: a bfloat16 multiply (0.21 pJ) and add (0.11 pJ) at 7 nm,
+[Jouppi2021]_ Table 2. 0.7 W for 2048 lanes at 1 GHz; without it a longer vector is free."""
+
+_REFERENCE_BITS = 8.0
+
+
+def mac_energy_joules(first_bits: FloatArray, second_bits: FloatArray) -> FloatArray:
+    """Energy of a multiply-accumulate of two widths.
+
+    Limiting assumption: the multiplier dominates and grows with the product of the widths
+    ([Jouppi2021]_ Table 2: int8 0.07 pJ, float16 0.34 pJ, a factor of 4.9 for 4).
+    """
+    return np.asarray(MAC_ENERGY_JOULES * first_bits * second_bits / _REFERENCE_BITS**2)
+
+
+def thermal_design_watts(
+    accelerators: AcceleratorBatch, first_bits: FloatArray, second_bits: FloatArray
+) -> dict[str, FloatArray]:
+    """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` to ``tier3``.
+
+    Args:
+        accelerators: The designs.
+        first_bits: (n,) width of the array's one operand.
+        second_bits: (n,) width of the other.
+    """
+    levels = accelerators.levels
+    clock = accelerators.clock_hz
+    memory = levels.background_watts + levels.peak_read_watts
+    array = accelerators.macs_per_cycle * clock * mac_energy_joules(first_bits, second_bits)
+    parts = {
+        "array": array,
+        "vector": accelerators.vector_length * clock * VECTOR_LANE_ENERGY_JOULES,
+        "on_chip": memory[0],
+    }
+    return parts | {f"tier{i}": memory[i] for i in range(1, len(memory))}

@@ -1,0 +1,21 @@
+"""Design spaces: parameters, conditions, constraints, and batches of designs as integer rows.
+
+The package knows nothing of hardware: a memory technology is a name in a catalog of numbers.
+"""
+
+from codesign.space.definition import load_space, parse_space
+from codesign.space.expressions import Expression, parse_expression
+from codesign.space.parameters import Parameter
+from codesign.space.space import DesignSpace
+from codesign.space.structure import Constraint, Derived
+
+__all__ = [
+    "Constraint",
+    "Derived",
+    "DesignSpace",
+    "Expression",
+    "Parameter",
+    "load_space",
+    "parse_expression",
+    "parse_space",
+]

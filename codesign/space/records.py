@@ -1,0 +1,112 @@
+"""What the YAML file of a design space may say, before its names and expressions are looked at."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from codesign.schema import Record
+
+T = TypeVar("T")
+
+
+def _short(kind: type | tuple[type, ...], key: str) -> BeforeValidator:
+    """A value of ``kind`` stands for a mapping that says only ``key``."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, kind) else value)
+
+
+class ParameterRecord(Record):
+    """A parameter: ``values``, or ``low`` and ``high`` of an integer, or names ``from`` a catalog.
+
+    A list alone stands for its values.
+    """
+
+    values: list[Any] | None = None
+    catalog: str | None = Field(default=None, alias="from")
+    low: Annotated[int, Field(strict=True)] | None = None
+    high: Annotated[int, Field(strict=True)] | None = None
+    step: Annotated[int, Field(strict=True, gt=0)] = 1
+    kind: Literal["categorical", "ordinal", "integer"] | None = None
+    scale: Literal["linear", "log"] = "linear"
+    optional: bool = False
+    when: str = ""
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _is_one_form(self) -> ParameterRecord:
+        has_range = self.low is not None or self.high is not None
+        if has_range and (self.low is None or self.high is None):
+            raise ValueError("an integer needs both 'low' and 'high'")
+        if has_range and (self.values is not None or self.catalog is not None):
+            raise ValueError("give 'low' and 'high', or values, not both")
+        if not has_range and self.values is None and self.catalog is None:
+            raise ValueError("give 'values', 'low' and 'high', or 'from'")
+        return self
+
+
+ParameterEntry = Annotated[ParameterRecord, _short(list, "values")]
+
+
+class RepeatedRecord(Record):
+    """Parameters that occur ``minimum`` to ``maximum`` times, sorted by ``order``."""
+
+    parameters: dict[str, ParameterEntry] = Field(min_length=1)
+    minimum: Annotated[int, Field(strict=True, ge=0)] = 0
+    maximum: Annotated[int, Field(strict=True, ge=1, le=64)]
+    order: Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = (
+        Field(default_factory=list)
+    )
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _is_range(self) -> RepeatedRecord:
+        if self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}")
+        return self
+
+
+class DerivedRecord(Record):
+    """A named quantity; text alone stands for its value."""
+
+    value: str
+    unit: str = ""
+    feature: bool = False
+    description: str = ""
+
+
+class ConstraintRecord(Record):
+    """A condition that holds; text alone stands for it."""
+
+    condition: str
+    description: str = ""
+
+
+class DesignRecord(Record):
+    """A named design, and where it is from."""
+
+    values: dict[str, Any]
+    source: str = ""
+    outside: str = ""
+    """Why it is listed although it does not meet the constraints."""
+
+
+class SpaceRecord(Record):
+    """The whole file."""
+
+    description: str = ""
+    sources: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, ParameterEntry] = Field(default_factory=dict)
+    repeated: dict[str, RepeatedRecord] = Field(default_factory=dict)
+    derived: dict[str, Annotated[DerivedRecord, _short(str, "value")]] = Field(default_factory=dict)
+    constraints: list[Annotated[ConstraintRecord, _short(str, "condition")]] = Field(
+        default_factory=list
+    )
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    designs: dict[str, DesignRecord] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_parameters(self) -> SpaceRecord:
+        if not self.parameters and not self.repeated:
+            raise ValueError("the space is empty: it has no parameters")
+        return self

@@ -1,0 +1,340 @@
+"""The design space as search sees it: batches of integer rows in, everything about them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import BoolArray, Column, FloatArray, IntArray, Value
+from codesign.errors import InputError, describe_unknown
+from codesign.space.components import Component, components_of
+from codesign.space.expressions import Category, Expression, parse_expression
+from codesign.space.features import Feature, features_of
+from codesign.space.moves import neighbors
+from codesign.space.parameters import Parameter
+from codesign.space.structure import Constraint, Derived, Structure
+from codesign.units import Unit
+
+_FEATURE_SAMPLE = 4096
+
+
+class DesignSpace:
+    """Designs described by parameters, conditions, repeated parts and constraints.
+
+    ``n`` designs are an ``(n, d)`` matrix of level codes: positions in each parameter's values,
+    -1 where a parameter is absent. Methods take valid codes and, where they say so, canonical
+    rows; :meth:`contains` takes anything. The space is immutable; what is costly is worked out
+    on first use.
+
+    Args:
+        structure: The resolved definition.
+        name: The name of its file.
+        source: Where it was read.
+        description: For people.
+        designs: Named designs, as rows, with what is said of each.
+        refix: Builds the space again with other overrides.
+        definition: The resolved definition as plain JSON values.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        *,
+        name: str,
+        source: str,
+        description: str,
+        refix: Callable[[Mapping[str, object], str | None], DesignSpace],
+        definition: Mapping[str, Any],
+    ) -> None:
+        self.structure = structure
+        self.name = name
+        self.source = source
+        self.description = description
+        self.designs: Mapping[str, Mapping[str, Value]] = {}
+        self.design_notes: Mapping[str, str] = {}
+        self._refix = refix
+        self._definition = definition
+
+    def __repr__(self) -> str:
+        return f"<DesignSpace {self.name}: {len(self.parameters)} parameters>"
+
+    # What it consists of
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The ``d`` parameters, in the order of a row's entries."""
+        return self.structure.parameters
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The parameters' names."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What every design meets."""
+        return self.structure.constraints
+
+    @property
+    def derived_quantities(self) -> tuple[Derived, ...]:
+        """The named quantities of the file."""
+        return tuple(self.structure.derived.values())
+
+    def provenance(self) -> dict[str, Any]:
+        """The resolved definition as plain JSON values: all that the designs depend on."""
+        return dict(self._definition)
+
+    def fix(self, overrides: Mapping[str, object], where: str | None = None) -> DesignSpace:
+        """The space in which parameters have one value; None makes one absent.
+
+        Named designs that are no longer in the space are left out. In a repeated part, a value
+        fixes the repetition at that place of the canonical order.
+
+        Raises:
+            InputError: An unknown parameter or value, or no design is left.
+        """
+        return self._refix(overrides, where)
+
+    # Size
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """Groups of parameters that are independent of one another."""
+        return components_of(self.structure)
+
+    @property
+    def n_components(self) -> int:
+        """Dimension of the unit cube of :meth:`sobol_rows`."""
+        return len(self.components)
+
+    @property
+    def is_size_exact(self) -> bool:
+        """Whether ``size`` was counted and not estimated by sampling."""
+        return all(component.is_enumerated for component in self.components)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of feasible designs, each counted once."""
+        return math.prod(component.size for component in self.components)
+
+    @property
+    def size_of_rows(self) -> int:
+        """Combinations of levels and absence, feasible or not: the range of :meth:`keys`."""
+        return math.prod(int(levels) + 1 for levels in self.structure.n_levels)
+
+    # Drawing designs
+
+    def sample(self, rng: np.random.Generator, n: int) -> IntArray:
+        """(n, d) designs, uniform over the feasible ones, with replacement."""
+        return self._assembled([component.sample(rng, n) for component in self.components], n)
+
+    def rows(self, indices: IntArray) -> IntArray:
+        """(n, d) the designs of these numbers, ``0 <= number < size``; each has one.
+
+        Raises:
+            InputError: A number outside, or a space too large to be numbered.
+        """
+        if not self.is_size_exact:
+            raise InputError(f"{self.name} is too large to number its designs: sample them")
+        numbers = np.atleast_1d(np.asarray(indices, dtype=np.int64))
+        if ((numbers < 0) | (numbers >= self.size)).any():
+            raise InputError(f"design numbers of {self.name} go from 0 to {self.size - 1:,}")
+        parts = []
+        for component in reversed(self.components):
+            numbers, digit = np.divmod(numbers, component.size)
+            parts.append(component.rows[digit])
+        return self._assembled(parts[::-1], len(numbers))
+
+    def sobol_rows(self, u: FloatArray) -> IntArray:
+        """(n, d) designs at points of the unit cube, one dimension per component.
+
+        Args:
+            u: (n, n_components) in [0, 1). Each coordinate picks that component's row at its
+                quantile, so evenly spread points give evenly spread designs.
+        """
+        points = np.atleast_2d(u)
+        if points.shape[1] != self.n_components:
+            raise InputError(
+                f"expected {self.n_components} coordinates, one per component, "
+                f"got {points.shape[1]}"
+            )
+        parts = [part.at(points[:, i]) for i, part in enumerate(self.components)]
+        return self._assembled(parts, len(points))
+
+    def _assembled(self, parts: list[IntArray], n: int) -> IntArray:
+        rows = np.empty((n, len(self.parameters)), dtype=np.int64)
+        for component, part in zip(self.components, parts, strict=True):
+            rows[:, component.columns] = part
+        return rows
+
+    def neighbors(self, row: IntArray) -> IntArray:
+        """(k, d) designs one move away: a level, or a part added, removed or replaced."""
+        return neighbors(self.structure, row)
+
+    # Judging designs
+
+    def canonical(self, rows: IntArray) -> IntArray:
+        """(n, d) the rows with inactive parameters absent and repeated parts in order."""
+        return self.structure.canonical(np.atleast_2d(rows))
+
+    def violations(self, rows: IntArray) -> dict[str, FloatArray]:
+        """(n,) violation of each constraint by its text; ``<= 0`` meets it."""
+        return self.structure.violations(np.atleast_2d(rows))
+
+    def contains(self, rows: IntArray) -> BoolArray:
+        """(n,) whether a row is canonical, complete and meets every constraint."""
+        rows = np.atleast_2d(np.asarray(rows, dtype=np.int64))
+        return self.structure.contains(rows)
+
+    def keys(self, rows: IntArray) -> IntArray:
+        """(n,) one number per design: equal if and only if the designs are."""
+        keys: IntArray = (self.canonical(rows) + 1) @ self.structure.strides
+        return keys
+
+    # Coordinates
+
+    @cached_property
+    def _bins(self) -> tuple[IntArray, IntArray]:
+        """(d,) number of bins, and the code of the first: -1 where absence can be chosen."""
+        first = -self.structure.has_absence.astype(np.int64)
+        return self.structure.n_levels - first, first
+
+    def to_unit(self, rows: IntArray) -> FloatArray:
+        """(n, d) the middle of each level's share of [0, 1]; 1/2 for what is inactive."""
+        bins, first = self._bins
+        rows = np.atleast_2d(rows)
+        middle = (rows - first + 0.5) / bins
+        return np.where(rows < first, 0.5, middle)
+
+    def from_unit(self, u: FloatArray) -> IntArray:
+        """(n, d) canonical rows whose levels own these points; they may violate constraints.
+
+        Args:
+            u: (n, d), clipped to [0, 1]. Absence, where it can be chosen, owns the lowest share.
+        """
+        bins, first = self._bins
+        points = np.clip(np.nan_to_num(np.atleast_2d(u), nan=0.5), 0.0, 1.0)
+        codes = np.minimum((points * bins).astype(np.int64), bins - 1) + first
+        return self.structure.canonical(codes)
+
+    @cached_property
+    def _features(self) -> tuple[Feature, ...]:
+        sample = self.sample(np.random.default_rng(0), _FEATURE_SAMPLE)
+        return features_of(self.structure, sample)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of :meth:`features`."""
+        return tuple(feature.name for feature in self._features)
+
+    def features(self, rows: IntArray) -> FloatArray:
+        """(n, f) numbers of about 0 to 1 that describe canonical rows to a model."""
+        rows = np.atleast_2d(rows)
+        if not self._features:
+            return np.zeros((len(rows), 0))
+        return np.stack([feature.evaluate(rows) for feature in self._features], axis=1)
+
+    # Meaning
+
+    def columns(self, rows: IntArray) -> dict[str, Column]:
+        """The parameters of a batch, as hardware models read them."""
+        rows = np.atleast_2d(rows)
+        return {
+            parameter.name: Column(parameter.values, np.ascontiguousarray(rows[:, column]))
+            for column, parameter in enumerate(self.parameters)
+        }
+
+    def derived(self, rows: IntArray) -> dict[str, FloatArray]:
+        """(n,) each derived quantity of the file, in coherent SI units."""
+        batch = self.structure.batch(np.atleast_2d(rows))
+        return {name: batch[name] for name in self.structure.derived}
+
+    def decode(self, rows: IntArray) -> list[dict[str, Value]]:
+        """The designs by parameter name; None where absent."""
+        lists = [column.to_list() for column in self.columns(rows).values()]
+        return [dict(zip(self.names, values, strict=True)) for values in zip(*lists, strict=True)]
+
+    def encode(self, design: Mapping[str, object], where: str | None = None) -> IntArray:
+        """(1, d) the canonical row of a design given by parameter name.
+
+        What has one value only may be left out, and so may what can be absent. Values may be
+        written as in a file: ``1 GHz``, ``[64, 128]`` or ``64x128``. Constraints are not
+        looked at: see :meth:`contains`.
+
+        Raises:
+            InputError: Unknown names or values (the nearest is offered), or one that is missing.
+        """
+        problems = [
+            describe_unknown(f"parameter of {self.name}", name, self.names)
+            for name in design
+            if name not in self.structure.column_of
+        ]
+        row = np.full((1, len(self.parameters)), -1, dtype=np.int64)
+        for column, parameter in enumerate(self.parameters):
+            value = design.get(parameter.name)
+            if value is None or (isinstance(value, str) and value == "none"):
+                can_be_filled = len(parameter.values) == 1 and not parameter.optional
+                row[0, column] = 0 if can_be_filled and not parameter.part else -1
+                continue
+            try:
+                row[0, column] = parameter.code_of(value)
+            except InputError as error:
+                problems += error.problems
+        problems = problems or self._lacking(row)
+        if problems:
+            raise InputError(problems, where)
+        return self.structure.canonical(row)
+
+    def _lacking(self, row: IntArray) -> list[str]:
+        canonical = self.structure.canonical(row)
+        lacking = [
+            parameter.name
+            for column, parameter in enumerate(self.parameters)
+            if not parameter.part and self.structure.is_lacking(canonical, column)[0]
+        ]
+        if not lacking and not self.structure.is_complete(canonical)[0]:
+            lacking = [
+                f"{part.name}: at least {part.minimum}, each with {', '.join(part.members)}"
+                for part in self.structure.parts
+            ]
+        return [f"no value for {name}" for name in lacking]
+
+    # Expressions over designs
+
+    @property
+    def units(self) -> Mapping[str, Unit]:
+        """Unit of every number that an expression over designs may name."""
+        return self.structure.symbols.units
+
+    @property
+    def categories(self) -> Mapping[str, Category]:
+        """What each parameter may be compared with in an expression."""
+        return self.structure.symbols.categories
+
+    def parse(
+        self, text: str, where: str | None = None, units: Mapping[str, Unit] | None = None
+    ) -> Expression:
+        """Parse an expression over parameters, their attributes, derived quantities and more.
+
+        Args:
+            text: The expression.
+            where: ``file:line: key`` for messages.
+            units: Further names that say their unit, such as metrics, with their unit.
+        """
+        extra = dict(units or {})
+        return parse_expression(
+            text,
+            {**self.units, **extra},
+            where,
+            categories=self.categories,
+            parts=self.structure.symbols.parts,
+            unit_in_name=extra,
+        )
+
+    def values(self, rows: IntArray) -> Mapping[str, FloatArray]:
+        """What expressions look up: every name of ``units`` and ``categories``, on demand."""
+        return self.structure.batch(np.atleast_2d(rows))

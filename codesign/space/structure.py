@@ -1,0 +1,287 @@
+"""What a design space says of a batch: presence, canonical form, quantities, constraints.
+
+A batch of ``n`` designs of ``d`` parameters is an ``(n, d)`` matrix of level codes, -1 where a
+parameter is absent. Everything here is a table look-up and a few array operations, never a
+loop over designs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.space.expressions import PRESENT, Category, Expression
+from codesign.space.parameters import Parameter, RepeatedPart
+from codesign.units import Unit, parse_unit
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition that every design of the space meets.
+
+    Attributes:
+        expression: The parsed condition.
+        description: Why it holds.
+    """
+
+    expression: Expression
+    description: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.expression.text
+
+    def violation(self, values: Mapping[str, FloatArray]) -> FloatArray:
+        """How far each design is from meeting it; ``<= 0`` meets it."""
+        return self.expression.violation(values)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A named quantity of a design.
+
+    Attributes:
+        name: As expressions and reports use it.
+        expression: How it is computed.
+        unit: The unit in which it is shown; values are in coherent SI units.
+        feature: Whether models of the objectives look at it.
+        description: For people.
+    """
+
+    name: str
+    expression: Expression
+    unit: str = ""
+    feature: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """What expressions may name, and the look-up table behind each name.
+
+    Attributes:
+        units: Unit of every number.
+        categories: What each parameter may be compared with.
+        parts: For each repeated part, its members' names in each repetition.
+        tables: Column of a row, and the value of each level, then of absence.
+        constants: Numbers that do not depend on the design.
+    """
+
+    units: dict[str, Unit] = field(default_factory=dict)
+    categories: dict[str, Category] = field(default_factory=dict)
+    parts: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    tables: dict[str, tuple[int, FloatArray]] = field(default_factory=dict)
+    constants: dict[str, float] = field(default_factory=dict)
+
+    def add_parameter(self, column: int, parameter: Parameter) -> None:
+        """Name a parameter, its presence and, of a tuple, its entries."""
+        name, values = parameter.name, parameter.values
+        self.categories[name] = Category(values, parameter.declared)
+        if parameter.is_numeric:
+            self.units[name] = Unit(1.0, parse_unit(parameter.unit).exponents)
+            self._tabulate(name, column, [float(value) for value in values])  # type: ignore[arg-type] # numbers
+            self._tabulate(name + PRESENT, column, [1.0] * len(values))
+        else:
+            self._tabulate(name, column, range(len(values)), absent=-1.0)
+        for entry in range(parameter.n_entries):
+            self.units[f"{name}[{entry}]"] = Unit(1.0)
+            entries = [value[entry] for value in values if isinstance(value, tuple)]
+            self._tabulate(f"{name}[{entry}]", column, entries)
+
+    def add_attribute(self, key: str, column: int, numbers: Sequence[float], unit: Unit) -> None:
+        """Name an attribute of a parameter's value; 0 where the parameter is absent."""
+        self.units[key] = unit
+        self._tabulate(key, column, numbers)
+
+    def add_constant(self, key: str, number: float, unit: Unit) -> None:
+        """Name a number."""
+        self.units[key] = unit
+        self.constants[key] = number
+
+    def _tabulate(
+        self, key: str, column: int, numbers: Sequence[float], absent: float = 0.0
+    ) -> None:
+        # Code -1 indexes the last entry, which is therefore the absent one.
+        self.tables[key] = (column, np.asarray([*numbers, absent], dtype=np.float64))
+
+
+class Batch(Mapping[str, FloatArray]):
+    """The named numbers of a batch, each computed when it is asked for, once."""
+
+    def __init__(
+        self, rows: IntArray, symbols: Symbols, derived: Mapping[str, Derived] | None = None
+    ) -> None:
+        self._rows = rows
+        self._symbols = symbols
+        self._derived = derived or {}
+        self._known: dict[str, FloatArray] = {}
+
+    def __getitem__(self, key: str) -> FloatArray:
+        if key not in self._known:
+            self._known[key] = self._compute(key)
+        return self._known[key]
+
+    def _compute(self, key: str) -> FloatArray:
+        if key in self._derived:
+            value = self._derived[key].expression.evaluate(self)
+            return np.broadcast_to(value, (len(self._rows),))
+        if key in self._symbols.constants:
+            return np.asarray(self._symbols.constants[key])
+        column, table = self._symbols.tables[key]
+        return table[self._rows[:, column]]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (*self._derived, *self._symbols.constants, *self._symbols.tables)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, key: object) -> bool:
+        known = (self._derived, self._symbols.constants, self._symbols.tables)
+        return any(key in names for names in known)
+
+
+Step: TypeAlias = int | RepeatedPart
+"""A parameter whose condition is applied, or a repeated part that is sorted."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The resolved definition of a space.
+
+    Attributes:
+        parameters: (d) the parameters, in the order of a row's entries.
+        parts: Repeated parts.
+        conditions: The condition of each column that has one.
+        steps: Columns with a condition and parts, each after what it depends on.
+        derived: Named quantities, each after those it uses.
+        constraints: What every design must meet.
+        symbols: Names and look-up tables of expressions.
+    """
+
+    parameters: tuple[Parameter, ...]
+    parts: tuple[RepeatedPart, ...]
+    conditions: Mapping[int, Expression]
+    steps: tuple[Step, ...]
+    derived: Mapping[str, Derived]
+    constraints: tuple[Constraint, ...]
+    symbols: Symbols
+
+    @cached_property
+    def n_levels(self) -> IntArray:
+        """(d,) number of values of each parameter."""
+        return np.array([len(parameter.values) for parameter in self.parameters], dtype=np.int64)
+
+    @cached_property
+    def column_of(self) -> dict[str, int]:
+        """Position of each parameter in a row."""
+        return {parameter.name: column for column, parameter in enumerate(self.parameters)}
+
+    @cached_property
+    def columns_in_parts(self) -> dict[int, RepeatedPart]:
+        """The repeated part of each column that belongs to one."""
+        return {int(column): part for part in self.parts for column in part.columns.flat}
+
+    @cached_property
+    def has_absence(self) -> BoolArray:
+        """(d,) whether a parameter can be chosen to be absent, conditions apart."""
+        return np.array([parameter.optional for parameter in self.parameters], dtype=bool)
+
+    def batch(self, rows: IntArray) -> Batch:
+        """The named numbers of valid rows."""
+        return Batch(rows, self.symbols, self.derived)
+
+    def canonical(self, rows: IntArray, steps: Sequence[Step] | None = None) -> IntArray:
+        """The rows with what is inactive absent and repeated parts in order."""
+        rows = np.array(rows, dtype=np.int64)
+        for step in self.steps if steps is None else steps:
+            if isinstance(step, RepeatedPart):
+                step.sort(rows)
+            else:
+                rows[~self._is_active(rows, step), step] = -1
+        return rows
+
+    def _is_active(self, rows: IntArray, column: int) -> BoolArray:
+        violation = self.conditions[column].violation(self.batch(rows))
+        return np.broadcast_to(violation <= 0, (len(rows),))
+
+    def is_complete(self, rows: IntArray, columns: Sequence[int] | None = None) -> BoolArray:
+        """(n,) whether canonical rows lack nothing that must be present."""
+        complete = np.ones(len(rows), dtype=bool)
+        for column in range(len(self.parameters)) if columns is None else columns:
+            if column not in self.columns_in_parts:
+                complete &= ~self.is_lacking(rows, column)
+        for part in self.parts:
+            if columns is None or int(part.columns[0, 0]) in columns:
+                complete &= self._has_its_repetitions(rows, part)
+        return complete
+
+    def is_lacking(self, rows: IntArray, column: int) -> BoolArray:
+        """(n,) whether a parameter outside the parts is absent and must not be."""
+        lacking = rows[:, column] < 0
+        if self.has_absence[column] or not lacking.any():
+            return lacking & (not self.has_absence[column])
+        return lacking & self._is_active(rows, column) if column in self.conditions else lacking
+
+    def _has_its_repetitions(self, rows: IntArray, part: RepeatedPart) -> BoolArray:
+        is_there = rows[:, part.columns[:, 0]] >= 0
+        complete: BoolArray = is_there.sum(axis=1) >= part.minimum
+        for member, first in enumerate(part.columns[0]):
+            parameter = self.parameters[int(first)]
+            if member == 0 or parameter.optional:
+                continue
+            for repetition, column in enumerate(part.columns[:, member]):
+                lacking = is_there[:, repetition] & (rows[:, column] < 0)
+                if int(column) in self.conditions and lacking.any():
+                    lacking &= self._is_active(rows, int(column))
+                complete &= ~lacking
+        return complete
+
+    def violations(
+        self, rows: IntArray, constraints: Sequence[Constraint] | None = None
+    ) -> dict[str, FloatArray]:
+        """(n,) violation of each constraint by its text."""
+        batch, shape = self.batch(rows), (len(rows),)
+        chosen = self.constraints if constraints is None else constraints
+        return {rule.text: np.broadcast_to(rule.violation(batch), shape) for rule in chosen}
+
+    def has_valid_levels(self, rows: IntArray) -> BoolArray:
+        """(n,) whether every code is -1 or a level."""
+        return np.asarray(((rows >= -1) & (rows < self.n_levels)).all(axis=1))
+
+    def contains(self, rows: IntArray) -> BoolArray:
+        """(n,) whether a row is a design of the space, in canonical form."""
+        is_valid = self.has_valid_levels(rows)
+        valid = np.where(is_valid[:, None], rows, -1)
+        is_valid &= (self.canonical(valid) == valid).all(axis=1)
+        is_valid &= self.is_complete(valid)
+        for violation in self.violations(valid).values():
+            is_valid &= violation <= 0
+        return is_valid
+
+    @cached_property
+    def strides(self) -> IntArray:
+        """(d,) weights that number the raw rows, absence included."""
+        weights = [1]
+        for levels in reversed(self.n_levels[1:]):
+            weights.append(weights[-1] * (int(levels) + 1))
+        return np.array(weights[::-1], dtype=np.int64)
+
+    def roots(self, names: frozenset[str]) -> frozenset[int]:
+        """Columns that an expression depends on, derived quantities looked through."""
+        columns: set[int] = set()
+        pending, seen = list(names), set(names)
+        while pending:
+            name = pending.pop()
+            if name in self.derived:
+                fresh = self.derived[name].expression.names - seen
+                seen |= fresh
+                pending += fresh
+            elif name in self.symbols.tables:
+                columns.add(self.symbols.tables[name][0])
+        return frozenset(columns)

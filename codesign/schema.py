@@ -217,7 +217,7 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
         return f"{where}: the key is required"
     message = item["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    got_said = "got" in message or isinstance(got, dict)
+    got_said = "got" in message or repr(got) in message or isinstance(got, dict)
     return f"{where}: {message}" + ("" if got_said else f", got {got!r}")
 
 

@@ -45,7 +45,7 @@ def load_model(name_or_path: str, where: str | None = None) -> LanguageModel:
     path = Path(name_or_path)
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
-        raise InputError(f"no such file: {name_or_path}", where)
+        raise InputError(f"no such file: {name_or_path!r}", where)
     return _read(path)
 
 

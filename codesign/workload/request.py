@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from codesign.errors import InputError
 from codesign.schema import Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
@@ -30,6 +31,13 @@ def _known_trace(name: object) -> object:
     return name
 
 
+def _batch(value: object) -> object:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value != "capacity" and not is_count:
+        raise InputError(f"expected 'capacity' or a number of requests from 1, got {value!r}")
+    return value
+
+
 class Request(Record):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
@@ -43,7 +51,7 @@ class Request(Record):
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None
     """Tokens generated after it; instead of ``trace``."""
-    batch: Positive | Literal["capacity"] = "capacity"
+    batch: Annotated[int | Literal["capacity"], checked(_batch)] = "capacity"
     """Requests processed together. ``capacity``: the largest power of two that fits the memory
     together with the weights, up to ``max_batch`` (reproduces MemExplorer's Tables 5 and 6)."""
     max_batch: Positive = 128

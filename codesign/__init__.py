@@ -1,3 +1,43 @@
-"""Multi-objective co-design of memory and compute for LLM-inference accelerators."""
+"""Multi-objective co-design of memory and compute for LLM-inference accelerators.
+
+The names below are loaded when they are first used, so that ``import codesign`` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codesign.api import (
+        EvaluatedDesign,
+        build_evaluator,
+        evaluate,
+        load_campaign,
+        load_library,
+        load_model,
+        load_space,
+        to_frame,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "EvaluatedDesign",
+    "__version__",
+    "build_evaluator",
+    "evaluate",
+    "load_campaign",
+    "load_library",
+    "load_model",
+    "load_space",
+    "to_frame",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("codesign.api"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

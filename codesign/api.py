@@ -1,0 +1,186 @@
+"""codesign from Python: the few calls behind the command line.
+
+>>> import codesign
+>>> base = codesign.evaluate(design="Base", model="llama-3.3-70b", workload="osworld",
+...                          phase="prefill")  # doctest: +SKIP
+>>> base.metrics["tdp_watts"]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign import plugins
+from codesign.errors import JobError, UnknownNameError
+from codesign.evaluators.base import Evaluator, Explains, Explanation
+from codesign.memtech import load_library
+from codesign.problem import Problem, build_problem
+from codesign.report.explanation import EvaluatedDesign
+from codesign.report.figures import MarkedDesigns
+from codesign.report.frames import to_frame
+from codesign.schema import Document, to_record
+from codesign.space import DesignSpace
+from codesign.space import load_space as _load_space
+from codesign.workload import load_model
+
+if TYPE_CHECKING:
+    from codesign.campaign import Campaign
+    from codesign.columns import IntArray
+
+__all__ = [
+    "EvaluatedDesign",
+    "build_evaluator",
+    "evaluate",
+    "load_campaign",
+    "load_library",
+    "load_model",
+    "load_space",
+    "to_frame",
+]
+
+
+def load_campaign(name_or_path: str | Path, folder: Path | None = None) -> Campaign:
+    """A campaign with its store, by the name of its definition or the path of the file.
+
+    Raises:
+        InputError: The definition or the store cannot be used.
+    """
+    from codesign.campaign import Campaign  # the optimizers' interface comes with it
+
+    return Campaign.load(name_or_path, folder)
+
+
+def load_space(name_or_path: str | Path) -> DesignSpace:
+    """A design space, by name or by the path of its file, over the library's technologies.
+
+    Raises:
+        InputError: No such file, or something in it is wrong.
+    """
+    return _load_space(str(name_or_path), {"memtech": load_library().catalog()})
+
+
+def build_evaluator(
+    name: str, workload: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> Evaluator:
+    """An evaluator from plain values, as a campaign file gives them.
+
+    Args:
+        name: Under which it is registered.
+        workload: What its ``Workload`` record says.
+        options: What its ``Options`` record says.
+
+    Raises:
+        InputError: A name, key or value that it does not know.
+    """
+    factory = plugins.load("evaluators", name)
+    request = to_record(Document("workload", dict(workload), {}), factory.Workload)
+    settings = to_record(Document("option", dict(options or {}), {}), factory.Options)
+    evaluator: Evaluator = factory(request, settings)
+    return evaluator
+
+
+def evaluate(
+    *,
+    design: str | Mapping[str, Any],
+    space: str | Path | DesignSpace = "memexplorer",
+    model: str | None = None,
+    workload: str | Mapping[str, Any] | None = None,
+    phase: str | None = None,
+    evaluator: str | Evaluator = "npu",
+    options: Mapping[str, Any] | None = None,
+) -> EvaluatedDesign:
+    """One design in full, feasible or not.
+
+    Args:
+        design: A name that the space's file gives, or value by parameter.
+        space: A design space, its name, or the path of its file.
+        model: A bundled language model, or the path of a ``config.json``.
+        workload: A named trace, or the keys of the evaluator's workload.
+        phase: ``prefill`` or ``decode``.
+        evaluator: An evaluator, or the name of one; a built one takes no workload.
+        options: Options of the evaluator.
+
+    Raises:
+        InputError: Something that was given is unknown or does not fit together.
+        JobError: The evaluator failed on this design.
+    """
+    where = space if isinstance(space, DesignSpace) else load_space(space)
+    keys = {"trace": workload} if isinstance(workload, str) else dict(workload or {})
+    given = {"model": model, "phase": phase, **keys}
+    asked = {key: value for key, value in given.items() if value is not None}
+    if isinstance(evaluator, str):
+        name, built = evaluator, build_evaluator(evaluator, asked, options)
+    else:
+        name, built = type(evaluator).__name__, evaluator
+    problem = _problem(where, built, name)
+    return _evaluate_row(problem, find_design(where, design), asked, options or {})
+
+
+def _problem(space: DesignSpace, evaluator: Evaluator, name: str) -> Problem:
+    """The problem checks that space and evaluator fit; its objective is of no account here."""
+    metric = evaluator.metrics[0]
+    return build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
+
+
+def find_design(space: DesignSpace, design: str | Mapping[str, Any]) -> IntArray:
+    """(1, d) row of a design that is named by the space's file or given by its values.
+
+    Raises:
+        InputError: Unknown name, parameter or value.
+    """
+    if not isinstance(design, str):
+        return space.encode(design, "design")
+    if design not in space.designs:
+        raise UnknownNameError("design", design, space.designs, f"space {space.name}")
+    return space.encode(space.designs[design], f"design {design}")
+
+
+def _evaluate_row(
+    problem: Problem, row: IntArray, workload: Mapping[str, Any], options: Mapping[str, Any]
+) -> EvaluatedDesign:
+    space, evaluator = problem.space, problem.evaluator
+    columns = space.columns(row)
+    if isinstance(evaluator, Explains):
+        explanation = evaluator.explain(columns)
+    else:
+        explanation = _without_rows(problem, row)
+    limits = {name: float(values[0]) for name, values in space.violations(row).items()}
+    return EvaluatedDesign(
+        space=space,
+        evaluator=evaluator,
+        asked={"evaluator": problem.evaluator_name, "workload": workload, "options": options},
+        design=space.decode(row)[0],
+        derived={name: float(values[0]) for name, values in space.derived(row).items()},
+        explanation=explanation,
+        violations=limits | dict(explanation.violations),
+    )
+
+
+def _without_rows(problem: Problem, row: IntArray) -> Explanation:
+    """What an evaluator that cannot explain has to say."""
+    observed = problem.evaluate(row)
+    if observed.failures:
+        raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
+    violations = dict(zip(observed.violation_names, observed.violations[0].tolist(), strict=True))
+    metrics = {name: float(values[0]) for name, values in observed.metrics.items()}
+    return Explanation(metrics, violations, (), (), ())
+
+
+def evaluate_named(problem: Problem) -> MarkedDesigns | None:
+    """The named designs of a problem's space with their metrics, to mark them on a front.
+
+    Those that the space does not contain, because it fixes a parameter otherwise, are not among
+    them; None if there are none.
+    """
+    designs = problem.space.designs
+    if not designs:
+        return None
+    rows = np.concatenate([problem.space.encode(design) for design in designs.values()])
+    observed = problem.evaluate(rows)
+    return MarkedDesigns(
+        list(designs), observed.metrics, observed.feasible & problem.admits(observed.rows)
+    )

@@ -1,0 +1,105 @@
+"""The application and its exit codes.
+
+0: fine; 1: the job ran and failed; 2: what was given cannot be used; 130: Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from codesign.cli import campaigns, evaluation, library
+from codesign.cli.output import say
+from codesign.errors import CodesignError, JobError
+
+_FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
+_DEBUG = "CODESIGN_DEBUG"
+
+app = typer.Typer(
+    name="codesign",
+    help="Search memory and compute designs of LLM-inference accelerators.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        import codesign
+
+        print(f"codesign {codesign.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+for _module in (campaigns, evaluation, library):
+    for _command in _module.COMMANDS:
+        app.command()(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code.
+
+    Args:
+        arguments: Words after ``codesign``; those of the process if None.
+    """
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except BrokenPipeError:
+        # The reader (such as `head`) has seen enough. Python would complain at exit.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
+        return _PIPE_CLOSED
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted")
+        return _INTERRUPTED
+    except CodesignError as error:
+        _explain(str(error))
+        return _FAILED if isinstance(error, JobError) else _BAD_INPUT
+    except Exception as error:
+        if os.environ.get(_DEBUG):
+            raise
+        say(f"error: unexpected {type(error).__name__}: {error}")
+        say(f"This is a defect of codesign; {_DEBUG}=1 shows where.")
+        return _FAILED
+
+
+def _run(arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.
+        with command.make_context("codesign", arguments) as context:
+            command.invoke(context)
+            sys.stdout.flush()
+    except typer.Exit as signal:
+        sys.stdout.flush()
+        return signal.exit_code
+    except Exception as error:
+        # Typer's usage errors; it carries its own copy of click, or needs it, by version.
+        if not hasattr(error, "format_message"):
+            raise
+        _explain(_usage_message(error))
+        return _BAD_INPUT
+    return 0
+
+
+def _usage_message(error: Exception) -> str:
+    message = str(error.format_message())  # type: ignore[attr-defined]  # see the caller
+    message = message[:1].lower() + message[1:].rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "codesign"
+    return f"{message} (see: {path} --help)"
+
+
+def _explain(message: str) -> None:
+    for line in message.splitlines():
+        say(f"error: {line}")

@@ -1,0 +1,194 @@
+"""Campaigns: run, look at, export, draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from codesign.cli.output import AsJson, report, say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.campaign import Campaign, Results
+
+Name: TypeAlias = Annotated[
+    str, typer.Argument(help="A campaign in runs/, or the path of its file.")
+]
+Folder: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Where campaigns have their folders. [runs]")
+]
+
+
+def run(
+    name: Name,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a campaign, or continue it where it stopped."""
+    from codesign import api
+    from codesign.cli.progress import make_progress
+
+    campaign = api.load_campaign(name, folder)
+    campaign.run(make_progress(campaign), workers)
+    results = campaign.results()
+    written = [campaign.store_path, *_write_all(results, campaign.folder)]
+    _report_results(campaign, results, written, None, as_json)
+
+
+def _write_all(results: Results, folder: Path) -> list[Path]:
+    """The files that every finished campaign has, as far as the libraries are there."""
+    from codesign import api
+    from codesign.errors import MissingExtraError
+    from codesign.report import exports, figures
+
+    written = [
+        exports.to_csv(results, folder / "front.csv", "front"),
+        exports.to_yaml(results, folder / "front.yaml", "front"),
+    ]
+    try:
+        written.append(figures.save_convergence(results, folder / "convergence.png"))
+        marked = api.evaluate_named(results.problem)
+        written.append(figures.save_front(results, folder / "front.png", marked))
+    except MissingExtraError as error:
+        say(f"no figures: {error}")
+    return written
+
+
+def _report_results(
+    campaign: Campaign,
+    results: Results,
+    written: Sequence[Path],
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    from codesign.report import results as shown
+    from codesign.report.tables import pairs_table, text_line
+
+    paths = [_shown_path(path) for path in written]
+
+    def document() -> dict[str, Any]:
+        files = {"files": paths} if paths else {}
+        return shown.front_document(results, limit) | files
+
+    def tables() -> list[RenderableType]:
+        parts: list[RenderableType] = [
+            shown.front_table(results, limit),
+            text_line(""),
+            shown.optimizers_table(results),
+            text_line(shown.reference_text(results)),
+        ]
+        if paths:
+            parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
+        return parts
+
+    report(as_json, document, tables)
+    if not len(results.front()):
+        say(f"{campaign.definition.name}: no evaluated design keeps every limit")
+
+
+def _shown_path(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def pareto(
+    name: Name,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many designs.")] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the Pareto front and each optimizer's hypervolume."""
+    from codesign import api
+
+    campaign = api.load_campaign(name, folder)
+    _report_results(campaign, campaign.results(), [], limit, as_json)
+
+
+def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
+    """Show how far a campaign has come."""
+    from codesign import api
+    from codesign.report import progress
+
+    found = api.load_campaign(name, folder).status()
+    report(as_json, lambda: progress.document(found), lambda: progress.status_tables(found))
+
+
+def runs(folder: Folder = None, as_json: AsJson = False) -> None:
+    """List the campaigns, run or not."""
+    from codesign.campaign import list_campaigns
+    from codesign.report import progress
+
+    found = list_campaigns(folder)
+    report(
+        as_json,
+        lambda: [progress.document(item) for item in found],
+        lambda: progress.campaigns_tables(found),
+    )
+
+
+def export(
+    name: Name,
+    output: Annotated[Path, typer.Option(help="The file to write.")],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv, json, yaml, parquet. [by the file's ending]"),
+    ] = None,
+    scope: Annotated[
+        str, typer.Option(help="front: non-dominated designs; all: every observation.")
+    ] = "front",
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the results to a file."""
+    from codesign import api, plugins
+    from codesign.report.frames import check_scope
+    from codesign.report.tables import text_line
+
+    check_scope(scope)
+    ending = output.suffix.removeprefix(".").lower()
+    write = plugins.load("exports", form or {"yml": "yaml"}.get(ending, ending), "--format")
+    results = api.load_campaign(name, folder).results()
+    written = _shown_path(write(results, output, scope))
+    report(as_json, lambda: {"files": [written]}, lambda: [text_line(f"wrote {written}")])
+
+
+def plot(
+    name: Name,
+    form: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for the figures. [the campaign's]")
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw hypervolume against evaluations, and the front."""
+    from codesign import api
+    from codesign.report import figures
+    from codesign.report.tables import text_line
+
+    figures.check_format(form)
+    campaign = api.load_campaign(name, folder)
+    results = campaign.results()
+    place = output or campaign.folder
+    written = [
+        figures.save_convergence(results, place / f"convergence.{form}"),
+        figures.save_front(results, place / f"front.{form}", api.evaluate_named(results.problem)),
+    ]
+    paths = [_shown_path(path) for path in written]
+    report(
+        as_json,
+        lambda: {"files": paths},
+        lambda: [text_line(f"wrote {path}") for path in paths],
+    )
+
+
+COMMANDS: list[Callable[..., Any]] = [run, status, runs, pareto, export, plot]

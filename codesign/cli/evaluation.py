@@ -1,0 +1,188 @@
+"""One design explained, and the speed of the evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.output import AsJson, make_console, report
+from codesign.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from codesign.api import EvaluatedDesign
+
+_DEFAULT_SPACE, _DEFAULT_EVALUATOR = "memexplorer", "npu"
+
+
+def evaluate(
+    space: Annotated[
+        str | None, typer.Option(help="Design space, or the path of its file. [memexplorer]")
+    ] = None,
+    design: Annotated[
+        str | None, typer.Option(help="A design that the space or the design file names.")
+    ] = None,
+    design_file: Annotated[
+        Path | None,
+        typer.Option(help="YAML file with a design, or with a front as `export` writes it."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Language model, or the path of a config.json.")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Named trace, see `codesign workloads`.")
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a prompt; instead of --workload.")
+    ] = None,
+    generated_tokens: Annotated[
+        int | None, typer.Option(help="Tokens generated after it; instead of --workload.")
+    ] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode.")] = None,
+    request: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="Any other key of the workload, such as batch=8; repeatable."
+        ),
+    ] = None,
+    evaluator: Annotated[str | None, typer.Option(help="See `codesign evaluators`. [npu]")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the evaluator; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain one design: time, bound, traffic, power, metrics."""
+    from codesign import api
+
+    file = _DesignFile.read(design_file)
+    asked = {
+        "model": model,
+        "phase": phase,
+        "trace": workload,
+        "prompt_tokens": prompt_tokens,
+        "generated_tokens": generated_tokens,
+        **_pairs("--request", request, as_yaml=True),
+    }
+    shown = api.load_space(space or file.space or _DEFAULT_SPACE)
+    values = file.choose(design) if file.designs else _named(shown, design)
+    result = api.evaluate(
+        space=shown,
+        design={**values, **_pairs("--set", settings)},
+        workload=_merged(file.workload, asked),
+        evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
+        options={**file.options, **_pairs("--option", option, as_yaml=True)},
+    )
+    _report(result, design or (design_file.stem if design_file else "Design"), as_json)
+
+
+def _report(result: EvaluatedDesign, title: str, as_json: bool) -> None:
+    from codesign.report import explanation
+
+    def tables() -> Any:
+        return explanation.to_tables(title, result, make_console().width)
+
+    report(as_json, lambda: explanation.to_document(result), tables)
+
+
+def _named(space: Any, design: str | None) -> Mapping[str, Any]:
+    if design is None:
+        return {}
+    if design not in space.designs:
+        raise UnknownNameError("design", design, space.designs, f"space {space.name}")
+    found: Mapping[str, Any] = space.designs[design]
+    return found
+
+
+_TOKENS = {"trace", "prompt_tokens", "generated_tokens"}
+
+
+def _merged(filed: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The workload of the file, overridden by what the command line says."""
+    given = {key: value for key, value in asked.items() if value is not None}
+    # A trace on the command line replaces the file's token counts, and the other way round.
+    dropped = _TOKENS if given.keys() & _TOKENS else set()
+    return {key: value for key, value in filed.items() if key not in dropped} | given
+
+
+def _pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:
+    """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read."""
+    pairs: dict[str, Any] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not (key.strip() and equals):
+            raise InputError(f"expected NAME=VALUE, got {text!r}", name)
+        if key.strip() in pairs:
+            raise InputError(f"{key.strip()!r} is given twice", name)
+        pairs[key.strip()] = _read(name, value.strip()) if as_yaml else value.strip()
+    return pairs
+
+
+def _read(name: str, value: str) -> Any:
+    from codesign.schema import parse_document
+
+    return parse_document(f"value: {value}", name).data["value"]
+
+
+class _DesignFile:
+    """Designs from a file, and how they were evaluated where the file says it.
+
+    Attributes:
+        designs: By name; a file that is itself a design has one, without a name.
+    """
+
+    def __init__(self, source: str, data: Mapping[str, Any]) -> None:
+        self.source = source
+        is_export = isinstance(data.get("designs"), dict)
+        self.designs: dict[str, Any] = dict(data["designs"]) if is_export else {"": data}
+        said = data.get("definition") if is_export else None
+        definition: Mapping[str, Any] = said if isinstance(said, dict) else {}
+        chosen = definition.get("evaluator")
+        choice: Mapping[str, Any] = chosen if isinstance(chosen, dict) else {}
+        self.space: str | None = definition.get("space")
+        self.workload: Mapping[str, Any] = definition.get("workload") or {}
+        self.evaluator: str | None = choice.get("name")
+        self.options: Mapping[str, Any] = choice.get("options") or {}
+
+    @classmethod
+    def read(cls, path: Path | None) -> _DesignFile:
+        """The designs of a file; none without one."""
+        if path is None:
+            return cls("", {"designs": {}})
+        from codesign.schema import read_document
+
+        return cls(str(path), read_document(path).data)
+
+    def choose(self, name: str | None) -> Mapping[str, Any]:
+        """The design of that name; the only one if no name is given."""
+        if name is None and len(self.designs) > 1:
+            listed = ", ".join(list(self.designs)[:8])
+            raise InputError(
+                f"holds {len(self.designs)} designs; choose one by --design: {listed}", self.source
+            )
+        chosen = next(iter(self.designs)) if name is None else name
+        if chosen not in self.designs:
+            raise UnknownNameError("design", chosen, self.designs, self.source)
+        design = self.designs[chosen]
+        if not isinstance(design, dict):
+            raise InputError(f"expected parameters with values, got {design!r}", self.source)
+        return design
+
+
+def bench(as_json: AsJson = False) -> None:
+    """Measure how many designs per second the evaluator does on one core."""
+    from codesign.evaluators.benchmark import benchmark
+    from codesign.report.tables import pairs_table
+
+    measured = benchmark()
+    shown = {name.replace("_", " "): str(value) for name, value in measured.items()}
+    report(as_json, lambda: measured, lambda: [pairs_table("Benchmark", shown)])
+
+
+COMMANDS: list[Callable[..., Any]] = [evaluate, bench]

@@ -1,0 +1,132 @@
+"""What there is to choose from: technologies, spaces, models, metrics, plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from codesign.cli.output import AsJson, report
+
+
+def memtech(
+    name: Annotated[
+        str | None, typer.Argument(help="A technology, or the path of its file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the memory technologies, or show one with its sources."""
+    from codesign.memtech import load_library, load_technology
+    from codesign.report import library as shown
+
+    if name is None:
+        found = load_library()
+        report(as_json, lambda: dict(found), lambda: [shown.technologies_table(found)])
+        return
+    technology = load_technology(name)
+    report(as_json, lambda: technology, lambda: shown.technology_tables(technology))
+
+
+def spaces(as_json: AsJson = False) -> None:
+    """List the design spaces."""
+    from codesign import api
+    from codesign.report import library as shown
+    from codesign.resources import listed
+
+    found = {name: api.load_space(path) for name, path in listed("spaces").items()}
+
+    def document() -> dict[str, Any]:
+        return {name: shown.space_document(item) for name, item in found.items()}
+
+    report(as_json, document, lambda: [shown.spaces_table(found)])
+
+
+def space(
+    name: Annotated[str, typer.Argument(help="A design space, or the path of its file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a design space: parameters, constraints, size, named designs."""
+    from codesign import api
+    from codesign.report import library as shown
+
+    found = api.load_space(name)
+    report(as_json, lambda: shown.space_document(found), lambda: shown.space_tables(found))
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="A model, or the path of a Hugging Face config.json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the language models, or show one with its parameters counted."""
+    from codesign.report import library as shown
+    from codesign.workload import list_models, load_model, summary
+
+    if name is None:
+        found = [summary(load_model(known)) for known in list_models()]
+        report(as_json, lambda: found, lambda: [shown.models_table(found)])
+        return
+    model = summary(load_model(name))
+    report(as_json, lambda: model, lambda: shown.model_tables(model))
+
+
+def workloads(as_json: AsJson = False) -> None:
+    """List the named workloads: prompt and generated tokens."""
+    from codesign.report import library as shown
+    from codesign.workload import list_traces, load_trace
+
+    found = {name: load_trace(name).model_dump() for name in list_traces()}
+    report(as_json, lambda: found, lambda: [shown.traces_table(found)])
+
+
+def metrics(as_json: AsJson = False) -> None:
+    """List the metrics of the built-in evaluators and what they mean."""
+    from codesign.metrics import METRICS
+    from codesign.report import library as shown
+
+    report(as_json, lambda: METRICS, lambda: [shown.metrics_table(METRICS.values())])
+
+
+def optimizers(as_json: AsJson = False) -> None:
+    """List the optimizers and their options."""
+    from codesign.report import library as shown
+
+    found = _plugins("optimizers")
+    report(as_json, lambda: found, lambda: [shown.plugins_table("optimizers", found)])
+
+
+def evaluators(as_json: AsJson = False) -> None:
+    """List the evaluators and their options."""
+    from codesign.report import library as shown
+
+    found = _plugins("evaluators")
+    report(as_json, lambda: found, lambda: [shown.plugins_table("evaluators", found)])
+
+
+def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
+    """Every registered plug-in; one that cannot be imported says why instead of failing all."""
+    from codesign import plugins
+    from codesign.errors import CodesignError
+    from codesign.report.library import plugin_document
+
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in plugins.names(group):
+        try:
+            found[name] = plugin_document(plugins.load(group, name))
+        except CodesignError as error:
+            found[name] = {"error": str(error)}
+    return found
+
+
+COMMANDS: list[Callable[..., Any]] = [
+    memtech,
+    models,
+    workloads,
+    space,
+    spaces,
+    metrics,
+    optimizers,
+    evaluators,
+]

@@ -1,0 +1,90 @@
+"""Progress bars on a terminal; nothing where nobody watches."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from codesign.campaign import Campaign, Run
+    from codesign.campaign import Progress as CampaignProgress
+
+
+class _RateColumn(ProgressColumn):
+    """Evaluations per second of late."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        if speed is None:
+            return Text("–/s", style="progress.data.speed")
+        digits = 1 if speed < 10 else 0
+        return Text(f"{speed:,.{digits}f}/s", style="progress.data.speed")
+
+
+class ProgressBars:
+    """One bar per optimizer over all its seeds, and one for the whole.
+
+    Args:
+        campaign: Whose definition says how much there is to do.
+        console: On standard error.
+    """
+
+    def __init__(self, campaign: Campaign, console: Console) -> None:
+        self._campaign = campaign
+        self._tasks: dict[str, TaskID] = {}
+        self._total: TaskID | None = None
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _RateColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=console,
+            # Prints of libraries stay where they belong.
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def start(self, total: int, done: int) -> None:
+        """Show the bars; what an earlier run of the campaign did counts as done."""
+        status = self._campaign.status()
+        counts: dict[str, list[int]] = {}
+        for run in status.runs:
+            budget_and_done = counts.setdefault(run.run.optimizer, [0, 0])
+            budget_and_done[0] += status.budget
+            budget_and_done[1] += run.done
+        for name, (budget, finished) in counts.items():
+            self._tasks[name] = self._bars.add_task(name, total=budget, completed=finished)
+        if len(counts) > 1:
+            self._total = self._bars.add_task("all", total=total, completed=done)
+        self._bars.start()
+
+    def advance(self, run: Run, n: int, hypervolume: float) -> None:
+        """Move the bars of the run's optimizer and of the whole."""
+        self._bars.advance(self._tasks[run.optimizer], n)
+        if self._total is not None:
+            self._bars.advance(self._total, n)
+
+    def finish(self) -> None:
+        """Leave the bars as they are."""
+        self._bars.stop()
+
+
+def make_progress(campaign: Campaign) -> CampaignProgress | None:
+    """Bars on standard error if that is a terminal, else nothing."""
+    if not sys.stderr.isatty():
+        return None
+    return ProgressBars(campaign, Console(stderr=True))

@@ -1,0 +1,122 @@
+"""One evaluated design in full: what it is, what it achieves, where time and power go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from codesign.metrics import Metric
+from codesign.report.labels import format_metric, format_setting, format_value, metric_of
+from codesign.report.labels import metric_title as title_of
+from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.columns import Value
+    from codesign.evaluators.base import Evaluator, Explanation
+    from codesign.space import DesignSpace
+
+
+@dataclass(frozen=True)
+class EvaluatedDesign:
+    """One design and what became of it.
+
+    Attributes:
+        space: Where the design comes from.
+        evaluator: What evaluated it.
+        asked: Name of the evaluator, its workload and options as they were given.
+        design: Value by parameter; None where absent.
+        derived: Derived quantities of the space.
+        explanation: Metrics, operators, memory levels, power, and the assumptions.
+        violations: Every limit: of the space, then of the evaluator; ``<= 0`` is within.
+    """
+
+    space: DesignSpace
+    evaluator: Evaluator
+    asked: Mapping[str, Any]
+    design: Mapping[str, Value]
+    derived: Mapping[str, float]
+    explanation: Explanation
+    violations: Mapping[str, float]
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Values by the names of ``metrics.py``."""
+        return self.explanation.metrics
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every limit is kept."""
+        return all(value <= 0 for value in self.violations.values())
+
+
+_LEVEL_COLUMNS = (
+    "name",
+    "technology",
+    "capacity_bytes",
+    "bandwidth_bytes_per_s",
+    "utilization",
+    "holds_share",
+)
+_OPERATOR_COLUMNS = ("name", "time_s", "time_share", "bound", "traffic_bytes")
+
+
+def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
+    """The evaluated design as one document; absent parameters are left out."""
+    explanation = evaluated.explanation
+    return {
+        "space": evaluated.space.name,
+        **evaluated.asked,
+        "design": {k: value for k, value in evaluated.design.items() if value is not None},
+        "derived": evaluated.derived,
+        "feasible": evaluated.is_feasible,
+        "metrics": explanation.metrics,
+        "violations": evaluated.violations,
+        "operators": explanation.operators,
+        "levels": explanation.levels,
+        "power": explanation.power,
+        "notes": explanation.notes,
+    }
+
+
+def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
+    """The evaluated design for the terminal, ``width`` columns wide."""
+    explanation, asked = evaluated.explanation, evaluated.asked
+    settings = {k: format_setting(v) for k, v in evaluated.design.items() if v is not None}
+    context = {
+        "space": evaluated.space.name,
+        "evaluator": format_cell("", {asked["evaluator"]: asked["options"]}),
+        "workload": format_cell("", asked["workload"]),
+    }
+    parts: list[RenderableType] = [
+        pairs_table(title, context | settings),
+        _metrics_table(explanation.metrics, evaluated.evaluator.metrics),
+        rows_table("Operators", explanation.operators, width, _OPERATOR_COLUMNS),
+        rows_table("Memory levels", explanation.levels, width, _LEVEL_COLUMNS),
+        rows_table("Power", explanation.power, width),
+        _limits_table(evaluated.violations),
+    ]
+    shown = [part for part in parts if not isinstance(part, Table) or part.row_count]
+    spaced = [item for part in shown for item in (part, text_line(""))]
+    return spaced + [text_line(f"Note: {note}") for note in explanation.notes]
+
+
+def _metrics_table(values: Mapping[str, float], known: Iterable[Metric]) -> Table:
+    declared = list(known)
+    table = plain_table("Metrics", ["metric", "value", "better"], ["value"])
+    for name, value in values.items():
+        metric = metric_of(name, declared)
+        better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
+        table.add_row(title_of(metric), format_metric(value, metric), better)
+    return table
+
+
+def _limits_table(values: Mapping[str, float]) -> Table:
+    table = plain_table("Limits", ["limit", "state"])
+    for name, value in values.items():
+        table.add_row(name, "kept" if value <= 0 else f"broken by {format_value(value)}")
+    return table

@@ -1,0 +1,87 @@
+"""Observations as named columns, which every export and the data frame are made from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from codesign.columns import IntArray, Value
+from codesign.errors import InputError, MissingExtraError, describe_unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from codesign.campaign import Results
+
+Scope: TypeAlias = Literal["front", "all"]
+"""``front``: the non-dominated feasible designs; ``all``: every observation."""
+
+
+def positions_of(results: Results, scope: str) -> IntArray:
+    """Positions of the observations in a scope, the front sorted by its first objective.
+
+    Raises:
+        InputError: There is no such scope.
+    """
+    check_scope(scope)
+    if scope == "front":
+        return results.front()
+    return np.arange(len(results.rows), dtype=np.int64)
+
+
+def check_scope(scope: str) -> None:
+    """Refuse what is not a scope.
+
+    Raises:
+        InputError: There is no such scope.
+    """
+    if scope not in ("front", "all"):
+        raise InputError(describe_unknown("scope", scope, ["front", "all"]))
+
+
+def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]:
+    """Where each observation comes from, its design, its metrics, its violations.
+
+    A parameter stands under its own name, or under ``parameter.NAME`` if that is taken; a
+    violation under ``violation.NAME``. Tuples are text: (2048, 256) is "2048x256".
+    """
+    runs = [results.runs[index] for index in results.run_index[positions]]
+    columns: dict[str, Any] = {
+        "optimizer": [run.optimizer for run in runs],
+        "seed": [run.seed for run in runs],
+        "step": results.step[positions],
+    }
+    taken = {*columns, *results.metrics, "feasible", "failed", "reason", "hypervolume"}
+    designs = results.problem.space.columns(results.rows[positions])
+    for name, column in designs.items():
+        key = f"parameter.{name}" if name in taken else name
+        columns[key] = [_flat(value) for value in column.to_list()]
+    columns |= {name: values[positions] for name, values in results.metrics.items()}
+    columns |= {
+        f"violation.{name}": values[positions] for name, values in results.violations.items()
+    }
+    columns["feasible"] = results.feasible[positions]
+    columns["failed"] = results.failed[positions]
+    columns["reason"] = [results.reasons.get(int(position), "") for position in positions]
+    columns["hypervolume"] = results.hypervolume[positions]
+    return columns
+
+
+def _flat(value: Value) -> Value:
+    return "x".join(str(part) for part in value) if isinstance(value, tuple) else value
+
+
+def to_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:
+    """The observations as a pandas data frame, one row each.
+
+    >>> frame = to_frame(load_campaign("osworld-prefill").results())  # doctest: +SKIP
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("a data frame", "tables") from error
+    return pd.DataFrame(observation_columns(results, positions_of(results, scope)))

@@ -1,0 +1,171 @@
+"""How metrics and designs are called and printed for people."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from codesign.metrics import METRICS, Metric
+from codesign.units import format_engineering
+
+_UNIT_WORDS = (
+    "tokens_per_s",
+    "joules_per_token",
+    "bytes_per_token",
+    "bytes_per_s",
+    "flop_per_s",
+    "bytes",
+    "watts",
+    "joules",
+    "mm",
+    "s",
+)
+_UPPER_CASE = {"tdp": "TDP"}
+_TITLES = {
+    "tokens_per_s_per_user": "throughput per user",
+    "tokens_per_joule_tdp": "tokens per joule of TDP",
+    "peak_flop_per_s": "peak compute",
+    "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
+    "offchip_bytes_per_token": "off-chip traffic",
+}
+"""Where the name without its unit would not say what it is."""
+_WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
+
+
+def metric_of(name: str, known: Iterable[Metric] = ()) -> Metric:
+    """The metric of that name; one without unit or meaning if nobody declared it."""
+    declared = {metric.name: metric for metric in known}
+    return declared.get(name) or METRICS.get(name) or Metric(name, "minimize", "", "")
+
+
+def metric_title(metric: Metric) -> str:
+    """The name in words without its unit: ``time_to_first_token_s`` is "time to first token"."""
+    name = _TITLES.get(metric.name, metric.name)
+    if metric.unit and name == metric.name:
+        for word in _UNIT_WORDS:
+            name = name.removesuffix(f"_{word}") or name
+            if name != metric.name:
+                break
+    return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
+
+
+def axis_label(metric: Metric) -> str:
+    """Title and unit for the axis of a figure: "Throughput (token/s)"."""
+    title = metric_title(metric)
+    return title[:1].upper() + title[1:] + (f" ({metric.unit})" if metric.unit else "")
+
+
+def takes_prefix(unit: str) -> bool:
+    """Whether a unit is printed with an SI prefix: ``GB/s`` is read at once, ``ktoken/s`` not."""
+    return unit.split("/")[0] in _WITH_PREFIX
+
+
+def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
+    """A number in its unit for people; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "–"
+    if takes_prefix(unit) and math.isfinite(value):
+        return format_engineering(value, unit, digits)
+    if value == 0 or 1e-3 <= abs(value) < 1e9:
+        return f"{_with_digits(value, digits)} {unit}".rstrip()
+    return f"{value:.{digits}g} {unit}".rstrip()
+
+
+def _with_digits(value: float, digits: int) -> str:
+    """Without an exponent, as many decimals as ``digits`` figures leave, none that say nothing."""
+    places = 0 if value == 0 else max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
+    """A metric's value in its unit, for people; a utilization in percent."""
+    if metric.name.endswith("utilization") and not metric.unit and value is not None:
+        return "–" if math.isnan(value) else f"{100 * value:.3g} %"
+    return format_value(value, metric.unit, digits)
+
+
+def format_setting(value: Any) -> str:
+    """A parameter's value: the tuple (2048, 256) is "2048x256", an absent one a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, tuple | list):
+        return "x".join(str(part) for part in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Technologies as people call them: ``hbm4_12h`` is "HBM4" as long as that is unambiguous."""
+    listed = sorted(set(names))
+    short = {name: name.split("_")[0].upper() for name in listed}
+    count = Counter(short.values())
+    return {name: short[name] if count[short[name]] == 1 else name for name in listed}
+
+
+def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ()) -> str:
+    """A design in words, such as "2048x256, VLEN 1024, 3D×3, HBM4×2 + HBF×1, act/ws/matrix".
+
+    The parameters of the NPU get words of their own; any other is shown as ``name=value``.
+
+    Args:
+        design: Value by parameter.
+        technologies: All those that could stand in the design, so that short names stay
+            unambiguous within a table.
+    """
+    left = {name: value for name, value in design.items() if value is not None}
+    words = [
+        *_array_words(left),
+        *_on_chip_words(left),
+        *_tier_words(left, technologies),
+        *_format_words(left),
+        *_software_words(left),
+    ]
+    words += [f"{name}={format_setting(value)}" for name, value in left.items()]
+    return ", ".join(words)
+
+
+def _array_words(left: dict[str, Any]) -> list[str]:
+    words = []
+    if "pe_array" in left:
+        words.append(format_setting(left.pop("pe_array")))
+    if "vector_length" in left:
+        words.append(f"VLEN {left.pop('vector_length')}")
+    return words
+
+
+def _on_chip_words(left: dict[str, Any]) -> list[str]:
+    dies, layers = left.pop("sram_dies", 0), left.pop("sram_3d_layers", 0)
+    words = [f"SRAM×{dies}" if dies > 1 else "SRAM"] if dies else []
+    return words + ([f"3D×{layers}"] if layers else [])
+
+
+def _tier_words(left: dict[str, Any], technologies: Iterable[str]) -> list[str]:
+    tiers = []
+    for i in range(1, 10):
+        name = left.pop(f"tier{i}_technology", None)
+        stacks = left.pop(f"tier{i}_stacks", None)
+        if name is not None:
+            tiers.append((str(name), stacks))
+    short = short_names([*technologies, *(name for name, _ in tiers)])
+    return [" + ".join(f"{short[name]}×{stacks}" for name, stacks in tiers)] if tiers else []
+
+
+def _format_words(left: dict[str, Any]) -> list[str]:
+    names = ("weight_format", "activation_format", "kv_format")
+    formats = [str(left.pop(name)) for name in names if name in left]
+    if len(set(formats)) == 1:
+        return formats[:1]
+    return ["/".join(formats)] if formats else []
+
+
+_SHORT_PRIORITY = {"activation": "act", "weight": "wgt", "equal": "eq"}
+
+
+def _software_words(left: dict[str, Any]) -> list[str]:
+    names = ("storage_priority", "dataflow", "bandwidth_priority")
+    choices = [str(left.pop(name)) for name in names if name in left]
+    return ["/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices)] if choices else []

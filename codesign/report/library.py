@@ -1,0 +1,271 @@
+"""What there is to choose from: technologies, spaces, models, metrics, plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from codesign.metrics import Metric
+from codesign.report.labels import format_setting, format_value
+from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.units import parse_unit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.memtech import MemoryTechnology
+    from codesign.schema import Record
+    from codesign.space import DesignSpace
+    from codesign.space.parameters import Parameter
+
+_TECHNOLOGY_COLUMNS = {
+    "capacity": "GB",
+    "bandwidth": "GB/s",
+    "latency": "ns",
+    "shoreline": "mm",
+    "background_power": "mW/GB",
+    "read_energy": "pJ/bit",
+    "write_energy": "pJ/bit",
+}
+"""The units in which technologies are compared, those of MemExplorer's Table 1."""
+_SHORT = {
+    "shoreline": "edge",
+    "background_power": "idle",
+    "read_energy": "read",
+    "write_energy": "write",
+}
+_MOST_VALUES = 12
+
+
+def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
+    """One line per technology, typical values per unit."""
+    headers = {
+        name: f"{_SHORT.get(name, name)} {unit}" for name, unit in _TECHNOLOGY_COLUMNS.items()
+    }
+    columns = ["name", "one", *headers.values()]
+    table = plain_table("Memory technologies: typical values of one", columns, headers.values())
+    for name, technology in library.items():
+        cells = [
+            _in_unit(getattr(technology, attribute).typical, unit)
+            for attribute, unit in _TECHNOLOGY_COLUMNS.items()
+        ]
+        table.add_row(name, technology.unit, *cells)
+    return table
+
+
+def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
+    """One technology in full: the published range of every number and where it was read."""
+    edge = "counts" if technology.uses_memory_edge else "does not count"
+    table = plain_table(
+        f"{technology.name} ({technology.place}, of one {technology.unit})",
+        ["", "low", "typical", "high", "unit", "source"],
+        ["low", "typical", "high"],
+    )
+    for name, unit in _TECHNOLOGY_COLUMNS.items():
+        values = getattr(technology, name)
+        levels = [_in_unit(values.at(level), unit) for level in ("low", "typical", "high")]
+        table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
+    parts: list[RenderableType] = [table]
+    if technology.place == "off-chip":
+        parts.append(text_line(f"Its shoreline {edge} against the edges reserved for memory."))
+    return parts + ([text_line(technology.note.strip())] if technology.note.strip() else [])
+
+
+def _in_unit(value: float, unit: str) -> str:
+    return format_value(value / parse_unit(unit).scale) if value else "–"
+
+
+def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:
+    """One line per design space."""
+    table = plain_table("Design spaces", ["name", "designs", "description"], ["designs"])
+    for name, space in spaces.items():
+        table.add_row(name, size_text(space), space.description.strip())
+    return table
+
+
+def size_text(space: DesignSpace) -> str:
+    """The number of feasible designs; "about" where it was estimated instead of counted."""
+    return f"{space.size:,}" if space.is_size_exact else f"about {space.size:.3g}"
+
+
+def space_document(space: DesignSpace) -> dict[str, Any]:
+    """A design space as one document."""
+    return {
+        "name": space.name,
+        "source": space.source,
+        "description": space.description,
+        "size": space.size,
+        "is_size_exact": space.is_size_exact,
+        "parameters": [_parameter_document(parameter) for parameter in space.parameters],
+        "components": [
+            {"parameters": component.names, "size": component.size}
+            for component in space.components
+        ],
+        "constraints": [constraint.text for constraint in space.constraints],
+        "designs": {
+            name: {key: value for key, value in design.items() if value is not None}
+            for name, design in space.designs.items()
+        },
+    }
+
+
+def _parameter_document(parameter: Parameter) -> dict[str, Any]:
+    names = ("name", "kind", "values", "optional", "when", "unit", "catalog", "description")
+    return {name: getattr(parameter, name) for name in names}
+
+
+def space_tables(space: DesignSpace) -> list[RenderableType]:
+    """A design space in full: size, parameters, constraints, named designs."""
+    facts = {"file": space.source, "designs": f"{size_text(space)} that keep every constraint"}
+    parts: list[RenderableType] = [pairs_table(space.name, facts)]
+    if space.description.strip():
+        parts.append(text_line(space.description.strip() + "\n"))
+    constraints = plain_table("Constraints", ["what must hold"])
+    for constraint in space.constraints:
+        constraints.add_row(constraint.text)
+    designs = plain_table("Named designs", ["name", "design"])
+    for name, design in space.designs.items():
+        designs.add_row(name, _design_text(space, design))
+    tables = [_parameters_table(space), constraints, _components_table(space), designs]
+    return parts + [item for table in tables if table.row_count for item in (table, text_line(""))]
+
+
+def _components_table(space: DesignSpace) -> Table:
+    """The factors of the size: groups of parameters that depend on one another."""
+    table = plain_table("Independent groups", ["parameters", "choices"], ["choices"])
+    for component in space.components:
+        count = f"{component.size:,}" if component.is_enumerated else f"about {component.size:.3g}"
+        table.add_row(", ".join(component.names), count)
+    return table
+
+
+def _parameters_table(space: DesignSpace) -> Table:
+    table = plain_table("Parameters", ["name", "kind", "values", "present"])
+    for parameter in space.parameters:
+        present = parameter.when or ("or absent" if parameter.optional else "always")
+        table.add_row(parameter.name, parameter.kind, _values_text(parameter), present)
+    return table
+
+
+def _values_text(parameter: Parameter) -> str:
+    values = parameter.values
+    if parameter.kind == "integer" and len(values) > _MOST_VALUES:
+        return f"{parameter.show(values[0])} … {parameter.show(values[-1])} ({len(values):,})"
+    shown = [_setting(parameter, value) for value in values[:_MOST_VALUES]]
+    more = f", … ({len(values):,})" if len(values) > _MOST_VALUES else ""
+    return ", ".join(shown) + more
+
+
+def _setting(parameter: Parameter, value: Any) -> str:
+    return format_setting(value) if isinstance(value, tuple) else parameter.show(value)
+
+
+def _design_text(space: DesignSpace, design: Mapping[str, Any]) -> str:
+    from codesign.report.results import design_words
+
+    return design_words(space, [design])[0]
+
+
+def models_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per language model."""
+    numbers = ["parameters", "active", "layers", "KV/token"]
+    table = plain_table(
+        "Language models", ["name", *numbers, "attention", "experts"], numbers
+    )  # fmt: skip
+    for item in summaries:
+        experts = f"{item['experts_per_token']} of {item['experts']}" if item["experts"] else "–"
+        table.add_row(
+            item["name"],
+            f"{item['parameters'] / 1e9:,.2f} G",
+            f"{item['active_parameters'] / 1e9:,.2f} G",
+            str(item["layers"]),
+            f"{item['kv_elements_per_token']:,}",
+            item["attention"],
+            experts,
+        )
+    return table
+
+
+def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
+    """One language model in full."""
+    nested = {"parameters_by_part", "sources", "counted", "name"}
+    facts = {
+        name.replace("_", " "): _fact(value)
+        for name, value in summary.items()
+        if name not in nested and value is not None
+    }
+    parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"])
+    for part, count in summary["parameters_by_part"].items():
+        parts.add_row(part.replace("_", " "), f"{count:,}")
+    tables: list[RenderableType] = [pairs_table(summary["name"], facts), text_line(""), parts]
+    if summary.get("counted"):
+        tables.append(text_line(f"Counted: {summary['counted']}"))
+    return tables + [text_line(f"Source: {source}") for source in summary["sources"]]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return format_setting(value)
+
+
+def traces_table(traces: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One line per named workload."""
+    numbers = ["prompt tokens", "generated tokens"]
+    table = plain_table("Workloads", ["name", *numbers, "description"], numbers)
+    for name, trace in traces.items():
+        counts = [f"{trace[key]:,}" for key in ("prompt_tokens", "generated_tokens")]
+        table.add_row(name, *counts, trace["description"])
+    return table
+
+
+def metrics_table(metrics: Iterable[Metric]) -> Table:
+    """What every metric means."""
+    table = plain_table("Metrics", ["name", "unit", "better", "meaning"])
+    for metric in metrics:
+        better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
+        table.add_row(metric.name, metric.unit or "–", better, metric.meaning)
+    return table
+
+
+def plugin_document(plugin: Any) -> dict[str, Any]:
+    """A registered evaluator or optimizer: what its class says of itself."""
+    records = {"workload": "Workload", "options": "Options"}
+    found = {key: getattr(plugin, name, None) for key, name in records.items()}
+    return {
+        "class": f"{plugin.__module__}:{plugin.__qualname__}",
+        "description": _first_line(plugin.__doc__),
+        **{key: _fields(record) for key, record in found.items() if record is not None},
+    }
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().split("\n\n")[0].replace("\n", " ").strip()
+
+
+def _fields(record: type[Record]) -> list[dict[str, Any]]:
+    """The keys of a record with their defaults, from its JSON schema."""
+    return [
+        {
+            "name": field.alias or name,
+            "required": field.is_required(),
+            "default": None if field.is_required() else field.get_default(),
+        }
+        for name, field in record.model_fields.items()
+    ]
+
+
+def plugins_table(kind: str, documents: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One line per plug-in, or the reason why it cannot be used."""
+    table = plain_table(kind.capitalize(), ["name", "options (defaults)", "description"])
+    for name, document in documents.items():
+        options = ", ".join(_option_text(option) for option in document.get("options", ()))
+        table.add_row(name, options or "–", document.get("error", document.get("description", "")))
+    return table
+
+
+def _option_text(option: Mapping[str, Any]) -> str:
+    default = "required" if option["required"] else format_setting(option["default"])
+    return f"{option['name']} ({default})"

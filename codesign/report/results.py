@@ -1,0 +1,110 @@
+"""A campaign's results as tables and as one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from codesign.metrics import Metric
+from codesign.report.exports import observations, provenance
+from codesign.report.labels import (
+    describe_design,
+    format_metric,
+    format_value,
+    metric_of,
+    metric_title,
+)
+from codesign.report.summary import summarize
+from codesign.report.tables import plain_table
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+    from codesign.space import DesignSpace
+
+_KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
+"""Shown beside the objectives where an evaluator reports them."""
+
+
+def front_document(results: Results, limit: int | None = None) -> dict[str, Any]:
+    """The front with its provenance and each optimizer's record, as one document."""
+    positions = results.front()
+    shown = positions if limit is None else positions[:limit]
+    return provenance(results) | {
+        "optimizers": summarize(results),
+        "front_size": len(positions),
+        "observations": list(observations(results, shown)),
+    }
+
+
+def front_table(results: Results, limit: int | None = None) -> Table:
+    """The non-dominated feasible designs in words, with objectives and further metrics."""
+    positions = results.front()
+    shown = positions if limit is None else positions[:limit]
+    metrics = _front_metrics(results)
+    headers = [metric_title(metric) + (f" {metric.unit}" if metric.unit else "")
+               for metric in metrics]  # fmt: skip
+    table = plain_table("Pareto front", ["#", "design", *headers], ["#", *headers])
+    space = results.problem.space
+    words = design_words(space, space.decode(results.rows[shown]))
+    for number, (position, design) in enumerate(zip(shown, words, strict=True), start=1):
+        values = [float(results.metrics[metric.name][position]) for metric in metrics]
+        table.add_row(str(number), design, *(format_value(value) for value in values))
+    if len(shown) < len(positions):
+        table.caption = f"{len(positions) - len(shown)} more"
+    return table
+
+
+def _front_metrics(results: Results) -> list[Metric]:
+    objectives = [objective.metric for objective in results.problem.objectives]
+    names = {metric.name for metric in objectives}
+    key = [name for name in _KEY_METRICS if name in results.metrics and name not in names]
+    known = results.problem.evaluator.metrics
+    return objectives + [metric_of(name, known) for name in key]
+
+
+def design_words(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Each design in words; what is the same in the whole space is left out."""
+    varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
+    technologies = {
+        str(value)
+        for parameter in space.parameters
+        if parameter.name.endswith("_technology")
+        for value in parameter.values
+    }
+    return [
+        describe_design(
+            {name: value for name, value in design.items() if name in varying or not varying},
+            technologies,
+        )
+        for design in designs
+    ]
+
+
+def optimizers_table(results: Results) -> Table:
+    """Hypervolume and counts of each optimizer over its seeds."""
+    numbers = ["hypervolume", "± std", "seeds", "evaluated", "feasible", "failed"]
+    table = plain_table("Optimizers", ["optimizer", *numbers], numbers)
+    for record in summarize(results):
+        std = record.hypervolume_std
+        table.add_row(
+            record.optimizer,
+            f"{record.hypervolume_mean:.4g}",
+            "–" if std is None else f"{std:.2g}",
+            str(record.n_runs),
+            f"{record.n_evaluated:,}",
+            f"{record.n_feasible:,}",
+            f"{record.n_failed:,}",
+        )
+    return table
+
+
+def reference_text(results: Results) -> str:
+    """The bound of the hypervolume in one line."""
+    known = {item.metric.name: item.metric for item in results.problem.objectives}
+    bounds = [
+        f"{metric_title(known[name])} {format_metric(value, known[name])}"
+        for name, value in results.reference_point.items()
+    ]
+    return f"Hypervolume is bounded by the reference point: {', '.join(bounds)}."

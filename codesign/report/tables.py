@@ -1,0 +1,168 @@
+"""The look of every table on the terminal: readable on 80 columns and better on 140."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from codesign.report.labels import format_setting, format_value
+
+UNIT_OF_SUFFIX = {
+    "tokens_per_s": "token/s",
+    "tokens_per_joule": "token/J",
+    "joules_per_token": "J/token",
+    "bytes_per_token": "B/token",
+    "bytes_per_s": "B/s",
+    "flop_per_s": "FLOP/s",
+    "bytes": "B",
+    "watts": "W",
+    "joules": "J",
+    "flop": "FLOP",
+    "hz": "Hz",
+    "mm": "mm",
+    "s": "s",
+}
+"""The unit that the end of a name states."""
+
+
+def plain_table(title: str, columns: Sequence[str], numbers: Iterable[str] = ()) -> Table:
+    """An empty table; the columns named in ``numbers`` are aligned to the right.
+
+    Numbers, and names before several columns, are never broken over lines; headers are.
+    """
+    right = set(numbers)
+    table = Table(
+        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+        pad_edge=False, show_edge=False, header_style="bold", caption_justify="left",
+        padding=(0, 1, 0, 0),
+    )  # fmt: skip
+    for position, column in enumerate(columns):
+        is_number = column in right
+        table.add_column(
+            header_lines(column) if is_number else column,
+            justify="right" if is_number else "left",
+            no_wrap=is_number or (position == 0 and len(columns) > 2),
+            overflow="fold",
+        )
+    return table
+
+
+def header_lines(header: str) -> str:
+    """A header over several short lines."""
+    longest = max((len(word) for word in header.split()), default=1)
+    return "\n".join(textwrap.wrap(header, max(6, longest), break_on_hyphens=False))
+
+
+def pairs_table(title: str, pairs: Mapping[str, str]) -> Table:
+    """Names and values, one pair per line, without a header."""
+    table = Table(
+        title=title or None, title_justify="left", title_style="bold", box=None,
+        show_header=False, pad_edge=False,
+    )  # fmt: skip
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs.items():
+        table.add_row(name, value)
+    return table
+
+
+def text_line(text: str, style: str = "") -> Text:
+    """A paragraph, wrapped at words."""
+    return Text(text, style=style)
+
+
+def unit_and_title(name: str) -> tuple[str, str]:
+    """The unit that ends a name, and the rest in words: ``time_s`` gives "s", "time"."""
+    for suffix, unit in UNIT_OF_SUFFIX.items():
+        if name == suffix or name.endswith(f"_{suffix}"):
+            title = name.removesuffix(suffix).rstrip("_") or name
+            return unit, title.replace("_", " ")
+    return "", name.replace("_", " ")
+
+
+def rows_table(
+    title: str, rows: Sequence[Mapping[str, Any]], width: int = 140, first: Sequence[str] = ()
+) -> Table:
+    """Rows of an evaluator's explanation, each number in the unit that its name states.
+
+    A value that is itself a mapping (traffic by memory level) becomes one column per key.
+    Columns that are empty or zero throughout are left out, and if the table is wider than
+    ``width``, columns from the end as well: the JSON has them all.
+
+    Args:
+        title: Above the table.
+        rows: The same keys in each.
+        width: Columns of the terminal.
+        first: Keys to show before the others, in this order.
+    """
+    flat = [_flatten(row) for row in rows]
+    keys = dict.fromkeys(key for row in flat for key in row)
+    rank = {key: number for number, key in enumerate(first)}
+    names = sorted(keys, key=lambda key: rank.get(key[-1], len(rank)))
+    columns = {name: [row.get(name) for row in flat] for name in names}
+    cells = {
+        name: [format_cell(name[-1], value) for value in values]
+        for name, values in columns.items()
+        if any(value not in (None, 0, "") for value in values)
+    }
+    headers = {name: " ".join(unit_and_title(part)[1] for part in name) for name in cells}
+    shown = _fitting(cells, headers, width)
+    numbers = [
+        headers[name]
+        for name in shown
+        if all(isinstance(value, int | float | None) for value in columns[name])
+    ]
+    table = plain_table(title, [headers[name] for name in shown], numbers)
+    for line in zip(*(cells[name] for name in shown), strict=True):
+        table.add_row(*line)
+    if len(shown) < len(cells):
+        table.caption = f"{len(cells) - len(shown)} more columns fit a wider terminal or --json"
+    return table
+
+
+def _flatten(row: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    flat: dict[tuple[str, ...], Any] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= {(str(inner), key): item for inner, item in value.items()}
+        else:
+            flat[(key,)] = value
+    return flat
+
+
+def _fitting(
+    cells: Mapping[tuple[str, ...], Sequence[str]],
+    headers: Mapping[tuple[str, ...], str],
+    width: int,
+) -> list[tuple[str, ...]]:
+    shown: list[tuple[str, ...]] = []
+    used = 0
+    for name, column in cells.items():
+        # Headers wrap at spaces, cells do not.
+        used += 2 + max(len(word) for word in [*header_lines(headers[name]).splitlines(), *column])
+        if shown and used > width:
+            break
+        shown.append(name)
+    return shown
+
+
+def format_cell(name: str, value: Any) -> str:
+    """One value of an explanation in the unit that its name states."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        if name == "share" or name.endswith(("_share", "_fraction", "utilization")):
+            return f"{100 * value:.1f} %"
+        return format_value(float(value), unit_and_title(name)[0], digits=3)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {format_cell(name, item)}" for key, item in value.items())
+    if isinstance(value, list | tuple) and not all(isinstance(item, int) for item in value):
+        return ", ".join(format_cell(name, item) for item in value)
+    return format_setting(value)

@@ -1,0 +1,157 @@
+"""Exports are read again by the tools they are meant for."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from codesign import plugins
+from codesign.errors import InputError
+from codesign.report import exports
+from codesign.report.frames import to_frame
+from codesign.schema import read_document
+
+FORMATS = {
+    "csv": exports.to_csv,
+    "json": exports.to_json,
+    "yaml": exports.to_yaml,
+    "parquet": exports.to_parquet,
+}
+
+
+def test_the_formats_are_registered_by_entry_point():
+    assert {name: plugins.load("exports", name) for name in FORMATS} == FORMATS
+
+
+def _assert_frame_has_the_observations(frame, results, positions):
+    assert frame["throughput_tokens_per_s"].tolist() == pytest.approx(
+        results.metrics["throughput_tokens_per_s"][positions].tolist(), rel=1e-14, nan_ok=True
+    )
+    assert frame["step"].tolist() == results.step[positions].tolist()
+    assert frame["optimizer"].tolist() == [
+        results.runs[index].optimizer for index in results.run_index[positions]
+    ]
+    limit = results.violations["tdp_watts <= 700"][positions]
+    assert frame["violation.tdp_watts <= 700"].to_numpy() == pytest.approx(limit, nan_ok=True)
+
+
+@pytest.mark.parametrize("scope", ["front", "all"])
+def test_pandas_reads_the_csv_as_it_was_written(results, tmp_path: Path, scope):
+    path = exports.to_csv(results, tmp_path / "out.csv", scope)
+    positions = results.front() if scope == "front" else np.arange(16)
+    frame = pd.read_csv(path)
+    _assert_frame_has_the_observations(frame, results, positions)
+
+
+def test_the_csv_quotes_and_leaves_missing_values_empty(results, tmp_path: Path):
+    path = exports.to_csv(results, tmp_path / "out.csv", "all")
+    lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    assert lines[5]["reason"] == results.reasons[5]
+    assert lines[5]["tdp_watts"] == ""
+    assert lines[0]["tier1_technology"] == ""
+    assert lines[1]["pe_array"] == "x".join(
+        map(str, results.problem.space.decode(results.rows)[1]["pe_array"])
+    )
+    assert [line["step"] for line in lines[:5]] == ["0", "1", "2", "3", "0"]
+
+
+@pytest.mark.parametrize("scope", ["front", "all"])
+def test_pyarrow_and_pandas_read_the_parquet(results, tmp_path: Path, scope):
+    path = exports.to_parquet(results, tmp_path / "out.parquet", scope)
+    positions = results.front() if scope == "front" else np.arange(16)
+    _assert_frame_has_the_observations(pd.read_parquet(path), results, positions)
+    metadata = pq.read_schema(path).metadata
+    assert json.loads(metadata[b"codesign"])["reference_point"] == results.reference_point
+
+
+@pytest.mark.parametrize("scope", ["front", "all"])
+def test_the_json_is_one_document_without_nan(results, tmp_path: Path, scope):
+    def refuse(text):
+        raise AssertionError(text)
+
+    path = exports.to_json(results, tmp_path / "out.json", scope)
+    document = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    positions = results.front() if scope == "front" else np.arange(16)
+    assert [item["hypervolume"] for item in document["observations"]] == (
+        results.hypervolume[positions].tolist()
+    )
+    assert document["campaign"] == "by-hand"
+    assert document["reference_point"] == results.reference_point
+    assert document["objectives"]["tdp_watts"] == "minimize"
+
+
+def test_the_json_of_an_empty_scope_is_still_a_document(results, tmp_path: Path):
+    from dataclasses import replace
+
+    nothing = replace(results, feasible=np.zeros(16, dtype=bool))
+    path = exports.to_json(nothing, tmp_path / "out.json", "front")
+    assert json.loads(path.read_text(encoding="utf-8"))["observations"] == []
+
+
+def test_a_failed_observation_is_null_with_its_reason_in_the_json(results, tmp_path: Path):
+    path = exports.to_json(results, tmp_path / "out.json", "all")
+    failed = json.loads(path.read_text(encoding="utf-8"))["observations"][5]
+    assert failed["metrics"]["tdp_watts"] is None
+    assert failed["failed"] is True
+    assert failed["reason"] == results.reasons[5]
+
+
+def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path: Path):
+    path = exports.to_yaml(results, tmp_path / "out.yaml", "front")
+    theirs = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert read_document(path).data == theirs
+    decoded = results.problem.space.decode(results.rows[results.front()])
+    expected = [
+        {name: list(value) if isinstance(value, tuple) else value for name, value in item.items()}
+        for item in decoded
+    ]
+    assert [*theirs["designs"].values()] == [
+        {name: value for name, value in item.items() if value is not None} for item in expected
+    ]
+    assert theirs["designs"].keys() == theirs["results"].keys()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_same_results_give_the_same_bytes(results, tmp_path: Path, name):
+    once = FORMATS[name](results, tmp_path / "a", "all").read_bytes()
+    assert FORMATS[name](results, tmp_path / "b", "all").read_bytes() == once
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
+    results, tmp_path: Path, name, monkeypatch
+):
+    path = tmp_path / "out"
+    path.write_text("old", encoding="utf-8")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(InputError, match="out: cannot be written: No space left on device"):
+        FORMATS[name](results, path, "all")
+    assert [item.name for item in tmp_path.iterdir()] == ["out"]
+    assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_an_unknown_scope_is_refused(results, tmp_path: Path):
+    with pytest.raises(InputError, match=r"unknown scope 'fornt'\. Did you mean 'front'"):
+        exports.to_csv(results, tmp_path / "out.csv", "fornt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_refused_as_a_file(results, tmp_path: Path):
+    with pytest.raises(InputError, match="is a folder, expected a file"):
+        exports.to_csv(results, tmp_path, "all")
+
+
+def test_the_frame_has_one_row_per_observation(results):
+    frame = to_frame(results)
+    assert len(frame) == 16
+    assert frame["failed"].sum() == 1
+    assert len(to_frame(results, "front")) == len(results.front())

@@ -11,7 +11,7 @@ Elements, not bytes: which format an element has is the design's choice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -97,6 +97,13 @@ class OperatorTable:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def take(self, positions: NDArray[np.int64]) -> OperatorTable:
+        """The table of the operators at these positions."""
+        taken: dict[str, Any] = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
+        for name in ("names", "kinds", "groups"):
+            taken[name] = tuple(getattr(self, name)[i] for i in positions)
+        return replace(self, **taken)
 
     def is_kind(self, *kinds: Kind) -> BoolArray:
         """(o,) whether each operator is one of the kinds."""

@@ -28,7 +28,7 @@ from codesign.metrics import METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
 
-CHUNK = 8192
+CHUNK = 2048
 """Designs evaluated at a time, so that the (n, o) tables stay in the cache."""
 
 _OTHER_PHASE = {"prefill": "time_per_output_token_s", "decode": "time_to_first_token_s"}

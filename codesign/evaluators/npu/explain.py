@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray
+from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.npu.design_metrics import DesignMetrics, port_traffic
 from codesign.evaluators.npu.operators import Pass
@@ -39,72 +39,78 @@ def explain(
 
 
 def _operators(pass_: Pass, one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
-    table, setup = pass_.table, one.batch.setup
-    reads, writes = port_traffic(one.moved, setup, pass_.options.topology)
-    energy = _operator_joules(pass_, one, reads, writes)
+    table, batch = pass_.all_operators, float(one.batch.setup.batch_size[0, 0])
+    hardware = one.batch.accelerators
+    lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
+    moving = _moving_operators(pass_, one, present)
     rows: list[dict[str, Any]] = []
     for i, name in enumerate(table.names):
         count = float(table.count[i])
-        vector_s = _vector_s(pass_, one, i)
-        parts = {
-            "compute": float(one.times.compute_s[0, i]),
-            "on-chip port": float(one.times.on_chip_s[0, i]),
-            "off-chip": float(one.times.off_chip_s[0, i]),
-        }
-        if table.kinds[i] == "vector":
-            parts["vector"] = vector_s
-        bound = max(parts, key=lambda part: parts[part])
+        operations = float(table.vector_ops_per_request[i]) * batch
+        own = moving.get(
+            name, _NOTHING | {"traffic_bytes": {LEVEL_NAMES[level]: 0.0 for level in present}}
+        )
+        vector_s = operations / lanes_per_s
+        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": vector_s}
+        slowest = max(bounds, key=lambda bound: bounds[bound])
+        # The vector unit's time overlaps with the array's or not as the option says; hidden, it
+        # is shown but counts for nothing.
+        counted = 0.0 if pass_.options.vector == "hidden" else vector_s
         rows.append(
             {
                 "name": name,
                 "kind": table.kinds[i],
                 "count": count,
-                "bound": bound if parts[bound] > 0 else "none",
-                "time_s": count * _shown_time_s(pass_, one, i, vector_s),
-                "compute_time_s": count * parts["compute"],
-                "on_chip_time_s": count * parts["on-chip port"],
-                "off_chip_time_s": count * parts["off-chip"],
+                "bound": slowest if bounds[slowest] > 0 else "none",
+                "time_s": count * (own["time_s"] + counted),
+                **{key: count * own[key] for key in _BOUNDS.values()},
                 "vector_time_s": count * vector_s,
-                "multiply_accumulates": count
-                * float(table.mac_per_request[i] * setup.batch_size[0, 0]),
-                "energy_joules": count * float(energy[i]),
+                "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
+                "energy_joules": count
+                * (own["energy_joules"] + operations * VECTOR_LANE_ENERGY_JOULES),
                 "traffic_bytes": {
-                    LEVEL_NAMES[level]: count * float((reads + writes)[level, 0, i])
-                    for level in present
+                    level: count * moved for level, moved in own["traffic_bytes"].items()
                 },
             }
         )
     total = sum(row["time_s"] for row in rows) or 1.0
-    for row in rows:
-        row["time_share"] = row["time_s"] / total
-    return rows
+    return [row | {"time_share": row["time_s"] / total} for row in rows]
 
 
-def _vector_s(pass_: Pass, one: DesignMetrics, i: int) -> float:
-    hardware = one.batch.accelerators
-    operations = pass_.table.vector_ops_per_request[i] * one.batch.setup.batch_size[0, 0]
-    return float(operations / (hardware.vector_length[0] * hardware.clock_hz[0]))
+_BOUNDS = {
+    "compute": "compute_time_s",
+    "on-chip port": "on_chip_time_s",
+    "off-chip": "off_chip_time_s",
+}
+_NOTHING: dict[str, Any] = dict.fromkeys([*_BOUNDS.values(), "time_s", "energy_joules"], 0.0)
 
 
-def _shown_time_s(pass_: Pass, one: DesignMetrics, i: int, vector_s: float) -> float:
-    """The operator's own time; that of the vector unit overlaps or not as the option says."""
-    time = float(one.times.time_s[0, i])
-    return time + (vector_s if pass_.options.vector != "hidden" else 0.0)
-
-
-def _operator_joules(
-    pass_: Pass, one: DesignMetrics, reads: FloatArray, writes: FloatArray
-) -> FloatArray:
-    """(o,) dynamic energy of one instance of each operator."""
-    levels, setup = one.levels, one.batch.setup
-    memory = (
+def _moving_operators(
+    pass_: Pass, one: DesignMetrics, present: list[int]
+) -> dict[str, dict[str, Any]]:
+    """Times, energy and traffic of one instance of each operator that uses array or memory."""
+    setup, levels = one.batch.setup, one.levels
+    reads, writes = port_traffic(one.moved, setup, pass_.options.topology)
+    memory_joules = (
         reads[:, 0] * levels.read_energy_joules_per_byte
         + writes[:, 0] * levels.write_energy_joules_per_byte
     ).sum(axis=0)
-    cycles = pass_.cycles(setup)[0]
     per_cycle = one.batch.accelerators.macs_per_cycle * mac_energy_joules(*one.batch.operand_bits)
-    lanes = pass_.table.vector_ops_per_request * setup.batch_size[0, 0]
-    return np.asarray(memory + cycles * per_cycle[0] + lanes * VECTOR_LANE_ENERGY_JOULES)
+    joules = memory_joules + pass_.cycles(setup)[0] * per_cycle[0]
+    times = one.times
+    return {
+        name: {
+            "compute_time_s": float(times.compute_s[0, i]),
+            "on_chip_time_s": float(times.on_chip_s[0, i]),
+            "off_chip_time_s": float(times.off_chip_s[0, i]),
+            "time_s": float(times.time_s[0, i]),
+            "energy_joules": float(joules[i]),
+            "traffic_bytes": {
+                LEVEL_NAMES[level]: float((reads + writes)[level, 0, i]) for level in present
+            },
+        }
+        for i, name in enumerate(pass_.table.names)
+    }
 
 
 def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[dict[str, Any]]:

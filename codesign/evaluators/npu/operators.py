@@ -6,18 +6,18 @@ Arrays are (n, o) unless said otherwise; what depends on the design alone is (n,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, MATRIX_SHARE, Blocking, NpuOptions
+from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import TierShares
 from codesign.evaluators.npu.traffic import (
-    Products,
+    Passes,
     array_passes,
-    off_chip_passes,
+    blocked_passes,
     read_off_chip_bytes,
+    streamed_passes,
 )
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
@@ -53,6 +53,9 @@ class Setup:
         on_chip_bytes: (3, n) what each kind of data has on chip.
         pinned: (3, n) the share of all data of each kind that this is.
         shares: Where the rest lives.
+        shape: (n,) which of the ``u`` distinct combinations of array, dataflow and batch size
+            each design has; what depends on those alone is computed ``u`` times.
+        representative: (u,) position of one design of each.
     """
 
     accelerators: AcceleratorBatch
@@ -65,6 +68,8 @@ class Setup:
     on_chip_bytes: FloatArray
     pinned: FloatArray
     shares: TierShares
+    shape: IntArray
+    representative: IntArray
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,25 @@ class PassTimes:
     time_s: FloatArray
 
 
+@dataclass(frozen=True)
+class Shapes:
+    """What depends on array, dataflow and batch size alone; arrays are (u, o).
+
+    Attributes:
+        cycles: Of the matrix array, for one instance of each operator.
+        rows: Rows of each product.
+        n_products: Products of one instance; at least 1.
+        weights_read: Weight elements of one instance.
+        near: How often the array streams each operand.
+    """
+
+    cycles: FloatArray
+    rows: FloatArray
+    n_products: FloatArray
+    weights_read: FloatArray
+    near: Passes
+
+
 class Pass:
     """The operators of one pass, ready for any batch of designs.
 
@@ -121,96 +145,108 @@ class Pass:
     """
 
     def __init__(self, table: OperatorTable, options: NpuOptions) -> None:
-        self.table = table
+        self.all_operators = table
         self.options = options
-        vector = table.is_kind("vector")
-        self.is_attention = table.is_attention
-        self.is_product = table.m_per_request > 0
         # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
         # adds to the KV cache and its own weights move.
-        own_traffic = ~vector if options.fused else np.ones(len(table), dtype=bool)
-        self.moves_activations = own_traffic
-        query_rows = table.m_per_request / table.tokens_per_request
-        is_score = table.is_kind("attention_qk")
-        self.heads = np.where(is_score, np.maximum(query_rows, 1.0), 1.0)
-        self.is_score = is_score
+        moves = np.logical_or(~table.is_kind("vector"), not options.fused)
+        has_traffic = moves | (table.weight_elements + table.kv_written_elements_per_request > 0)
+        self.positions: IntArray = np.flatnonzero(has_traffic)
+        self.table = table.take(self.positions)
+        self.moves_activations = moves[self.positions]
+        queries = np.maximum(self.table.m_per_request / table.tokens_per_request, 1.0)
+        self.is_score = self.table.is_kind("attention_qk")
+        self.heads = np.where(self.is_score, queries, 1.0)
 
     def vector_operations(self, batch_size: FloatArray) -> FloatArray:
         """(n,) operations of the vector unit in one pass; ``batch_size`` is (n,)."""
-        return batch_size * float(self.table.vector_ops_per_request @ self.table.count)
+        table = self.all_operators
+        return batch_size * float(table.vector_ops_per_request @ table.count)
 
     def multiply_accumulates(self, batch_size: FloatArray) -> FloatArray:
         """(n,) useful multiply-accumulates in one pass; ``batch_size`` is (n,)."""
         return batch_size * float(self.table.mac_per_request @ self.table.count)
 
     def cycles(self, setup: Setup) -> FloatArray:
-        """Cycles of the matrix array for one instance of each operator."""
-        table, hardware = self.table, setup.accelerators
-        m = table.rows_per_product(setup.batch_size)
-        depth, width = hardware.array_depth[:, None], hardware.array_width[:, None]
+        """(n, o) cycles of the matrix array for one instance of each operator."""
+        return self.shapes(setup).cycles[setup.shape]
+
+    def shapes(self, setup: Setup) -> Shapes:
+        """Cycles and streams of every distinct array, dataflow and batch size."""
+        table, hardware, one = self.table, setup.accelerators, setup.representative
+        batch, dataflow = setup.batch_size[one], setup.dataflow[one]
+        depth, width = hardware.array_depth[one, None], hardware.array_width[one, None]
+        m = table.rows_per_product(batch)
+        n_products = table.n_products(batch)
         if self.options.array == "flattened":
-            one = np.where(
+            cycles = np.where(
                 self.is_score,
                 flattened_score_cycles(m, table.k, table.n, self.heads, depth, width),
                 flattened_cycles(m, table.k, table.n, depth, width),
             )
         else:
-            one = np.select(
-                [setup.dataflow == code for code in range(len(DATAFLOWS))],
+            cycles = np.select(
+                [dataflow == code for code in range(len(DATAFLOWS))],
                 [systolic_cycles(m, table.k, table.n, depth, width, flow) for flow in DATAFLOWS],
             )
-        return np.where(self.is_product, one * table.n_products(setup.batch_size), 0.0)
+        near = array_passes(m / self.heads, table.k, table.n, depth, width, dataflow)
+        return Shapes(
+            cycles=np.where(n_products > 0, cycles * n_products, 0.0),
+            rows=np.broadcast_to(m, cycles.shape),
+            n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
+            weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
+            near=near,
+        )
 
     def moved(self, setup: Setup) -> Moved:
         """What one instance of each operator moves."""
-        table, batch = self.table, setup.batch_size
-        hardware, moving = setup.accelerators, self.moves_activations
-        depth, width = hardware.array_depth[:, None], hardware.array_width[:, None]
-        is_ws, is_os = setup.dataflow == 0, setup.dataflow == 2
-        weights = table.weights_read(batch) * setup.weight_bytes
-        kv = table.kv_read_elements_per_request * batch * setup.kv_bytes
-        inputs = table.input_elements_per_request * batch * setup.activation_bytes * moving
-        outputs = table.output_elements_per_request * batch * setup.activation_bytes * moving
-        n_products = np.maximum(table.n_products(batch), 1.0)
-        products = Products(
-            m=table.rows_per_product(batch),
-            k=table.k,
-            n=table.n,
-            heads=self.heads,
-            stationary_bytes=(weights + kv) / n_products,
-            input_bytes=inputs / n_products,
-            output_bytes=outputs / n_products,
-        )
-        near = array_passes(products, depth, width, is_ws, is_os)
-        on_chip = hardware.levels.capacity_bytes[0][:, None]
-        far = off_chip_passes(
-            cast("Blocking", self.options.blocking), products, depth, width, on_chip, is_ws, is_os
-        )
-        partial = outputs * (ACCUMULATOR_BYTES / setup.activation_bytes)
-        held = setup.on_chip_bytes[:, :, None]
+        table, batch, held = self.table, setup.batch_size, setup.on_chip_bytes[:, :, None]
+        shapes = self.shapes(setup)
+        weights = shapes.weights_read[setup.shape] * setup.weight_bytes
+        kv = table.kv_read_elements_per_request * setup.kv_bytes
+        per_activation = batch * setup.activation_bytes
+        inputs = (table.input_elements_per_request * self.moves_activations) * per_activation
+        outputs = (table.output_elements_per_request * self.moves_activations) * per_activation
+        far = self._far_passes(setup, shapes, weights + kv * batch, inputs)
+        near = Passes(*(np.asarray(item)[setup.shape] for item in shapes.near))
         # Streamed anew for every tile of the array, an operand is pinned or not; only a compiler
         # that blocks for the on-chip memory keeps the operand at hand there.
         cache = held if self.options.blocking == "capacity" else np.zeros((3, 1, 1))
+        pinned = setup.pinned[:, :, None]
         resident = np.minimum(1.0, held[0] / np.maximum(inputs + outputs, 1.0))
         spilled = 1.0 - resident
+        sums = outputs * (ACCUMULATOR_BYTES / setup.activation_bytes) * near.spills
         far_sums = outputs * far.spills
-        per_request_kv = kv / batch
+        kv_reads = read_off_chip_bytes(kv, far.stationary, pinned[1], cache[1])
         return Moved(
-            array_reads=(weights + kv) * near.stationary
-            + inputs * near.inputs
-            + partial * near.spills,
-            array_writes=outputs + partial * near.spills,
-            weight_reads=read_off_chip_bytes(
-                weights, far.stationary, setup.pinned[2][:, None], cache[2]
-            ),
-            kv_reads=batch
-            * read_off_chip_bytes(
-                per_request_kv, far.stationary, setup.pinned[1][:, None], cache[1]
-            ),
+            array_reads=(weights + kv * batch) * near.stationary + inputs * near.inputs + sums,
+            array_writes=outputs + sums,
+            weight_reads=read_off_chip_bytes(weights, far.stationary, pinned[2], cache[2]),
+            kv_reads=batch * kv_reads,
             kv_writes=table.kv_written_elements_per_request
-            * (batch * setup.kv_bytes * (1.0 - setup.pinned[1][:, None])),
+            * (batch * setup.kv_bytes * (1.0 - pinned[1])),
             activation_reads=(inputs * far.inputs + far_sums) * spilled,
             activation_writes=(outputs + far_sums) * spilled,
+        )
+
+    def _far_passes(
+        self, setup: Setup, shapes: Shapes, stationary: FloatArray, inputs: FloatArray
+    ) -> Passes:
+        """How often what is not resident has to come from off chip."""
+        table, hardware, one = self.table, setup.accelerators, setup.representative
+        if self.options.blocking == "array":
+            depth, width = hardware.array_depth[one, None], hardware.array_width[one, None]
+            rows = shapes.rows / self.heads
+            passes = streamed_passes(rows, table.k, depth, width, setup.dataflow[one])
+            return Passes(*(np.asarray(item)[setup.shape] for item in passes))
+        per_product = 1.0 / shapes.n_products[setup.shape]
+        return blocked_passes(
+            shapes.rows[setup.shape],
+            table.n,
+            stationary * per_product,
+            inputs * per_product,
+            hardware.levels.capacity_bytes[0][:, None],
+            setup.dataflow,
         )
 
     def times(self, setup: Setup, moved: Moved) -> PassTimes:

@@ -85,17 +85,23 @@ class Preparation:
         for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
         on_chip = share_on_chip(sizes, (1.0 - for_tiles) * capacity[0], storage)
         bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
+        dataflow = _codes(designs, "dataflow", DATAFLOWS)
+        shape, representative = _distinct(
+            designs["pe_array"].codes * len(DATAFLOWS) + dataflow, np.log2(in_pass).astype(np.int64)
+        )
         setup = Setup(
             accelerators=accelerators,
             weight_bytes=self._bytes(designs, "weight_format")[:, None],
             activation_bytes=activation_bytes[:, None],
             kv_bytes=self._bytes(designs, "kv_format")[:, None],
-            dataflow=_codes(designs, "dataflow", DATAFLOWS)[:, None],
+            dataflow=dataflow[:, None],
             bandwidth_priority=_codes(designs, "bandwidth_priority", BANDWIDTH_PRIORITIES)[:, None],
             batch_size=in_pass[:, None],
             on_chip_bytes=on_chip,
             pinned=np.minimum(1.0, on_chip / np.maximum(sizes, 1.0)),
             shares=share_over_tiers(sizes, capacity[1:], storage),
+            shape=shape,
+            representative=representative,
         )
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         widths = (bits["activation_format"], wider)
@@ -153,3 +159,18 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
         return float(known.index(value))
 
     return designs[parameter].lookup(position).astype(np.int64)
+
+
+def _distinct(major: IntArray, minor: IntArray) -> tuple[IntArray, IntArray]:
+    """Numbers the distinct pairs of two small codes.
+
+    Returns:
+        (n,) number of each design's pair, and (u,) the position of one design of each pair.
+    """
+    key = major * (int(minor.max(initial=0)) + 1) + minor
+    last_with_key = np.full(int(key.max(initial=0)) + 1, -1)
+    last_with_key[key] = np.arange(len(key))
+    present = np.flatnonzero(last_with_key >= 0)
+    number = np.zeros_like(last_with_key)
+    number[present] = np.arange(len(present))
+    return number[key], last_with_key[present]

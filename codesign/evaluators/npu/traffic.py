@@ -7,44 +7,18 @@ the off-chip memories have to supply what is not resident.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray
-from codesign.evaluators.npu.options import (
-    ACCUMULATOR_BYTES,
-    ARRAY_TILE_SHARE,
-    TILE_BUFFER_SHARE,
-    Blocking,
-)
+from codesign.columns import FloatArray, IntArray
+from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, ARRAY_TILE_SHARE, TILE_BUFFER_SHARE
+from codesign.hardware.array import DATAFLOWS
+
+_WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 
 
-@dataclass(frozen=True)
-class Products:
-    """The matrix products of ``o`` operators for ``n`` designs; arrays broadcast to (n, o).
-
-    Attributes:
-        m: Rows of one product.
-        k: Inner size.
-        n: Columns.
-        heads: Query heads that share one KV head; 1 for products with weights.
-        stationary_bytes: Weights or KV cache that one product multiplies with.
-        input_bytes: Activations that one product reads.
-        output_bytes: Activations that one product writes.
-    """
-
-    m: FloatArray
-    k: FloatArray
-    n: FloatArray
-    heads: FloatArray
-    stationary_bytes: FloatArray
-    input_bytes: FloatArray
-    output_bytes: FloatArray
-
-
-@dataclass(frozen=True)
-class Passes:
+class Passes(NamedTuple):
     """How often each operand of a product is streamed; (n, o).
 
     Attributes:
@@ -59,7 +33,12 @@ class Passes:
 
 
 def array_passes(
-    products: Products, depth: FloatArray, width: FloatArray, is_ws: BoolArray, is_os: BoolArray
+    m: FloatArray,
+    k: FloatArray,
+    n: FloatArray,
+    depth: FloatArray,
+    width: FloatArray,
+    dataflow: IntArray,
 ) -> Passes:
     """What the array streams from on-chip memory, tile by tile.
 
@@ -69,58 +48,34 @@ def array_passes(
     (width x width) block.
 
     Args:
-        products: Shapes.
+        m: (n, o) rows of a product, of one query head in attention.
+        k: (o,) inner size.
+        n: (o,) columns.
         depth: (n, 1) MLEN.
         width: (n, 1) BLEN.
-        is_ws: (n, 1) whether weight-stationary.
-        is_os: (n, 1) whether output-stationary; neither is input-stationary.
+        dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
-    row_tiles = np.ceil(products.m / products.heads / width)
-    column_tiles = np.ceil(products.n / width)
-    is_is = ~(is_ws | is_os)
+    spills = np.maximum(np.ceil(k / depth) - 1.0, 0.0)
     return Passes(
-        stationary=np.where(is_ws, 1.0, row_tiles),
-        inputs=np.where(is_is, 1.0, column_tiles),
-        spills=np.where(is_os, 0.0, np.maximum(np.ceil(products.k / depth) - 1.0, 0.0)),
+        stationary=np.where(dataflow == _WS, 1.0, np.ceil(m / width)),
+        inputs=np.where(dataflow == _IS, 1.0, np.ceil(n / width)),
+        spills=np.where(dataflow == _OS, 0.0, spills),
     )
 
 
-def off_chip_passes(
-    blocking: Blocking,
-    products: Products,
-    depth: FloatArray,
-    width: FloatArray,
-    on_chip_bytes: FloatArray,
-    is_ws: BoolArray,
-    is_os: BoolArray,
+def streamed_passes(
+    m: FloatArray, k: FloatArray, depth: FloatArray, width: FloatArray, dataflow: IntArray
 ) -> Passes:
-    """How often what is not resident has to come from off chip.
-
-    Args:
-        blocking: ``array`` or ``capacity``.
-        products: Shapes.
-        depth: (n, 1) MLEN.
-        width: (n, 1) BLEN.
-        on_chip_bytes: (n, 1) on-chip capacity.
-        is_ws: (n, 1) whether weight-stationary.
-        is_os: (n, 1) whether output-stationary.
-    """
-    if blocking == "array":
-        return _streamed_passes(products, depth, width, is_ws)
-    return _blocked_passes(products, TILE_BUFFER_SHARE * on_chip_bytes, is_ws, is_os)
-
-
-def _streamed_passes(
-    products: Products, depth: FloatArray, width: FloatArray, is_ws: BoolArray
-) -> Passes:
-    """PLENA's execution, as far as MemExplorer's Table 4 shows it [calibrated].
+    """Off-chip streams of PLENA's execution, as far as MemExplorer's Table 4 shows it [calibrated].
 
     OS and IS read the weights anew for every tile of rows and the inputs once (a tile's rows
     stay on chip while the columns go by); WS reads weights and inputs once and spills the
-    partial sums of every inner block, rounded to the width of activations.
+    partial sums of every inner block, rounded to the width of activations. Arguments as in
+    :func:`array_passes`.
     """
-    row_tiles = np.ceil(products.m / products.heads / (ARRAY_TILE_SHARE * width))
-    spills = np.maximum(np.ceil(products.k / depth) - 1.0, 0.0)
+    is_ws = dataflow == _WS
+    row_tiles = np.ceil(m / (ARRAY_TILE_SHARE * width))
+    spills = np.maximum(np.ceil(k / depth) - 1.0, 0.0)
     return Passes(
         stationary=np.where(is_ws, 1.0, row_tiles),
         inputs=np.ones_like(row_tiles),
@@ -128,29 +83,44 @@ def _streamed_passes(
     )
 
 
-def _blocked_passes(
-    products: Products, buffer_bytes: FloatArray, is_ws: BoolArray, is_os: BoolArray
+def blocked_passes(
+    m: FloatArray,
+    n: FloatArray,
+    stationary_bytes: FloatArray,
+    input_bytes: FloatArray,
+    on_chip_bytes: FloatArray,
+    dataflow: IntArray,
 ) -> Passes:
-    """The best tile that fits ``buffer_bytes`` (n, 1).
+    """Off-chip streams with the largest tiles that the on-chip memory holds.
 
     The stationary operand is cut into blocks of the buffer's size and the other is streamed
     once per block; outputs are cut into square blocks of partial sums. If either operand fits
     whole, both are read once.
+
+    Args:
+        m: (n, o) rows of a product.
+        n: (o,) columns.
+        stationary_bytes: (n, o) weights, or keys or values, of a product.
+        input_bytes: (n, o) activations that a product reads.
+        on_chip_bytes: (n, 1) on-chip capacity.
+        dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
-    buffer = np.maximum(buffer_bytes, 1.0)
-    by_weights = np.ceil(products.stationary_bytes / buffer)
-    by_inputs = np.ceil(products.input_bytes / buffer)
+    buffer = np.maximum(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
+    by_stationary = np.ceil(stationary_bytes / buffer)
+    by_inputs = np.ceil(input_bytes / buffer)
+    fits = np.minimum(by_stationary, by_inputs) <= 1.0
     sums = buffer / ACCUMULATOR_BYTES
     side = np.sqrt(sums)
-    rows = np.where(products.n < side, sums / np.maximum(products.n, 1.0), side)
-    columns = np.where(products.m < side, sums / np.maximum(products.m, 1.0), side)
-    fits = np.minimum(by_weights, by_inputs) <= 1.0
-    re_read_weights = np.where(is_os, np.ceil(products.m / rows), by_inputs)
-    re_read_inputs = np.where(is_os, np.ceil(products.n / columns), by_weights)
+    # A product narrower than the square block leaves room for a longer one.
+    row_blocks = np.ceil(m / np.maximum(side, sums / np.maximum(n, 1.0)))
+    column_blocks = np.ceil(n / np.maximum(side, sums / np.maximum(m, 1.0)))
+    is_os = dataflow == _OS
+    re_read = np.where(is_os, row_blocks, by_inputs)
+    re_read_inputs = np.where(is_os, column_blocks, by_stationary)
     return Passes(
-        stationary=np.where(fits | is_ws, 1.0, re_read_weights),
-        inputs=np.where(fits | ~(is_ws | is_os), 1.0, re_read_inputs),
-        spills=np.zeros(()),
+        stationary=np.where(fits | (dataflow == _WS), 1.0, re_read),
+        inputs=np.where(fits | (dataflow == _IS), 1.0, re_read_inputs),
+        spills=np.zeros((1, 1)),
     )
 
 

@@ -27,7 +27,7 @@ REQUIRED_PARAMETERS = frozenset(
 )
 OPTIONAL_PARAMETERS = frozenset(
     {f"tier{tier}_{part}" for tier in (2, 3) for part in ("technology", "stacks")}
-    | {"clock_hz", "stated_tdp_watts", "sram_technology"}
+    | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization"}
 )
 
 

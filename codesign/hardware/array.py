@@ -1,9 +1,10 @@
 """Cycles of the matrix array.
 
-Two arrays are modelled. The *flattened* array of PLENA, which MemExplorer extends, multiplies a
-(BLEN x MLEN) by a (MLEN x BLEN) block in BLEN cycles, MLEN x BLEN multiply-accumulates each.
-The *systolic* array is the R x C grid of SCALE-Sim [Samajdar2018]_, whose three mappings keep
-one operand in the grid. All functions broadcast.
+Three organizations are modelled. The *flattened* array of PLENA, which MemExplorer extends,
+multiplies a (BLEN x MLEN) by a (MLEN x BLEN) block in BLEN cycles, MLEN x BLEN
+multiply-accumulates each. The *systolic* array is the R x C grid of SCALE-Sim [Samajdar2018]_,
+whose three mappings keep one operand in the grid. The *ideal* array wastes nothing: a bound, and
+the stand-in for a GPU's many small tensor cores. All functions broadcast.
 
 .. [Samajdar2018] Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator Simulator",
    arXiv:1811.02883, §II; runtime of one fold, 2R + C + T - 2.
@@ -20,6 +21,9 @@ from codesign.columns import FloatArray
 Dataflow: TypeAlias = Literal["ws", "is", "os"]
 DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
 """Weight-, input- and output-stationary."""
+Organization: TypeAlias = Literal["flattened", "systolic", "ideal"]
+ORGANIZATIONS: tuple[Organization, ...] = ("flattened", "systolic", "ideal")
+"""How the array's multiply-accumulate units are put together."""
 
 
 def flattened_cycles(
@@ -94,3 +98,10 @@ def systolic_cycles(
     }[dataflow]
     folds = np.ceil(spatial_rows / rows) * np.ceil(spatial_columns / columns)
     return np.asarray((2 * rows + columns + temporal - 2) * folds)
+
+
+def ideal_cycles(
+    m: FloatArray, k: FloatArray, n: FloatArray, depth: FloatArray, width: FloatArray
+) -> FloatArray:
+    """Cycles of an (m x k) by (k x n) product if every unit works in every cycle."""
+    return np.asarray(m * k * n / (depth * width))

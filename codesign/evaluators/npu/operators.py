@@ -22,8 +22,10 @@ from codesign.evaluators.npu.traffic import (
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
+    ORGANIZATIONS,
     flattened_cycles,
     flattened_score_cycles,
+    ideal_cycles,
     systolic_cycles,
 )
 from codesign.hardware.hierarchy import (
@@ -47,6 +49,7 @@ class Setup:
         weight_bytes: (n, 1) bytes of a weight.
         activation_bytes: (n, 1) bytes of an activation.
         kv_bytes: (n, 1) bytes of an element of the KV cache.
+        organization: (n, 1) positions in ``ORGANIZATIONS``.
         dataflow: (n, 1) positions in ``DATAFLOWS``.
         bandwidth_priority: (n, 1) positions in ``BANDWIDTH_PRIORITIES``.
         batch_size: (n, 1) requests processed together in the pass.
@@ -62,6 +65,7 @@ class Setup:
     weight_bytes: FloatArray
     activation_bytes: FloatArray
     kv_bytes: FloatArray
+    organization: IntArray
     dataflow: IntArray
     bandwidth_priority: IntArray
     batch_size: FloatArray
@@ -178,17 +182,7 @@ class Pass:
         depth, width = hardware.array_depth[one, None], hardware.array_width[one, None]
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
-        if self.options.array == "flattened":
-            cycles = np.where(
-                self.is_score,
-                flattened_score_cycles(m, table.k, table.n, self.heads, depth, width),
-                flattened_cycles(m, table.k, table.n, depth, width),
-            )
-        else:
-            cycles = np.select(
-                [dataflow == code for code in range(len(DATAFLOWS))],
-                [systolic_cycles(m, table.k, table.n, depth, width, flow) for flow in DATAFLOWS],
-            )
+        cycles = self._cycles_per_product(m, depth, width, setup.organization[one], dataflow)
         near = array_passes(m / self.heads, table.k, table.n, depth, width, dataflow)
         return Shapes(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),
@@ -196,6 +190,29 @@ class Pass:
             n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
             near=near,
+        )
+
+    def _cycles_per_product(
+        self,
+        m: FloatArray,
+        depth: FloatArray,
+        width: FloatArray,
+        organization: IntArray,
+        dataflow: IntArray,
+    ) -> FloatArray:
+        k, n = self.table.k, self.table.n
+        flattened = np.where(
+            self.is_score,
+            flattened_score_cycles(m, k, n, self.heads, depth, width),
+            flattened_cycles(m, k, n, depth, width),
+        )
+        systolic = np.select(
+            [dataflow == code for code in range(len(DATAFLOWS))],
+            [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
+        )
+        by_organization = (flattened, systolic, ideal_cycles(m, k, n, depth, width))
+        return np.select(
+            [organization == code for code in range(len(ORGANIZATIONS))], by_organization
         )
 
     def moved(self, setup: Setup) -> Moved:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from codesign.hardware.array import Organization
 from codesign.memtech import Level
 from codesign.schema import Record, quantity
 
@@ -66,8 +67,9 @@ class NpuOptions(Record):
     topology: Literal["staged", "parallel"] = "staged"
     """``staged``: bytes pass every level above their own (MemExplorer). ``parallel``: every
     off-chip interface feeds the on-chip memory directly."""
-    array: Literal["flattened", "systolic"] = "flattened"
-    """PLENA's flattened array, or an R x C grid with SCALE-Sim's cycles."""
+    array: Organization = "flattened"
+    """``flattened`` (PLENA), ``systolic`` (an R x C grid with SCALE-Sim's cycles) or ``ideal``; a
+    space with the parameter ``array_organization`` says it itself."""
     fused: bool = True
     """Whether elementwise operators run on tiles while they are on chip, without traffic."""
     requests_in_flight: Annotated[float | None, Field(gt=0)] = None

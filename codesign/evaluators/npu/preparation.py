@@ -13,7 +13,7 @@ from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, share_over_tiers
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
-from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
@@ -86,14 +86,18 @@ class Preparation:
         on_chip = share_on_chip(sizes, (1.0 - for_tiles) * capacity[0], storage)
         bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
         dataflow = _codes(designs, "dataflow", DATAFLOWS)
+        organization = self._organization(designs)
         shape, representative = _distinct(
-            designs["pe_array"].codes * len(DATAFLOWS) + dataflow, np.log2(in_pass).astype(np.int64)
+            designs["pe_array"].codes,
+            dataflow * len(ORGANIZATIONS) + organization,
+            np.log2(in_pass).astype(np.int64),
         )
         setup = Setup(
             accelerators=accelerators,
             weight_bytes=self._bytes(designs, "weight_format")[:, None],
             activation_bytes=activation_bytes[:, None],
             kv_bytes=self._bytes(designs, "kv_format")[:, None],
+            organization=organization[:, None],
             dataflow=dataflow[:, None],
             bandwidth_priority=_codes(designs, "bandwidth_priority", BANDWIDTH_PRIORITIES)[:, None],
             batch_size=in_pass[:, None],
@@ -135,6 +139,13 @@ class Preparation:
         convention = self._workload.format_convention
         return designs[parameter].lookup(lambda name: bits_per_element(name, convention) / 8)
 
+    def _organization(self, designs: Columns) -> IntArray:
+        """(n,) positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""
+        if "array_organization" in designs:
+            return _codes(designs, "array_organization", ORGANIZATIONS)
+        n = len(designs["pe_array"])
+        return np.full(n, ORGANIZATIONS.index(self._options.array), dtype=np.int64)
+
     def _batch_size(self, capacity: FloatArray, weights: FloatArray, kv: FloatArray) -> FloatArray:
         """The batch asked for, or the largest power of two that the capacity allows.
 
@@ -161,13 +172,15 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
     return designs[parameter].lookup(position).astype(np.int64)
 
 
-def _distinct(major: IntArray, minor: IntArray) -> tuple[IntArray, IntArray]:
-    """Numbers the distinct pairs of two small codes.
+def _distinct(*codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Numbers the distinct combinations of a few small codes.
 
     Returns:
-        (n,) number of each design's pair, and (u,) the position of one design of each pair.
+        (n,) number of each design's combination, and (u,) the position of one design of each.
     """
-    key = major * (int(minor.max(initial=0)) + 1) + minor
+    key = np.zeros_like(codes[0])
+    for code in codes:
+        key = key * (int(code.max(initial=0)) + 1) + code
     last_with_key = np.full(int(key.max(initial=0)) + 1, -1)
     last_with_key[key] = np.arange(len(key))
     present = np.flatnonzero(last_with_key >= 0)

@@ -9,7 +9,7 @@ features are added by their logarithm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,12 +69,15 @@ def _log(values: FloatArray) -> FloatArray:
     return np.sign(values) * np.log1p(np.abs(values))
 
 
-def features_of(structure: Structure, sample: IntArray) -> tuple[Feature, ...]:
+def features_of(
+    structure: Structure, spread: Callable[[frozenset[int]], IntArray]
+) -> tuple[Feature, ...]:
     """The features of a space.
 
     Args:
         structure: The space.
-        sample: Designs that give the range of each derived quantity.
+        spread: Designs that cover what the parameters in the given columns can be; they give
+            the range of each derived quantity.
     """
     features: list[Feature] = []
     for column, parameter in enumerate(structure.parameters):
@@ -83,9 +86,10 @@ def features_of(structure: Structure, sample: IntArray) -> tuple[Feature, ...]:
             features += _amounts(structure, part)
         if part is None or column not in part.columns[:, 0]:
             features += _of_parameter(column, parameter)
-    batch = structure.batch(sample)
     for name, quantity in structure.derived.items():
-        values = _log(batch[name]) if quantity.feature else np.zeros(1)
+        if not quantity.feature:
+            continue
+        values = _log(structure.batch(spread(structure.roots(frozenset({name}))))[name])
         low, high = float(values.min()), float(values.max())
         if np.isfinite([low, high]).all() and high > low:
             features.append(DerivedFeature(name, structure, low, high))
@@ -131,7 +135,7 @@ def _scaled(name: str, column: int, numbers: Sequence[float], is_log: bool) -> T
 
 
 def _amounts(structure: Structure, part: RepeatedPart) -> Iterator[AmountFeature]:
-    """From 1/2 for the least to 1 for the most of a kind in one repetition."""
+    """In one repetition 1/2 for the least of a kind and 1 for the most, over all of them 0 to 1."""
     columns = part.columns[0]
     first = structure.parameters[int(columns[0])]
     sizes = []
@@ -146,5 +150,5 @@ def _amounts(structure: Structure, part: RepeatedPart) -> Iterator[AmountFeature
             sizes.append(scaled.table[part.variants[:, member]])
     amount = (1.0 + np.mean(sizes, axis=0)) / 2 if sizes else np.ones(len(part.variants))
     for code, value in enumerate(first.values):
-        table = np.where(part.variants[:, 0] == code, amount, 0.0)
+        table = np.where(part.variants[:, 0] == code, amount / len(part.columns), 0.0)
         yield AmountFeature(f"{part.name} {format_value(value)}", part, table)

@@ -19,7 +19,8 @@ from codesign.space.parameters import Parameter
 from codesign.space.structure import Constraint, Derived, Structure
 from codesign.units import Unit
 
-_FEATURE_SAMPLE = 4096
+_MOST_SPREAD = 1 << 16
+"""Designs from which the range of a derived quantity is read."""
 
 
 class DesignSpace:
@@ -223,8 +224,19 @@ class DesignSpace:
 
     @cached_property
     def _features(self) -> tuple[Feature, ...]:
-        sample = self.sample(np.random.default_rng(0), _FEATURE_SAMPLE)
-        return features_of(self.structure, sample)
+        return features_of(self.structure, self._spread)
+
+    def _spread(self, columns: frozenset[int]) -> IntArray:
+        """Every setting of the components with these columns; a fixed sample if they are many."""
+        involved = [not columns.isdisjoint(part.columns.tolist()) for part in self.components]
+        sizes = [
+            part.size if is_in else 1 for part, is_in in zip(self.components, involved, strict=True)
+        ]
+        if math.prod(sizes) > _MOST_SPREAD:
+            return self.sample(np.random.default_rng(0), _MOST_SPREAD)
+        digits = np.unravel_index(np.arange(math.prod(sizes)), sizes)
+        parts = [part.rows[digit] for part, digit in zip(self.components, digits, strict=True)]
+        return self._assembled(parts, math.prod(sizes))
 
     @property
     def feature_names(self) -> tuple[str, ...]:

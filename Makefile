@@ -1,0 +1,43 @@
+# The two commands of the README are `make demo` and `make test`; each sets up its own
+# environment in .venv, anew only when pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Two OpenMP threads are slower than one here; work is spread over processes instead.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## Show the commands
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY) ## Run the main job: search the memory of an NPU for OSWorld prefill
+	$(BIN)/codesign run osworld-prefill
+
+test: check ## Check everything: style, types, layers, one small campaign, tests
+	$(BIN)/pytest
+
+check: $(READY) ## All of `make test` but the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell codesign tests spaces memtech runs README.md CHANGELOG.md
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	folder=$$(mktemp -d) && cd $$folder && $(CURDIR)/$(BIN)/codesign run smoke && rm -r $$folder
+
+bench: $(READY) ## Measure the evaluator
+	$(BIN)/codesign bench
+
+clean: ## Remove the environment and the caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "codesign needs Python 3.11 or later; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)

@@ -1,0 +1,302 @@
+"""A campaign's definition: what ``runs/NAME.yaml`` says, and what it resolves to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from codesign import plugins, resources
+from codesign.campaign.observations import Run
+from codesign.errors import InputError, describe_unknown
+from codesign.evaluators.base import Evaluator
+from codesign.memtech import load_library
+from codesign.optimizers.base import Optimizer, SearchSpace
+from codesign.problem import Problem, build_problem
+from codesign.schema import Document, KeyPath, Record, read_document, to_record
+from codesign.space import load_space
+from codesign.units import parse_quantity
+
+PositiveInt = Annotated[int, Field(strict=True, ge=1)]
+Seed = Annotated[int, Field(strict=True, ge=0)]
+
+
+def _label(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        raise ValueError(f"expected letters, digits, '.', '_' and '-', got {value!r}")
+    return value
+
+
+Label = Annotated[str, AfterValidator(_label)]
+"""A name that may be part of a path."""
+
+
+def _choice(value: object) -> object:
+    """``nsga2`` or ``{name: nsga2, population: 50}``: the name apart from its options."""
+    if isinstance(value, str):
+        return {"name": value}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
+    options = {key: item for key, item in value.items() if key not in ("name", "label")}
+    return {key: item for key, item in value.items() if key not in options} | {"options": options}
+
+
+def _seeds(value: object) -> object:
+    """A number of seeds, or the seeds."""
+    if isinstance(value, bool) or not isinstance(value, int | list | tuple):
+        raise ValueError(f"expected a number of seeds or a list of them, got {value!r}")
+    return list(range(value)) if isinstance(value, int) else value
+
+
+class PluginChoice(Record):
+    """An evaluator or an optimizer with its options."""
+
+    name: str
+    label: Label | None = None
+    """Tells two optimizers of one name apart; the name if not given."""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+Choice = Annotated[PluginChoice, BeforeValidator(_choice)]
+
+
+class Definition(Record):
+    """The keys of a campaign file."""
+
+    name: Label
+    """Of the campaign and of its folder."""
+    description: str = ""
+    """For people; may change at any time."""
+    space: str
+    """Name of a design space, or the path of its file."""
+    evaluator: Choice
+    """Name of the evaluator, or ``name`` and its options."""
+    workload: dict[str, Any] = Field(default_factory=dict)
+    """What the evaluator is to run; its own record says which keys."""
+    objectives: Annotated[tuple[str, ...], Field(min_length=1)]
+    """``maximize METRIC`` or ``minimize METRIC``."""
+    constraints: tuple[str, ...] = ()
+    """Conditions over metrics, parameters and derived quantities."""
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    """Parameters that do not vary, with their values."""
+    optimizers: Annotated[tuple[Choice, ...], Field(min_length=1)]
+    """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
+    initial: PositiveInt = 20
+    """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
+    budget: PositiveInt
+    """Distinct designs that each run evaluates, the initial ones included."""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_seeds)] = (0,)
+    """How many (0, 1, ...), or which."""
+    batch: PositiveInt | None = None
+    """Designs asked for at one time; each optimizer's own number if not given."""
+    reference_point: dict[str, Any] | None = None
+    """Bound of the hypervolume by objective; taken from a sample if not given."""
+    reference_sample: PositiveInt = 512
+    """Designs evaluated, outside every budget, to find the reference point."""
+    workers: PositiveInt | None = None
+    """Processes; one per core if not given. Does not change any result."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every optimizer with every seed, in the order in which they are started."""
+        labels = [choice.label or choice.name for choice in self.optimizers]
+        return tuple(Run(label, seed) for label in labels for seed in self.seeds)
+
+
+@dataclass(frozen=True)
+class ConfiguredOptimizer:
+    """An optimizer ready to be built for a run.
+
+    Attributes:
+        label: Its name in this campaign.
+        name: Under which it is registered.
+        factory: Its class.
+        options: Its checked options.
+    """
+
+    label: str
+    name: str
+    factory: Any
+    options: Record
+
+    def build(self, space: SearchSpace, n_objectives: int, seed: int) -> Optimizer:
+        """A fresh optimizer that has been told nothing."""
+        optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options)
+        return optimizer
+
+
+@dataclass(frozen=True)
+class ResolvedDefinition:
+    """A definition with everything that it names loaded and checked.
+
+    Attributes:
+        path: Of the file.
+        definition: What the file says.
+        problem: Space, evaluator, objectives and constraints.
+        optimizers: In the order of the file.
+        reference_point: The bound that the file gives, by metric, in natural sign.
+    """
+
+    path: Path
+    definition: Definition
+    problem: Problem
+    optimizers: tuple[ConfiguredOptimizer, ...]
+    reference_point: Mapping[str, float] | None
+
+    def optimizer_of(self, run: Run) -> ConfiguredOptimizer:
+        """The optimizer that a run uses."""
+        return next(item for item in self.optimizers if item.label == run.optimizer)
+
+    def identity(self) -> dict[str, Any]:
+        """All that the results depend on besides library versions, as JSON values."""
+        said = self.definition
+        data = {
+            "problem": self.problem.provenance(),
+            "optimizers": {
+                item.label: {"name": item.name, **item.options.model_dump(mode="json")}
+                for item in self.optimizers
+            },
+            "initial": said.initial,
+            "budget": said.budget,
+            "seeds": said.seeds,
+            "batch": said.batch,
+            "reference_point": self.reference_point,
+            "reference_sample": None if self.reference_point else said.reference_sample,
+        }
+        return to_json_values(data)
+
+
+def to_json_values(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` as JSON gives it back: lists for tuples, plain numbers for NumPy's."""
+    values: dict[str, Any] = json.loads(json.dumps(data, default=_plain))
+    return values
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
+    """A campaign's definition, resolved.
+
+    Args:
+        name_or_path: ``osworld-prefill`` for ``runs/osworld-prefill.yaml``, or a path.
+
+    Raises:
+        InputError: With file, line and key of what is wrong, and the nearest valid choice.
+    """
+    path = resources.find("runs", str(name_or_path))
+    document, definition = read_definition(path)
+    optimizers = tuple(_optimizers(document, definition))
+    problem = _problem(document, definition)
+    reference_point = _reference_point(document, definition, problem)
+    return ResolvedDefinition(path.resolve(), definition, problem, optimizers, reference_point)
+
+
+def read_definition(path: Path) -> tuple[Document, Definition]:
+    """What a campaign file says, checked for itself; nothing that it names is loaded.
+
+    Raises:
+        InputError: With file, line and key of what is wrong.
+    """
+    document = read_document(path)
+    definition = to_record(document, Definition)
+    problems = list(_contradictions(document, definition))
+    if problems:
+        raise InputError(problems)
+    return document, definition
+
+
+def _contradictions(document: Document, definition: Definition) -> Iterator[str]:
+    if definition.budget < definition.initial:
+        yield (
+            f"{document.where('budget')}: expected at least the {definition.initial} initial "
+            f"designs, got {definition.budget}; raise budget or lower initial"
+        )
+    if definition.evaluator.label is not None:
+        yield f"{document.where('evaluator', 'label')}: only optimizers have a label"
+    if len(set(definition.seeds)) < len(definition.seeds):
+        yield f"{document.where('seeds')}: expected distinct seeds, got {list(definition.seeds)}"
+    labels = [choice.label or choice.name for choice in definition.optimizers]
+    for i, label in enumerate(labels):
+        if label in labels[:i]:
+            yield (
+                f"{document.where('optimizers', i)}: {label!r} is used twice; "
+                "tell them apart by 'label: NAME'"
+            )
+
+
+def _optimizers(document: Document, definition: Definition) -> Iterator[ConfiguredOptimizer]:
+    for i, choice in enumerate(definition.optimizers):
+        path: KeyPath = ("optimizers", i)
+        factory = plugins.load("optimizers", choice.name, document.where(*path))
+        options = to_record(document, factory.Options, choice.options, path)
+        yield ConfiguredOptimizer(choice.label or choice.name, choice.name, factory, options)
+
+
+def _evaluator(document: Document, definition: Definition) -> Evaluator:
+    choice = definition.evaluator
+    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
+    workload = to_record(document, factory.Workload, definition.workload, ("workload",))
+    options = to_record(document, factory.Options, choice.options, ("evaluator",))
+    try:
+        evaluator: Evaluator = factory(workload, options)
+    except InputError as error:
+        raise InputError(error.problems, document.where("workload")) from error
+    return evaluator
+
+
+def _problem(document: Document, definition: Definition) -> Problem:
+    catalogs = {"memtech": load_library().catalog()}
+    space = load_space(definition.space, catalogs, document.where("space"))
+    if definition.fixed:
+        space = space.fix(definition.fixed, document.where("fixed"))
+    evaluator = _evaluator(document, definition)
+    listed = {"objectives": definition.objectives, "constraints": definition.constraints}
+    places = {key: document.where(key) for key in ("space", *listed)}
+    for key, texts in listed.items():
+        places |= {f"{key}.{i}": document.where(key, i) for i in range(len(texts))}
+    return build_problem(
+        space,
+        evaluator,
+        definition.objectives,
+        definition.constraints,
+        definition.evaluator.name,
+        places,
+    )
+
+
+def _reference_point(
+    document: Document, definition: Definition, problem: Problem
+) -> dict[str, float] | None:
+    if definition.reference_point is None:
+        return None
+    names = [objective.metric.name for objective in problem.objectives]
+    problems = [
+        f"{document.where('reference_point', name)}: {describe_unknown('objective', name, names)}"
+        for name in definition.reference_point
+        if name not in names
+    ]
+    point: dict[str, float] = {}
+    for objective in problem.objectives:
+        name = objective.metric.name
+        try:
+            point[name] = _bound(definition.reference_point, name, objective.metric.unit)
+        except InputError as error:
+            problems += InputError(error.problems, document.where("reference_point", name)).problems
+    if problems:
+        raise InputError(problems)
+    return point
+
+
+def _bound(point: Mapping[str, Any], name: str, unit: str) -> float:
+    """A number in the metric's own unit, which its name says, or a quantity."""
+    if name not in point:
+        raise InputError("the key is required")
+    value = point[name]
+    return parse_quantity(value, unit if isinstance(value, str) and unit else "")

@@ -1,0 +1,296 @@
+"""Runs side by side: workers compute, one process writes.
+
+A worker is a fresh Python process with one thread. It builds the problem from the definition,
+is given one run at a time with its stored history, sends each batch to the parent and goes on
+when the parent says that the batch is durable. Workers never open the store, so whatever kills
+one loses nothing. A worker ends with its parent: it watches a pipe that only the parent holds.
+
+Processes are started anew rather than forked: a fork of a process with threads may hang, and a
+user's script need not guard its main module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from codesign.campaign.loop import Plan, run_batches
+from codesign.campaign.observations import Batch, Layout, Run, Table
+from codesign.campaign.store import Store
+from codesign.columns import FloatArray
+from codesign.errors import CodesignError, InputError, JobError
+
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+}
+"""Two threads on a busy core are slower than one, and another number changes the last bits."""
+
+_BOOTSTRAP = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from codesign.campaign.worker import main; main(int(sys.argv[2]))"
+)
+
+
+class Progress(Protocol):
+    """What a campaign tells of its progress, from the thread that runs it."""
+
+    def start(self, total: int, done: int) -> None:
+        """Evaluations of the whole campaign, and how many are in the store already."""
+        ...
+
+    def advance(self, run: Run, n: int, hypervolume: float) -> None:
+        """``n`` more observations of a run are durable; its hypervolume so far."""
+        ...
+
+    def finish(self) -> None:
+        """No further call comes, whether the campaign is complete or not."""
+        ...
+
+
+class Quiet:
+    """Progress that nobody watches."""
+
+    def start(self, total: int, done: int) -> None:
+        """Say nothing."""
+
+    def advance(self, run: Run, n: int, hypervolume: float) -> None:
+        """Say nothing."""
+
+    def finish(self) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker needs to build the plan for itself.
+
+    Attributes:
+        path: The definition's file.
+        identity: What the parent made of the file; the worker must find the same.
+        layout: Names of the recorded numbers.
+        reference: (m,) reference point, minimized.
+    """
+
+    path: Path
+    identity: dict[str, Any]
+    layout: Layout
+    reference: FloatArray
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A run for a worker."""
+
+    run: int
+    history: Table
+
+
+@dataclass(frozen=True)
+class Durable:
+    """The parent's answer to a batch."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker's last word on a run.
+
+    Attributes:
+        run: Index of the run.
+        error: Why it stopped early, or None.
+        is_input: The error is in what the user gave; no other run can do better.
+    """
+
+    run: int
+    error: str | None = None
+    is_input: bool = False
+
+
+class Recorder:
+    """The parent's side of all runs: stores, reports progress, collects failures.
+
+    Args:
+        store: Open for writing.
+        budget: Observations of a complete run.
+        progress: Told of every durable batch.
+    """
+
+    def __init__(self, store: Store, budget: int, progress: Progress) -> None:
+        self._store, self._budget, self._progress = store, budget, progress
+        self._done = [count.done for count in store.counts()]
+        self.failures: list[str] = []
+
+    def history(self, run: int) -> Table:
+        """What the store holds of a run."""
+        return self._store.read(run)
+
+    def record(self, batches: Sequence[Batch]) -> None:
+        """Make batches durable."""
+        self._store.append(batches)
+        for batch in batches:
+            self._done[batch.run] += len(batch)
+            run = self._store.runs[batch.run]
+            self._progress.advance(run, len(batch), float(batch.hypervolume[-1]))
+
+    def end(self, ended: Ended) -> None:
+        """Note how a run ended.
+
+        Raises:
+            InputError: The user must change something before any run can succeed.
+        """
+        if ended.error is None:
+            is_complete = self._done[ended.run] >= self._budget
+            self._store.end_run(ended.run, "complete" if is_complete else "exhausted")
+        elif ended.is_input:
+            raise InputError(ended.error)
+        else:
+            self.failures.append(ended.error)
+
+    def finish(self) -> None:
+        """Raise what went wrong.
+
+        Raises:
+            JobError: One line for each run that failed.
+        """
+        if self.failures:
+            raise JobError("\n".join(self.failures))
+
+
+def ended_by(run: int, error: CodesignError) -> Ended:
+    """The last word on a run that an error stopped."""
+    return Ended(run, str(error), is_input=not isinstance(error, JobError))
+
+
+def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None:
+    """Do the pending runs one after the other in this process.
+
+    Raises:
+        JobError: A run failed; the others were done.
+    """
+    os.environ.update(ONE_THREAD)  # for libraries that are loaded late, such as torch
+    for run in pending:
+        try:
+            for batch in run_batches(plan, run, recorder.history(run)):
+                recorder.record([batch])
+        except JobError as error:
+            recorder.end(ended_by(run, error))
+        else:
+            recorder.end(Ended(run))
+    recorder.finish()
+
+
+def execute_in_processes(
+    setup: Setup, runs: Sequence[Run], pending: Sequence[int], recorder: Recorder, workers: int
+) -> None:
+    """Do the pending runs in worker processes, in the order given.
+
+    Raises:
+        JobError: A run failed or its worker died; the others were done.
+    """
+    waiting = deque(pending)
+    with _crew() as crew:
+        while waiting or crew:
+            while waiting and len(crew) < workers:
+                worker = _Worker(setup)
+                crew[worker.connection] = worker
+                worker.assign(waiting.popleft(), recorder)
+            ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index]
+            messages = [(worker, worker.receive(runs)) for worker in ready]
+            # Batches that arrive together share one transaction.
+            recorder.record([said for _, said in messages if isinstance(said, Batch)])
+            for worker, said in messages:
+                if isinstance(said, Batch):
+                    worker.send(Durable())
+                    continue
+                recorder.end(said)
+                if waiting and worker.is_alive:
+                    worker.assign(waiting.popleft(), recorder)
+                else:
+                    worker.stop()
+                    del crew[worker.connection]
+    recorder.finish()
+
+
+@contextmanager
+def _crew() -> Iterator[dict[Connection, _Worker]]:
+    crew: dict[Connection, _Worker] = {}
+    try:
+        yield crew
+    finally:
+        for worker in crew.values():
+            worker.stop()
+
+
+class _Worker:
+    """The parent's handle of a worker process."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.connection, theirs = Pipe()
+        self.run = -1
+        self.is_alive = True
+        arguments = [
+            json.dumps([path or str(Path.cwd()) for path in sys.path]),
+            str(theirs.fileno()),
+        ]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOTSTRAP, *arguments],
+            stdin=subprocess.PIPE,  # never written to: it breaks when the parent dies
+            stdout=2,  # standard output belongs to the parent's report
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, **ONE_THREAD},
+            # Ctrl-C is for the parent to handle; and what a worker starts can be ended with it.
+            start_new_session=True,
+        )
+        theirs.close()
+        self.send(setup)
+
+    def assign(self, run: int, recorder: Recorder) -> None:
+        """Give the worker a run."""
+        self.run = run
+        self.send(Assignment(run, recorder.history(run)))
+
+    def send(self, message: Setup | Assignment | Durable) -> None:
+        """Send, unless the worker is gone, which :meth:`receive` tells."""
+        try:
+            self.connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            self.is_alive = False
+
+    def receive(self, runs: Sequence[Run]) -> Batch | Ended:
+        """The next message; the worker's death is the failure of its run."""
+        try:
+            message: Batch | Ended = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.is_alive = False
+            return Ended(self.run, f"the worker of run {runs[self.run]} {self._death()}")
+        return message
+
+    def _death(self) -> str:
+        code = self._process.wait()
+        how = f"ended with code {code}"
+        if code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        return f"{how}; what it had finished is stored, run again to go on"
+
+    def stop(self) -> None:
+        """End the process and what it started. It holds nothing that could be lost."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self.connection.close()

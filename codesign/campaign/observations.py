@@ -1,0 +1,173 @@
+"""What a campaign records of its designs, as arrays: the form of the store, the loop and results.
+
+A run is one optimizer with one seed. Its observations are numbered by steps 0, 1, 2, ... in the
+order they were asked for; those asked for together, at one state of the optimizer, form a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+
+StatusArray = NDArray[np.int8]
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """One optimizer with one seed.
+
+    Attributes:
+        optimizer: The optimizer's label in the definition.
+        seed: Seed of the initial designs and of the optimizer.
+    """
+
+    optimizer: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.optimizer}, seed {self.seed}"
+
+
+class Status(IntEnum):
+    """How an observation ended."""
+
+    FEASIBLE = 0
+    INFEASIBLE = 1
+    FAILED = 2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which number stands where in a row of ``Table.numbers``, and which are objectives.
+
+    Attributes:
+        metrics: Names of the first columns.
+        violations: Names of the columns after them.
+        objectives: Metrics that are objectives, in the problem's order.
+        signs: 1 for an objective to minimize, -1 for one to maximize.
+    """
+
+    metrics: tuple[str, ...]
+    violations: tuple[str, ...]
+    objectives: tuple[str, ...]
+    signs: tuple[float, ...]
+
+    @property
+    def width(self) -> int:
+        """Numbers per observation."""
+        return len(self.metrics) + len(self.violations)
+
+    def objectives_of(self, numbers: FloatArray) -> FloatArray:
+        """(n, m) objectives to minimize; NaN where the observation failed."""
+        at = [self.metrics.index(name) for name in self.objectives]
+        values: FloatArray = numbers[:, at] * np.asarray(self.signs)
+        return values
+
+    def violations_of(self, numbers: FloatArray) -> FloatArray:
+        """(n, c) violations; ``<= 0`` is within the limit."""
+        return numbers[:, len(self.metrics) :]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the store."""
+        return {
+            "metrics": list(self.metrics),
+            "violations": list(self.violations),
+            "objectives": list(self.objectives),
+            "signs": list(self.signs),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Sequence[Any]]) -> Layout:
+        """The inverse of :meth:`to_json`."""
+        return cls(**{name: tuple(data[name]) for name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``k`` observations of one run that become durable together.
+
+    Attributes:
+        run: Index of the run.
+        batch: Number of the batch within the run.
+        first_step: Step of the first observation.
+        rows: (k, d) designs.
+        numbers: (k, width) metrics, then violations, as :class:`Layout` names them.
+        status: (k,) values of :class:`Status`.
+        reasons: Why an observation failed, by index within the batch.
+        hypervolume: (k,) hypervolume of the run up to and including each observation.
+        ask_seconds: Wall time of the optimizer.
+        evaluate_seconds: Wall time of the evaluator.
+    """
+
+    run: int
+    batch: int
+    first_step: int
+    rows: IntArray
+    numbers: FloatArray
+    status: StatusArray
+    reasons: Mapping[int, str]
+    hypervolume: FloatArray
+    ask_seconds: float
+    evaluate_seconds: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Observations in the order of their runs and steps.
+
+    Attributes:
+        run: (n,) index of the run.
+        step: (n,) number of the observation within the run.
+        batch: (n,) number of the batch within the run.
+        rows: (n, d) designs.
+        numbers: (n, width) as in :class:`Batch`.
+        status: (n,) values of :class:`Status`.
+        reasons: Why an observation failed, by index within the table.
+        hypervolume: (n,) hypervolume of the run so far.
+    """
+
+    run: IntArray
+    step: IntArray
+    batch: IntArray
+    rows: IntArray
+    numbers: FloatArray
+    status: StatusArray
+    reasons: Mapping[int, str]
+    hypervolume: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def feasible(self) -> BoolArray:
+        """(n,) whether the observation met every constraint."""
+        return np.equal(self.status, Status.FEASIBLE)
+
+    @property
+    def failed(self) -> BoolArray:
+        """(n,) whether the evaluator gave no result."""
+        return np.equal(self.status, Status.FAILED)
+
+    @classmethod
+    def empty(cls, n: int, parameters: int, width: int) -> Table:
+        """A table of ``n`` observations to be filled in."""
+        return cls(
+            np.zeros(n, dtype=np.int64),
+            np.zeros(n, dtype=np.int64),
+            np.zeros(n, dtype=np.int64),
+            np.zeros((n, parameters), dtype=np.int64),
+            np.zeros((n, width)),
+            np.zeros(n, dtype=np.int8),
+            {},
+            np.zeros(n),
+        )

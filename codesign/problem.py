@@ -1,0 +1,382 @@
+"""The problem: a design space meets an evaluator, and metrics become objectives to minimize.
+
+This is the only place where a sign is flipped: what is maximized enters the search negated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.errors import InputError, JobError, UnknownNameError, describe_unknown
+from codesign.evaluators.base import Evaluation, Evaluator
+from codesign.metrics import Metric, Sense
+from codesign.space import DesignSpace, Expression
+from codesign.units import parse_unit
+
+_OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric and the direction in which this problem wants it.
+
+    Attributes:
+        metric: As the evaluator declares it.
+        sense: Usually the metric's own, but a study may want the opposite.
+    """
+
+    metric: Metric
+    sense: Sense
+
+    @property
+    def sign(self) -> float:
+        """Factor that turns the metric into something to minimize."""
+        return 1.0 if self.sense == "minimize" else -1.0
+
+    def __str__(self) -> str:
+        return f"{self.sense} {self.metric.name}"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition that a campaign sets on metrics, parameters or derived quantities.
+
+    Attributes:
+        text: As written; names the violation.
+        expression: Its meaning.
+        is_known: It involves no metric, so it is checked before a design is evaluated.
+    """
+
+    text: str
+    expression: Expression
+    is_known: bool
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Results of ``n`` designs.
+
+    Attributes:
+        rows: (n, d) designs.
+        objectives: (n, m) values to minimize; NaN where failed.
+        violations: (n, c) columns as in ``violation_names``; ``<= 0`` is within; NaN where failed.
+        violation_names: The evaluator's limits, then the problem's constraints on metrics.
+        metrics: (n,) values by name, NaN where failed or not reported.
+        failures: Reason by position, for designs without a result.
+    """
+
+    rows: IntArray
+    objectives: FloatArray
+    violations: FloatArray
+    violation_names: tuple[str, ...]
+    metrics: Mapping[str, FloatArray]
+    failures: Mapping[int, str]
+
+    @property
+    def failed(self) -> BoolArray:
+        """(n,) whether a design has no result."""
+        mask = np.zeros(len(self.rows), dtype=bool)
+        mask[list(self.failures)] = True
+        return mask
+
+    @property
+    def feasible(self) -> BoolArray:
+        """(n,) whether a design has a result and violates nothing."""
+        inside = (self.violations <= 0).all(axis=1)
+        return np.asarray(inside & ~self.failed)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Designs in, observations out; see :func:`build_problem`.
+
+    Attributes:
+        space: Where designs come from.
+        evaluator: What they are worth.
+        objectives: At least one, on distinct metrics.
+        constraints: Conditions besides those of the space and of the evaluator.
+        evaluator_name: Under which the evaluator is registered, for messages and provenance.
+    """
+
+    space: DesignSpace
+    evaluator: Evaluator
+    objectives: tuple[Objective, ...]
+    constraints: tuple[Constraint, ...] = ()
+    evaluator_name: str = "evaluator"
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Every metric of the evaluator, in its order."""
+        return tuple(metric.name for metric in self.evaluator.metrics)
+
+    def known_violations(self, rows: IntArray) -> dict[str, FloatArray]:
+        """(n,) violations by name that need no evaluation, of designs of the space.
+
+        Raises:
+            JobError: The evaluator cannot tell.
+        """
+        try:
+            known = dict(self.evaluator.known_violations(self.space.columns(rows)))
+        except Exception as error:  # a stranger's code may fail in any way
+            raise JobError(
+                f"evaluator {self.evaluator_name!r} failed on known_violations: {_words(error)}"
+            ) from error
+        constraints = [item for item in self.constraints if item.is_known]
+        return known | self._violations_of(constraints, rows, {})
+
+    def admits(self, rows: IntArray) -> BoolArray:
+        """(n,) whether designs are in the space and meet all that is known before evaluation."""
+        admitted = self.space.contains(rows)
+        inside = np.flatnonzero(admitted)
+        for values in self.known_violations(rows[inside]).values() if len(inside) else ():
+            admitted[inside] &= values <= 0
+        return admitted
+
+    def evaluate(self, rows: IntArray) -> Observations:
+        """Evaluate designs of the space.
+
+        An evaluator that raises on a batch is given its halves, down to the designs at fault;
+        these are recorded as failed, as are designs with an objective or a violation that is
+        not a number, or an infinite objective.
+
+        Raises:
+            JobError: The evaluator's answer has the wrong shape or lacks an objective.
+        """
+        n = len(rows)
+        evaluation = self._attempt(rows)
+        failures = {int(i): str(reason) for i, reason in evaluation.failures.items()}
+        failed = np.zeros(n, dtype=bool)
+        failed[list(failures)] = True
+        metrics = self._metrics_of(evaluation, n, failed)
+        violations = {name: self._checked(name, v, n) for name, v in evaluation.violations.items()}
+        after = [item for item in self.constraints if not item.is_known]
+        violations |= self._violations_of(after, rows, metrics)
+        self._find_failures(metrics, violations, failures)
+        failed[list(failures)] = True
+        matrix = np.column_stack([*violations.values(), np.empty((n, 0))])
+        matrix[failed] = np.nan
+        metrics = {name: np.where(failed, np.nan, values) for name, values in metrics.items()}
+        objectives = [item.sign * metrics[item.metric.name] for item in self.objectives]
+        return Observations(
+            rows, np.column_stack(objectives), matrix, tuple(violations), metrics, failures
+        )
+
+    def provenance(self) -> dict[str, Any]:
+        """Everything the observations depend on, as JSON values."""
+        return {
+            "space": self.space.provenance(),
+            "evaluator": {"name": self.evaluator_name, **self.evaluator.provenance()},
+            "objectives": [str(objective) for objective in self.objectives],
+            "constraints": [constraint.text for constraint in self.constraints],
+        }
+
+    def _attempt(self, rows: IntArray) -> Evaluation:
+        n = len(rows)
+        try:
+            return self.evaluator.evaluate(self.space.columns(rows))
+        except Exception as error:  # a stranger's code may fail in any way
+            if n == 1:
+                return Evaluation({}, {}, {0: _words(error)})
+        first, second = self._attempt(rows[: n // 2]), self._attempt(rows[n // 2 :])
+        return Evaluation(
+            _joined(first.metrics, second.metrics, n),
+            _joined(first.violations, second.violations, n),
+            {**first.failures, **{n // 2 + i: text for i, text in second.failures.items()}},
+        )
+
+    def _metrics_of(
+        self, evaluation: Evaluation, n: int, failed: BoolArray
+    ) -> dict[str, FloatArray]:
+        unknown = set(evaluation.metrics) - set(self.metric_names)
+        if unknown:
+            text = describe_unknown("metric", min(unknown), self.metric_names)
+            raise JobError(f"evaluator {self.evaluator_name!r} reported an {text}")
+        for objective in self.objectives:
+            if objective.metric.name not in evaluation.metrics and not failed.all():
+                raise JobError(
+                    f"evaluator {self.evaluator_name!r} did not report {objective.metric.name}"
+                )
+        nothing = np.full(n, np.nan)
+        return {
+            name: self._checked(name, evaluation.metrics.get(name, nothing), n)
+            for name in self.metric_names
+        }
+
+    def _checked(self, name: str, values: object, n: int) -> FloatArray:
+        try:
+            array = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(())
+        if array.shape != (n,):
+            raise JobError(
+                f"evaluator {self.evaluator_name!r} returned {name} with shape {array.shape}, "
+                f"but expected ({n},) numbers"
+            )
+        return array
+
+    def _find_failures(
+        self,
+        metrics: Mapping[str, FloatArray],
+        violations: Mapping[str, FloatArray],
+        failures: dict[int, str],
+    ) -> None:
+        """Add the designs whose numbers cannot be used."""
+        for objective in self.objectives:
+            values = metrics[objective.metric.name]
+            for i in np.flatnonzero(~np.isfinite(values)).tolist():
+                failures.setdefault(i, f"metric {objective.metric.name} is {values[i]:g}")
+        for name, values in violations.items():
+            for i in np.flatnonzero(np.isnan(values)).tolist():
+                failures.setdefault(i, f"violation of {name!r} is nan")
+
+    def _violations_of(
+        self,
+        constraints: Sequence[Constraint],
+        rows: IntArray,
+        metrics: Mapping[str, FloatArray],
+    ) -> dict[str, FloatArray]:
+        if not constraints:
+            return {}
+        quantities = self.space.values(rows)
+        violations = {}
+        for item in constraints:
+            names = item.expression.names
+            values = {
+                name: metrics[name] if name in metrics else quantities[name] for name in names
+            }
+            violation = item.expression.violation(values)
+            violations[item.text] = np.broadcast_to(violation, len(rows)).copy()
+        return violations
+
+
+def build_problem(
+    space: DesignSpace,
+    evaluator: Evaluator,
+    objectives: Sequence[str],
+    constraints: Sequence[str] = (),
+    evaluator_name: str = "evaluator",
+    where: Mapping[str, str] | None = None,
+) -> Problem:
+    """A checked problem from its parts.
+
+    Args:
+        space: With everything fixed that is to be fixed.
+        evaluator: Built.
+        objectives: Such as ``maximize throughput_tokens_per_s``.
+        constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
+        evaluator_name: For messages and provenance.
+        where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``, ...
+
+    Raises:
+        InputError: With every problem found, the nearest valid choice where there is one.
+    """
+    places = where or {}
+    problems = _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
+    wanted: list[Objective] = []
+    conditions: list[Constraint] = []
+    for i, text in enumerate(objectives):
+        try:
+            wanted.append(_read_objective(text, evaluator, places.get(f"objectives.{i}")))
+        except InputError as error:
+            problems += error.problems
+    for i, text in enumerate(constraints):
+        try:
+            conditions.append(
+                _read_constraint(text, space, evaluator, places.get(f"constraints.{i}"))
+            )
+        except InputError as error:
+            problems += error.problems
+    problems += _objective_problems(objectives, wanted, places)
+    if problems:
+        raise InputError(problems)
+    return Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name)
+
+
+def _parameter_problems(
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None
+) -> list[str]:
+    prefix = f"{where}: " if where else ""
+    known = evaluator.required_parameters | evaluator.optional_parameters
+    missing = sorted(evaluator.required_parameters - set(space.names))
+    problems = [
+        f"{prefix}parameter {name!r} of space {space.name!r} has the name of a metric of "
+        f"evaluator {evaluator_name!r}"
+        for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names))
+    ]
+    problems += [
+        f"{prefix}space {space.name!r} lacks parameter {name!r}, "
+        f"which evaluator {evaluator_name!r} requires"
+        for name in missing
+    ]
+    for name in space.names:
+        if name not in known:
+            text = describe_unknown("parameter", name, known)
+            problems.append(
+                f"{prefix}evaluator {evaluator_name!r} does not use a parameter of space "
+                f"{space.name!r}: {text}"
+            )
+    return problems
+
+
+def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objective:
+    match = _OBJECTIVE.match(text)
+    if match is None:
+        raise InputError(f"expected 'minimize METRIC' or 'maximize METRIC', got {text!r}", where)
+    sense, name = match.groups()
+    if sense not in ("minimize", "maximize"):
+        raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
+    metrics = {metric.name: metric for metric in evaluator.metrics}
+    if name not in metrics:
+        raise UnknownNameError("metric", name, metrics, where)
+    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize")
+
+
+def _objective_problems(
+    objectives: Sequence[str], wanted: Iterable[Objective], places: Mapping[str, str]
+) -> list[str]:
+    if not objectives:
+        where = places.get("objectives")
+        return [(f"{where}: " if where else "") + "expected at least one objective, got none"]
+    names = [objective.metric.name for objective in wanted]
+    return [
+        f"the metric {name!r} is an objective more than once"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def _read_constraint(
+    text: str, space: DesignSpace, evaluator: Evaluator, where: str | None
+) -> Constraint:
+    units = {metric.name: parse_unit(metric.unit) for metric in evaluator.metrics}
+    expression = space.parse(text, where, units)
+    if not expression.is_condition:
+        raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
+    return Constraint(text, expression, is_known=not expression.names & set(units))
+
+
+def _joined(
+    first: Mapping[str, FloatArray], second: Mapping[str, FloatArray], n: int
+) -> dict[str, FloatArray]:
+    """Both halves one after the other; NaN where a half does not have the name."""
+    half = n // 2
+    return {
+        name: np.concatenate(
+            [
+                np.asarray(first.get(name, np.full(half, np.nan)), dtype=np.float64),
+                np.asarray(second.get(name, np.full(n - half, np.nan)), dtype=np.float64),
+            ]
+        )
+        for name in dict.fromkeys([*first, *second])
+    }
+
+
+def _words(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,151 @@
+"""A campaign that is killed at any moment continues to the result of an uninterrupted one."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
+
+RUN = (
+    "import sys; from codesign.campaign import Campaign; "
+    "Campaign.load('toys', sys.argv[1]).run(workers=int(sys.argv[2]))"
+)
+
+SPACE = "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"
+
+CAMPAIGN = {
+    "name": "toys",
+    "space": "square",
+    "evaluator": {"name": "toy", "delay_s": 0.01, "raise_on": [5], "nan_on": [6]},
+    "objectives": ["maximize gain_tokens", "minimize power_watts"],
+    "constraints": ["power_watts <= 300"],
+    "optimizers": ["toy-climb", "toy-random"],
+    "initial": 10,
+    "batch": 3,
+    "budget": 100,
+    "seeds": 2,
+    "reference_sample": 64,
+}
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start the campaign in a process of its own."""
+    (tmp_path / "spaces").mkdir()
+    (tmp_path / "spaces" / "square.yaml").write_text(SPACE)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "toys.yaml").write_text(yaml.safe_dump(CAMPAIGN, sort_keys=False))
+    places = [str(PLUGINS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+    def start(folder, workers=1):
+        return subprocess.Popen(
+            [sys.executable, "-c", RUN, folder, str(workers)],
+            cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    return start
+
+
+def finish(process):
+    _, said = process.communicate(timeout=120)
+    return process.returncode, said
+
+
+def observations(path):
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return (
+            connection.execute("SELECT * FROM observations ORDER BY run, step").fetchall(),
+            connection.execute("SELECT * FROM runs ORDER BY run").fetchall(),
+            connection.execute("SELECT * FROM meta ORDER BY key").fetchall(),
+        )
+    finally:
+        connection.close()
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_path, start, workers):
+    assert finish(start("whole"))[0] == 0
+    store = tmp_path / "killed" / "toys" / "campaign.sqlite"
+    chance = random.Random(workers)
+    progress = []
+    for _ in range(30):
+        process = start("killed", workers)
+        while not store.exists() and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0.0, 2.0))
+        process.kill()
+        if finish(process)[0] == 0:
+            break
+        progress.append(len(observations(store)[0]) if store.exists() else 0)
+    assert finish(start("killed"))[0] == 0
+    assert any(0 < done < 400 for done in progress), "no kill hit the campaign under way"
+    assert progress == sorted(progress)
+    assert observations(store) == observations(tmp_path / "whole" / "toys" / "campaign.sqlite")
+
+
+def test_workers_do_not_outlive_a_killed_parent(tmp_path, start):
+    process = start("killed", workers=2)
+    store = tmp_path / "killed" / "toys" / "campaign.sqlite"
+    while not store.exists() or not observations(store)[0]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    workers = children(process.pid)
+    assert len(workers) == 2
+    process.kill()
+    finish(process)
+    until = time.monotonic() + 5
+    while any(alive(pid) for pid in workers) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in workers)
+
+
+def test_a_second_process_is_refused_and_the_first_goes_on(tmp_path, start):
+    first = start("shared")
+    lock = tmp_path / "shared" / "toys" / "lock"
+    while not lock.exists() or not lock.read_text():
+        assert first.poll() is None
+        time.sleep(0.01)
+    code, said = finish(start("shared"))
+    assert code == 1  # of the plain Python that raised; the command line makes it 2
+    assert f"process {first.pid} on" in said
+    assert "is running this campaign" in said
+    assert finish(first)[0] == 0
+
+
+def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path, start):
+    assert finish(start("whole"))[0] == 0
+    process = start("interrupted", workers=2)
+    store = tmp_path / "interrupted" / "toys" / "campaign.sqlite"
+    while not store.exists() or not observations(store)[0]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    code, said = finish(process)
+    assert code != 0
+    assert "'codesign run toys' goes on from there" in said
+    assert not any(alive(pid) for pid in workers)
+    assert finish(start("interrupted"))[0] == 0
+    assert observations(store) == observations(tmp_path / "whole" / "toys" / "campaign.sqlite")

@@ -1,0 +1,193 @@
+"""A problem joins designs and evaluator, minimizes, and takes whatever an evaluator does."""
+
+import importlib.util
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.errors import InputError, JobError
+from codesign.problem import build_problem
+from codesign.space import parse_space
+
+SPACE = """
+parameters:
+  x: {low: 0, high: 29}
+  y: {low: 0, high: 29}
+derived:
+  area: x * y
+constraints: [x + y <= 56]
+"""
+OBJECTIVES = ("maximize gain_tokens", "minimize power_watts")
+
+
+def _toys():
+    path = Path(__file__).parent / "campaign" / "plugins" / "toy_plugins.py"
+    specification = importlib.util.spec_from_file_location("toys_of_test_problem", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+ToyEvaluator = _toys().ToyEvaluator
+
+
+def problem(constraints=(), objectives=OBJECTIVES, space=SPACE, **options):
+    evaluator = ToyEvaluator(ToyEvaluator.Workload(), ToyEvaluator.Options(**options))
+    return build_problem(parse_space(space), evaluator, objectives, constraints, "toy")
+
+
+def every(built):
+    return built.space.rows(np.arange(built.space.size))
+
+
+def values(built, rows):
+    return (built.space.columns(rows)[name].lookup(float) for name in ("x", "y"))
+
+
+def test_what_is_maximized_is_negated_and_nothing_else():
+    built = problem()
+    seen = built.evaluate(every(built))
+    assert np.array_equal(seen.objectives[:, 0], -seen.metrics["gain_tokens"])
+    assert np.array_equal(seen.objectives[:, 1], seen.metrics["power_watts"])
+    contrary = problem(objectives=("minimize gain_tokens", "maximize power_watts"))
+    again = contrary.evaluate(every(contrary))
+    assert np.array_equal(again.objectives, -seen.objectives)
+
+
+def test_constraints_on_metrics_are_violations_and_others_are_known_before():
+    built = problem(["power_watts <= 300 W", "area <= 100", "x >= 2 or gain_tokens > 30"])
+    assert [item.is_known for item in built.constraints] == [False, True, False]
+    rows = every(built)
+    x, y = values(built, rows)
+    assert np.array_equal(built.admits(rows), (x * y <= 100) & (x + y <= 55))
+    seen = built.evaluate(rows)
+    assert seen.violation_names == ("heat", "power_watts <= 300 W", "x >= 2 or gain_tokens > 30")
+    power, gain = seen.metrics["power_watts"], seen.metrics["gain_tokens"]
+    assert np.array_equal(seen.violations[:, 1] <= 0, power <= 300)
+    assert np.array_equal(seen.feasible, (power <= 300) & ((x >= 2) | (gain > 30)))
+
+
+def test_a_row_outside_the_space_is_not_admitted():
+    built = problem()
+    rows = np.array([[3, 3], [30, 3], [-1, 3], [29, 29]])
+    assert built.admits(rows).tolist() == [True, False, False, False]
+    assert built.admits(rows[:0]).tolist() == []
+
+
+def test_a_batch_is_its_designs_one_by_one_also_where_the_evaluator_fails():
+    built = problem(["power_watts <= 300"], raise_on=[3, 17], nan_on=[5], inf_on=[6, 7])
+    rows = every(built)[::7]
+    together = built.evaluate(rows)
+    x, _ = values(built, rows)
+    assert np.array_equal(together.failed, np.isin(x, [3, 17, 5, 6, 7]))
+    for i, row in enumerate(rows):
+        alone = built.evaluate(row[None, :])
+        np.testing.assert_array_equal(alone.objectives[0], together.objectives[i])
+        np.testing.assert_array_equal(alone.metrics["spare"][0], together.metrics["spare"][i])
+        assert alone.failures.get(0) == together.failures.get(i)
+        if i not in together.failures:
+            np.testing.assert_array_equal(alone.violations[0], together.violations[i])
+
+
+def test_failed_designs_have_a_reason_and_no_numbers():
+    built = problem(raise_on=[3], nan_on=[5], inf_on=[6], give_up_on=[7])
+    rows = np.array([[x, 2] for x in (2, 3, 5, 6, 7)])
+    seen = built.evaluate(rows)
+    assert seen.failures == {
+        1: "ZeroDivisionError: the toy broke",
+        2: "metric gain_tokens is nan",
+        3: "metric power_watts is inf",
+        4: "gave up on 7",
+    }
+    assert seen.feasible.tolist() == [True, False, False, False, False]
+    assert np.isnan(seen.objectives[1:]).all()
+    assert np.isnan(seen.violations[1:]).all()
+    assert all(np.isnan(numbers[1:]).all() for numbers in seen.metrics.values())
+
+
+def test_finding_one_design_that_raises_takes_few_calls():
+    built = problem(raise_on=[3])
+    rows = np.array([[x, y] for y in range(1) for x in range(30)])
+    built.evaluate(rows)
+    assert len(built.evaluator.calls) <= 1 + 2 * np.ceil(np.log2(30))
+    assert all(built.evaluate(np.full((4, 2), 3)).failed)
+
+
+def test_a_metric_that_is_no_objective_may_be_missing():
+    seen = problem().evaluate(np.array([[2, 2], [3, 2]]))
+    assert not seen.failed.any()
+    assert np.isnan(seen.metrics["spare"]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("misbehave", "message"),
+    [
+        ("shape", r"'toy' returned power_watts with shape \(4,\), but expected \(5,\) numbers"),
+        ("absent", "'toy' did not report power_watts"),
+        ("unknown", "'toy' reported an unknown metric 'powr_watts'. Did you mean 'power_watts'"),
+    ],
+)
+def test_an_answer_of_the_wrong_form_is_a_failed_job(misbehave, message):
+    built = problem(misbehave=misbehave)
+    with pytest.raises(JobError, match=message):
+        built.evaluate(np.full((5, 2), 3))
+
+
+def test_an_evaluator_that_cannot_tell_its_known_violations_is_a_failed_job(monkeypatch):
+    built = problem()
+    monkeypatch.setattr(built.evaluator, "known_violations", lambda designs: 1 / 0)
+    with pytest.raises(JobError, match="'toy' failed on known_violations: ZeroDivisionError"):
+        built.admits(every(built))
+
+
+def test_a_large_batch_is_cheap():
+    built = problem(["power_watts <= 300"])
+    rows = np.repeat(every(built), 75, axis=0)[:65_536]
+    start = time.perf_counter()
+    built.evaluate(rows)
+    assert time.perf_counter() - start < 2.0  # measured: 0.05 s
+    assert built.evaluator.calls == [65_536]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"objectives": ["maximise gain_tokens"]}, "sense 'maximise'. Did you mean 'maximize'"),
+        ({"objectives": ["maximize gain_token"]}, "'gain_token'. Did you mean 'gain_tokens'"),
+        ({"objectives": ["gain_tokens"]}, "expected 'minimize METRIC' or 'maximize METRIC', got"),
+        ({"objectives": []}, "at least one objective"),
+        ({"objectives": ["maximize spare"] * 2}, "'spare' is an objective more than once"),
+        ({"constraints": ["power_wats <= 3"]}, "power_wats.*Did you mean 'power_watts'"),
+        ({"constraints": ["power_watts <= 3 GB"]}, "GB"),
+        ({"constraints": ["power_watts + 1"]}, "expected a condition"),
+        ({"constraints": ["power_watts <="]}, "column 15: expected a number"),
+        ({"space": "parameters: {x: [1, 2]}"}, "lacks parameter 'y', which evaluator 'toy' req"),
+        ({"space": "parameters: {x: [1], y: [2], kinds: [3]}"}, "Did you mean 'kind'"),
+        ({"space": "parameters: {x: [1], y: [2], spare: [3]}"}, "the name of a metric"),
+    ],
+)
+def test_a_problem_that_makes_no_sense_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        problem(**changes)
+
+
+def test_all_problems_are_reported_together_with_their_places():
+    evaluator = ToyEvaluator(ToyEvaluator.Workload(), ToyEvaluator.Options())
+    with pytest.raises(InputError) as caught:
+        build_problem(
+            parse_space("parameters: {x: [1]}"), evaluator, ["maximize gain"], ["watts < 1"], "toy",
+            {"space": "a:1: space", "objectives.0": "a:2: objectives.0", "constraints.0": "a:3: c"},
+        )  # fmt: skip
+    places = [line.split(": ")[0] for line in caught.value.problems]
+    assert places == ["a:1", "a:2", "a:3"]
+
+
+def test_the_provenance_says_what_the_numbers_depend_on():
+    said = problem(["power_watts <= 300"]).provenance()
+    assert said["objectives"] == list(OBJECTIVES)
+    assert said["constraints"] == ["power_watts <= 300"]
+    assert said["evaluator"]["name"] == "toy"
+    assert said["evaluator"]["scale"] == 1.0
+    assert said["space"] == parse_space(SPACE).provenance()

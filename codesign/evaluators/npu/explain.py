@@ -34,7 +34,7 @@ def explain(
         operators=_operators(pass_, one, present),
         levels=_levels(one, designs, present),
         power=_power(one, present),
-        notes=notes(pass_.options, workload),
+        notes=[*notes(pass_.options, workload), _balance(pass_.options, one)],
     )
 
 
@@ -51,11 +51,10 @@ def _operators(pass_: Pass, one: DesignMetrics, present: list[int]) -> list[dict
             name, _NOTHING | {"traffic_bytes": {LEVEL_NAMES[level]: 0.0 for level in present}}
         )
         vector_s = operations / lanes_per_s
-        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": vector_s}
-        slowest = max(bounds, key=lambda bound: bounds[bound])
-        # The vector unit's time overlaps with the array's or not as the option says; hidden, it
-        # is shown but counts for nothing.
+        # Hidden, the vector unit's time is shown but counts for nothing.
         counted = 0.0 if pass_.options.vector == "hidden" else vector_s
+        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": counted}
+        slowest = max(bounds, key=lambda bound: bounds[bound])
         rows.append(
             {
                 "name": name,
@@ -167,6 +166,19 @@ def _power(one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
         }
         for name, watts in average.items()
     ]
+
+
+def _balance(options: NpuOptions, one: DesignMetrics) -> str:
+    """How the two sides of a pass add up to its time."""
+    together = {
+        "hidden": "vector work is not counted",
+        "overlapped": "they overlap, so the longer counts",
+        "serial": "they add up",
+    }[options.vector or "overlapped"]
+    return (
+        f"one pass takes {one.pass_s[0]:.4g} s: matrix array and memory {one.matrix_s[0]:.4g} s, "
+        f"vector unit {one.vector_s[0]:.4g} s; {together}"
+    )
 
 
 def notes(options: NpuOptions, workload: Request) -> list[str]:

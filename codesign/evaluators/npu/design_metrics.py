@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.operators import Moved, Pass, PassTimes, Setup
+from codesign.evaluators.npu.operators import Moved, Pass, PassTimes, Setup, sum_over_operators
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import Batch
 from codesign.hardware.hierarchy import inverse
@@ -61,7 +61,7 @@ class DesignMetrics:
     @cached_property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass."""
-        return np.asarray(self.times.time_s @ self._pass.table.count)
+        return sum_over_operators(self.times.time_s, self._pass.table.count)
 
     @cached_property
     def vector_s(self) -> FloatArray:
@@ -133,7 +133,7 @@ class DesignMetrics:
         setup, hardware = self.batch.setup, self.batch.accelerators
         count = self._pass.table.count
         reads, writes = port_traffic(self.moved.totals(count), setup, self._options.topology)
-        cycles = self._pass.cycles(setup) @ count
+        cycles = sum_over_operators(self._pass.cycles(setup), count)
         per_mac = mac_energy_joules(*self.batch.operand_bits)
         operations = self._pass.vector_operations(setup.batch_size[:, 0])
         return PowerAndTraffic(

@@ -40,6 +40,15 @@ BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
 """Bandwidth priorities; a code is the position here."""
 
 
+def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
+    """(n,) sums over a pass of (n, o) values of single instances.
+
+    Not a matrix product: the order in which that adds depends on a design's position in the
+    batch, and so would the last digit of its result.
+    """
+    return np.asarray(np.einsum("no,o->n", values, count))
+
+
 @dataclass(frozen=True)
 class Setup:
     """What ``n`` designs bring to a pass.
@@ -100,7 +109,7 @@ class Moved:
 
     def totals(self, count: FloatArray) -> Moved:
         """The same summed over the operators of a pass: every array is (n,)."""
-        summed = {name: np.asarray(value @ count) for name, value in vars(self).items()}
+        summed = {name: sum_over_operators(value, count) for name, value in vars(self).items()}
         return Moved(**summed)
 
 

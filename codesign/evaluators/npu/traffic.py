@@ -55,10 +55,10 @@ def array_passes(
         width: (n, 1) BLEN.
         dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
-    spills = np.maximum(np.ceil(k / depth) - 1.0, 0.0)
+    spills = _blocks(k, depth) - 1.0
     return Passes(
-        stationary=np.where(dataflow == _WS, 1.0, np.ceil(m / width)),
-        inputs=np.where(dataflow == _IS, 1.0, np.ceil(n / width)),
+        stationary=np.where(dataflow == _WS, 1.0, _blocks(m, width)),
+        inputs=np.where(dataflow == _IS, 1.0, _blocks(n, width)),
         spills=np.where(dataflow == _OS, 0.0, spills),
     )
 
@@ -74,8 +74,8 @@ def streamed_passes(
     :func:`array_passes`.
     """
     is_ws = dataflow == _WS
-    row_tiles = np.ceil(m / (ARRAY_TILE_SHARE * width))
-    spills = np.maximum(np.ceil(k / depth) - 1.0, 0.0)
+    row_tiles = _blocks(m, ARRAY_TILE_SHARE * width)
+    spills = _blocks(k, depth) - 1.0
     return Passes(
         stationary=np.where(is_ws, 1.0, row_tiles),
         inputs=np.ones_like(row_tiles),
@@ -106,14 +106,14 @@ def blocked_passes(
         dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
     buffer = np.maximum(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
-    by_stationary = np.ceil(stationary_bytes / buffer)
-    by_inputs = np.ceil(input_bytes / buffer)
+    by_stationary = _blocks(stationary_bytes, buffer)
+    by_inputs = _blocks(input_bytes, buffer)
     fits = np.minimum(by_stationary, by_inputs) <= 1.0
     sums = buffer / ACCUMULATOR_BYTES
     side = np.sqrt(sums)
     # A product narrower than the square block leaves room for a longer one.
-    row_blocks = np.ceil(m / np.maximum(side, sums / np.maximum(n, 1.0)))
-    column_blocks = np.ceil(n / np.maximum(side, sums / np.maximum(m, 1.0)))
+    row_blocks = _blocks(m, np.maximum(side, sums / np.maximum(n, 1.0)))
+    column_blocks = _blocks(n, np.maximum(side, sums / np.maximum(m, 1.0)))
     is_os = dataflow == _OS
     re_read = np.where(is_os, row_blocks, by_inputs)
     re_read_inputs = np.where(is_os, column_blocks, by_stationary)
@@ -122,6 +122,11 @@ def blocked_passes(
         inputs=np.where(fits | (dataflow == _IS), 1.0, re_read_inputs),
         spills=np.zeros((1, 1)),
     )
+
+
+def _blocks(size: FloatArray, block: FloatArray) -> FloatArray:
+    """Blocks that cover a size; one at least, as an operator without rows reads its weights."""
+    return np.maximum(np.ceil(size / block), 1.0)
 
 
 def read_off_chip_bytes(

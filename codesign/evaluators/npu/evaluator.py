@@ -23,7 +23,7 @@ from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
-from codesign.memtech import load_library
+from codesign.memtech import MemoryTechnology, load_library
 from codesign.metrics import METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
@@ -40,6 +40,7 @@ class NpuEvaluator:
     Args:
         workload: Model, phase, tokens, batch.
         options: Modelling choices.
+        library: Memory technologies by name; all that are found if None.
 
     Raises:
         InputError: The model cannot be loaded, or a technology file is wrong.
@@ -51,10 +52,16 @@ class NpuEvaluator:
     required_parameters = REQUIRED_PARAMETERS | {*FORMATS, *STRATEGIES}
     optional_parameters = OPTIONAL_PARAMETERS
 
-    def __init__(self, workload: Request, options: NpuOptions | None = None) -> None:
+    def __init__(
+        self,
+        workload: Request,
+        options: NpuOptions | None = None,
+        *,
+        library: Mapping[str, MemoryTechnology] | None = None,
+    ) -> None:
         self.workload = workload
         self.options = (options or NpuOptions()).resolved()
-        self._library = load_library()
+        self._library = load_library() if library is None else library
         table = workload.operators()
         self._pass = Pass(table, self.options)
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()

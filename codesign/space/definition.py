@@ -299,8 +299,10 @@ class _Builder:
         where = self.where(*path, "values")
         names = list(known) if record.values is None else record.values
         for name in names:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 raise UnknownNameError(f"entry of {catalog}", name, known, where)
+        if record.kind not in (None, "categorical"):
+            raise InputError(f"entries of a catalog are categorical, not {record.kind}", where)
         try:
             return read_values(names, path[-1] if isinstance(path[-1], str) else "")[0]
         except InputError as error:

@@ -36,9 +36,12 @@ class DesignSpace:
         name: The name of its file.
         source: Where it was read.
         description: For people.
-        designs: Named designs, as rows, with what is said of each.
         refix: Builds the space again with other overrides.
         definition: The resolved definition as plain JSON values.
+
+    Attributes:
+        designs: The file's named designs, by parameter; None where absent.
+        design_notes: Where each named design is from.
     """
 
     def __init__(

@@ -223,3 +223,20 @@ def test_evenly_spread_points_give_every_design_of_a_component_its_share():
     grid = np.stack(np.meshgrid(*[(np.arange(12) + 0.5) / 12] * 2), axis=-1).reshape(-1, 2)
     _, counts = np.unique(space.keys(space.sobol_rows(grid)), return_counts=True)
     assert counts.tolist() == [24] * 6
+
+
+def test_levels_own_equal_shares_of_the_unit_cube():
+    space = parse_space(
+        '{"parameters": {"a": [1, 2, 3], "b": {"values": [1, 2], "optional": true}}}'
+    )
+    points = (np.arange(300) + 0.5) / 300
+    rows = space.from_unit(np.stack([points, points], axis=1))
+    assert [np.bincount(column + 1, minlength=4).tolist() for column in rows.T] == [
+        [0, 100, 100, 100],
+        [100, 100, 100, 0],
+    ]
+    assert space.from_unit(np.array([[0.0, 0.0], [1.0, 1.0], [-3.0, 7.0]])).tolist() == [
+        [0, -1],
+        [2, 1],
+        [0, 1],
+    ]

@@ -229,6 +229,8 @@ def test_the_empty_one_of_several_constraints_is_told_by_its_count():
         ("parameters: {a: {values: [x, y], scale: log}}", "only numbers have a logarithm"),
         ("parameters: {a: {from: memry}}", "unknown catalog 'memry'. Did you mean 'memory'?"),
         ("parameters: {a: {from: memory, values: [fst]}}", "Did you mean 'fast'?"),
+        ("parameters: {a: {from: memory, values: [[1]]}}", "unknown entry of memory '[1]'"),
+        ("parameters: {a: {from: memory, kind: ordinal}}", "a catalog are categorical"),
         ("parameters: {a-b: [1]}", "'a-b' cannot be a name"),
         ("parameters: {and: [1]}", "'and' cannot be a name"),
         ("parameters: {}", "the space is empty: it has no parameters"),

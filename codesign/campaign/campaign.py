@@ -110,10 +110,12 @@ class Campaign:
     Args:
         resolved: The definition.
         folder: Of this campaign.
+        asked_as: What the user called it, for messages.
     """
 
-    def __init__(self, resolved: ResolvedDefinition, folder: Path) -> None:
+    def __init__(self, resolved: ResolvedDefinition, folder: Path, asked_as: str) -> None:
         self._resolved = resolved
+        self._command = f"codesign run {asked_as}"
         self.folder = folder
 
     @classmethod
@@ -128,7 +130,8 @@ class Campaign:
             InputError: The definition, or what it names, cannot be used.
         """
         resolved = load_definition(name_or_path)
-        return cls(resolved, results_folder(folder) / resolved.definition.name)
+        place = results_folder(folder) / resolved.definition.name
+        return cls(resolved, place, str(name_or_path))
 
     @property
     def definition(self) -> Definition:
@@ -180,7 +183,7 @@ class Campaign:
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was done is stored in {self.folder}, "
-                f"'codesign run {self.definition.name}' goes on from there"
+                f"'{self._command}' goes on from there"
             ) from None
 
     def status(self) -> CampaignStatus:
@@ -205,7 +208,7 @@ class Campaign:
         if not self.store_path.exists():
             raise InputError(
                 f"campaign {self.definition.name!r} has no results yet; "
-                f"'codesign run {self.definition.name}' starts it",
+                f"'{self._command}' starts it",
                 str(self.folder),
             )
         with open_store(self.store_path) as store:

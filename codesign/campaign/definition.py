@@ -69,7 +69,7 @@ class Definition(Record):
     """The keys of a campaign file."""
 
     name: Label
-    """Of the campaign and of its folder."""
+    """Of the campaign and of its folder; the file's name if not given."""
     description: str = ""
     """For people; may change at any time."""
     space: str
@@ -205,7 +205,7 @@ def read_definition(path: Path) -> tuple[Document, Definition]:
         InputError: With file, line and key of what is wrong.
     """
     document = read_document(path)
-    definition = to_record(document, Definition)
+    definition = to_record(document, Definition, {"name": path.stem, **document.data})
     problems = list(_contradictions(document, definition))
     if problems:
         raise InputError(problems)

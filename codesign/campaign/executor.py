@@ -208,7 +208,7 @@ def execute_in_processes(
                 worker = _Worker(setup)
                 crew[worker.connection] = worker
                 worker.assign(waiting.popleft(), recorder)
-            ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index]
+            ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index] # only connections were given
             messages = [(worker, worker.receive(runs)) for worker in ready]
             # Batches that arrive together share one transaction.
             recorder.record([said for _, said in messages if isinstance(said, Batch)])

@@ -290,7 +290,7 @@ def test_ctrl_c_says_how_to_go_on(write):
             if len(self.calls) == 5:
                 raise KeyboardInterrupt
 
-    campaign = Campaign.load(path)
+    campaign = Campaign.load("toys")
     with pytest.raises(Interrupted, match="'codesign run toys' goes on"):
         campaign.run(Impatient(), workers=1)
     assert campaign.status().state == "stopped"
@@ -328,8 +328,9 @@ def test_campaigns_are_listed_with_their_state_and_what_is_wrong_with_them(write
 
 
 def test_results_before_the_first_run_are_refused_with_what_to_do(write):
-    with pytest.raises(InputError, match="'codesign run toys' starts it"):
-        Campaign.load(write()).results()
+    path = write()
+    with pytest.raises(InputError, match=f"'codesign run {path}' starts it"):
+        Campaign.load(path).results()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -33,6 +33,10 @@ def test_what_is_not_said_has_the_papers_values(write):
     assert (said.initial, said.seeds, said.reference_sample, said.batch) == (20, (0,), 512, None)
 
 
+def test_a_campaign_without_a_name_has_that_of_its_file(write):
+    assert load_definition(write(name=None)).definition.name == "nameless"
+
+
 def test_seeds_are_a_number_or_a_list(write):
     assert load_definition(write(seeds=3)).definition.seeds == (0, 1, 2)
     assert load_definition(write(seeds=[7, 5])).definition.seeds == (7, 5)
@@ -74,7 +78,6 @@ BAD = [
     ({"budget": 40.5}, "budget: .*got 40.5"),
     ({"initial": 0}, "initial: .*greater than or equal to 1"),
     ({"name": "../escape"}, "name: expected letters, digits, .* got '../escape'"),
-    ({"name": None}, "name: the key is required"),
     ({"seeds": 0}, "seeds: "),
     ({"seeds": "three"}, "seeds: expected a number of seeds or a list of them, got 'three'"),
     ({"seeds": [1, 1]}, r"seeds: expected distinct seeds, got \[1, 1\]"),

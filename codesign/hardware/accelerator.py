@@ -42,7 +42,7 @@ class MemoryLevels:
     Attributes:
         capacity_bytes: Capacity.
         bandwidth_bytes_per_s: Peak bandwidth of the level's one port.
-        latency_s: From request to first byte; the slower of the two on chip.
+        latency_s: From request to first byte; of the two on chip the faster, which serves it.
         background_watts: Power whether used or not.
         read_energy_joules_per_byte: On chip the mean of the two, weighted by bandwidth.
         write_energy_joules_per_byte: Likewise.
@@ -169,14 +169,17 @@ def _levels(on_chip: list[_Bank], tiers: list[_Bank], n: int) -> MemoryLevels:
     capacity, bandwidth, latency = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     background, read, write = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     shoreline = np.zeros(shape)
+    first_byte = np.full(n, np.inf)
     for bank in on_chip:
         share = bank.total("bandwidth")
         capacity[0] += bank.total("capacity")
         bandwidth[0] += share
-        latency[0] = np.maximum(latency[0], bank.per_unit("latency") * (bank.count > 0))
+        served = np.where(bank.count > 0, bank.per_unit("latency"), np.inf)
+        first_byte = np.minimum(first_byte, served)
         background[0] += bank.total("capacity") * bank.per_unit("background_power")
         read[0] += share * bank.per_unit("read_energy")
         write[0] += share * bank.per_unit("write_energy")
+    latency[0] = np.where(capacity[0] > 0, first_byte, 0.0)
     total = np.maximum(bandwidth[0], np.finfo(float).tiny)
     read[0], write[0] = read[0] / total, write[0] / total
     for i, bank in enumerate(tiers, start=1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from codesign import plugins, resources
 from codesign.campaign.observations import Run
+from codesign.columns import FloatArray
 from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator
 from codesign.memtech import load_library
@@ -124,9 +126,13 @@ class ConfiguredOptimizer:
     factory: Any
     options: Record
 
-    def build(self, space: SearchSpace, n_objectives: int, seed: int) -> Optimizer:
-        """A fresh optimizer that has been told nothing."""
-        optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options)
+    def build(
+        self, space: SearchSpace, n_objectives: int, seed: int, reference: FloatArray
+    ) -> Optimizer:
+        """A fresh optimizer that has been told nothing but, if it wants it, the reference point."""
+        takes_reference = "reference_point" in inspect.signature(self.factory).parameters
+        known = {"reference_point": reference} if takes_reference else {}
+        optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options, **known)
         return optimizer
 
 

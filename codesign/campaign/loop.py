@@ -70,7 +70,7 @@ class _Search:
         self._space = SearchSpace(self._problem.space, self._problem.admits)
         configured = plan.resolved.optimizer_of(self._run)
         self._optimizer: Optimizer = configured.build(
-            self._space, len(self._problem.objectives), self._run.seed
+            self._space, len(self._problem.objectives), self._run.seed, plan.reference
         )
         self._tracker = HypervolumeTracker(plan.reference)
         self._seen: set[int] = set()

@@ -1,0 +1,195 @@
+"""Cycles of the array against loops over its blocks and a simulation of its registers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from codesign.hardware.array import (
+    DATAFLOWS,
+    flattened_cycles,
+    flattened_score_cycles,
+    ideal_cycles,
+    systolic_cycles,
+)
+
+SHAPES = [
+    (1, 1, 1, 4, 2),
+    (2, 4, 2, 4, 2),
+    (3, 5, 7, 4, 2),
+    (8, 8, 8, 4, 2),
+    (9, 17, 5, 8, 4),
+    (1, 64, 33, 16, 4),
+    (5, 3, 6, 2, 8),
+]
+
+
+def multiply_by_blocks(
+    a: NDArray[np.float64], b: NDArray[np.float64], depth: int, width: int
+) -> tuple[NDArray[np.float64], int]:
+    """The product on a flattened array: a cycle makes one column of a (width x width) block,
+    ``depth`` products deep; a block that sticks out takes as long as a full one."""
+    (m, k), n = a.shape, b.shape[1]
+    product, cycles = np.zeros((m, n)), 0
+    for row, column, inner in itertools.product(
+        range(0, m, width), range(0, n, width), range(0, k, depth)
+    ):
+        rows, within = slice(row, row + width), slice(inner, inner + depth)
+        for one in range(column, column + width):
+            cycles += 1
+            if one < n:
+                product[rows, one] += a[rows, within] @ b[within, one]
+    return product, cycles
+
+
+def multiply_output_stationary(
+    a: NDArray[np.float64], b: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], int]:
+    """One fold: operands march right and down through an R x C grid, then the sums drain."""
+    (rows, steps), columns = a.shape, b.shape[1]
+    sums, cycles = np.zeros((rows, columns)), 0
+    right = np.zeros((rows, columns))
+    down = np.zeros((rows, columns))
+    done = 0
+    while done < rows * columns * steps:
+        right = np.roll(right, 1, axis=1)
+        down = np.roll(down, 1, axis=0)
+        for row in range(rows):
+            step = cycles - row
+            right[row, 0] = a[row, step] if 0 <= step < steps else 0.0
+        for column in range(columns):
+            step = cycles - column
+            down[0, column] = b[step, column] if 0 <= step < steps else 0.0
+        sums += right * down
+        busy = [
+            0 <= cycles - row - column < steps
+            for row, column in itertools.product(range(rows), range(columns))
+        ]
+        done += sum(busy)
+        cycles += 1
+    return sums, cycles + rows  # one row leaves at a time
+
+
+def multiply_weight_stationary(
+    a: NDArray[np.float64], b: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], int]:
+    """One fold: (R x C) weights are loaded row by row, inputs march right, sums march down."""
+    (steps, rows), columns = a.shape, b.shape[1]
+    product = np.full((steps, columns), np.nan)
+    inputs, sums = np.zeros((rows, columns)), np.zeros((rows, columns))
+    cycle = 0
+    while np.isnan(product).any():
+        inputs = np.roll(inputs, 1, axis=1)
+        for row in range(rows):
+            step = cycle - row
+            inputs[row, 0] = a[step, row] if 0 <= step < steps else 0.0
+        above = np.vstack([np.zeros(columns), sums[:-1]])
+        sums = above + inputs * b
+        for column in range(columns):
+            step = cycle - (rows - 1) - column
+            if 0 <= step < steps:
+                product[step, column] = sums[-1, column]
+        cycle += 1
+    return product, rows + cycle
+
+
+@pytest.mark.parametrize(("m", "k", "n", "depth", "width"), SHAPES)
+def test_a_flattened_array_takes_the_cycles_of_its_blocks(
+    m: int, k: int, n: int, depth: int, width: int
+) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((m, k)), rng.random((k, n))
+    product, cycles = multiply_by_blocks(a, b, depth, width)
+    np.testing.assert_allclose(product, a @ b)
+    assert float(flattened_cycles(m, k, n, depth, width)) == cycles
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("head_size", [3, 4, 8, 16, 40])
+def test_query_heads_share_the_depth_of_the_array(n_heads: int, head_size: int) -> None:
+    depth, width, rows, n = 16, 4, 6, 10
+    waiting, cycles = n_heads, 0
+    while waiting > 0:
+        waiting -= max(1, depth // head_size)
+        cycles += multiply_by_blocks(
+            np.ones((rows, head_size)), np.ones((head_size, n)), depth, width
+        )[1]
+    got = flattened_score_cycles(n_heads * rows, head_size, n, n_heads, depth, width)
+    assert float(got) == cycles
+
+
+def test_plena_streams_a_full_block_at_one_multiply_accumulate_per_unit_and_cycle() -> None:
+    # MemExplorer's Base, 2048 x 128: whole blocks leave no unit idle.
+    cycles = float(flattened_cycles(1280, 8192, 2560, 2048, 128))
+    assert cycles == float(ideal_cycles(1280, 8192, 2560, 2048, 128))
+    assert cycles == 1280 * 8192 * 2560 / (2048 * 128)
+
+
+def test_a_single_row_takes_the_time_to_stream_the_weights() -> None:
+    assert float(flattened_cycles(1, 8192, 28672, 2048, 128)) == 8192 * 28672 / 2048
+
+
+@pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (2, 3, 4), (4, 2, 7), (5, 5, 1)])
+def test_one_output_stationary_fold_takes_what_its_registers_take(
+    rows: int, columns: int, steps: int
+) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((rows, steps)), rng.random((steps, columns))
+    product, cycles = multiply_output_stationary(a, b)
+    np.testing.assert_allclose(product, a @ b)
+    assert float(systolic_cycles(rows, steps, columns, rows, columns, "os")) == cycles
+
+
+@pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (2, 3, 4), (4, 2, 7), (5, 5, 1)])
+def test_one_weight_or_input_stationary_fold_takes_what_its_registers_take(
+    rows: int, columns: int, steps: int
+) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((steps, rows)), rng.random((rows, columns))
+    product, cycles = multiply_weight_stationary(a, b)
+    np.testing.assert_allclose(product, a @ b)
+    assert float(systolic_cycles(steps, rows, columns, rows, columns, "ws")) == cycles
+    # Inputs in the grid are weights in the grid of the transposed product.
+    assert float(systolic_cycles(columns, rows, steps, rows, columns, "is")) == cycles
+
+
+@pytest.mark.parametrize(
+    ("dataflow", "cycles"),
+    [
+        ("os", (2 * 8 + 8 + 32 - 2) * 2 * 3),  # 16 x 24 results, 32 deep
+        ("ws", (2 * 8 + 8 + 16 - 2) * 4 * 3),  # 32 x 24 weights, 16 rows stream
+        ("is", (2 * 8 + 8 + 24 - 2) * 4 * 2),  # 32 x 16 inputs, 24 columns stream
+    ],
+)
+def test_folds_of_a_product_follow_scale_sims_formula(dataflow: str, cycles: int) -> None:
+    assert float(systolic_cycles(16, 32, 24, 8, 8, dataflow)) == cycles
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_a_fold_that_sticks_out_by_one_costs_a_whole_one(dataflow: str) -> None:
+    assert float(systolic_cycles(9, 9, 9, 8, 8, dataflow)) == 4 * (2 * 8 + 8 + 9 - 2)
+
+
+def test_no_organization_beats_the_ideal_array() -> None:
+    rng = np.random.default_rng(0)
+    m, k, n = (np.floor(10 ** rng.uniform(0, 4, 500)) for _ in range(3))
+    depth, width = 2.0 ** rng.integers(2, 9, 500), 2.0 ** rng.integers(2, 9, 500)
+    ideal = ideal_cycles(m, k, n, depth, width)
+    assert (flattened_cycles(m, k, n, depth, width) >= ideal).all()
+    for dataflow in DATAFLOWS:
+        assert (systolic_cycles(m, k, n, depth, width, dataflow) >= ideal).all()
+
+
+def test_cycles_are_whole_and_never_fall_as_the_product_grows() -> None:
+    sizes = np.arange(1.0, 200.0)
+    for cycles in (
+        flattened_cycles(sizes, 100.0, 100.0, 32.0, 16.0),
+        flattened_cycles(100.0, sizes, 100.0, 32.0, 16.0),
+        flattened_cycles(100.0, 100.0, sizes, 32.0, 16.0),
+    ):
+        assert all(math.floor(value) == value for value in cycles)
+        assert (np.diff(cycles) >= 0).all()

@@ -4,19 +4,7 @@ The names below are loaded when they are first used, so that ``import codesign``
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from codesign.api import (
-        EvaluatedDesign,
-        build_evaluator,
-        evaluate,
-        load_campaign,
-        load_library,
-        load_model,
-        load_space,
-        to_frame,
-    )
+from typing import Any
 
 __version__ = "0.1.0"
 

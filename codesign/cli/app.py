@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from codesign.cli.output import say
 from codesign.errors import CodesignError, JobError
 
 _FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
+_MOST_LINES = 10
 _DEBUG = "CODESIGN_DEBUG"
 
 app = typer.Typer(
@@ -53,14 +55,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Words after ``codesign``; those of the process if None.
     """
+    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     try:
         return _run(sys.argv[1:] if arguments is None else list(arguments))
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Python would complain at exit.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
         return _PIPE_CLOSED
-    except (KeyboardInterrupt, typer.Abort):
-        say("interrupted")
+    except KeyboardInterrupt as error:
+        # A campaign says how to go on.
+        say(str(error) or "interrupted")
+        if arguments is None:
+            # Python kills itself by SIGINT at its end if the interrupt passed through code that
+            # a library ran from text, although it was handled; nothing is left to be cleaned up.
+            sys.stdout.flush()
+            os._exit(_INTERRUPTED)
         return _INTERRUPTED
     except CodesignError as error:
         _explain(str(error))
@@ -101,5 +110,8 @@ def _usage_message(error: Exception) -> str:
 
 
 def _explain(message: str) -> None:
-    for line in message.splitlines():
+    lines = message.splitlines()
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES} more"]
+    for line in lines:
         say(f"error: {line}")

@@ -71,10 +71,14 @@ def evaluate(
         **_pairs("--request", request, as_yaml=True),
     }
     shown = api.load_space(space or file.space or _DEFAULT_SPACE)
-    values = file.choose(design) if file.designs else _named(shown, design)
+    pairs = _pairs("--set", settings)
+    values = file.choose(design) if design_file is not None else _named(shown, design)
+    if not (values or pairs):
+        named = f"; {shown.name} names {', '.join(shown.designs)}" if shown.designs else ""
+        raise InputError(f"expected a design: --design, --design-file or --set{named}")
     result = api.evaluate(
         space=shown,
-        design={**values, **_pairs("--set", settings)},
+        design={**values, **pairs},
         workload=_merged(file.workload, asked),
         evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
         options={**file.options, **_pairs("--option", option, as_yaml=True)},
@@ -166,23 +170,32 @@ class _DesignFile:
             raise InputError(
                 f"holds {len(self.designs)} designs; choose one by --design: {listed}", self.source
             )
+        if not self.designs:
+            raise InputError("holds no design", self.source)
         chosen = next(iter(self.designs)) if name is None else name
         if chosen not in self.designs:
             raise UnknownNameError("design", chosen, self.designs, self.source)
         design = self.designs[chosen]
         if not isinstance(design, dict):
             raise InputError(f"expected parameters with values, got {design!r}", self.source)
-        return design
+        # As a space file has it, with a source beside the values; or the values alone.
+        values = design.get("values", design)
+        return values if isinstance(values, dict) else design
 
 
 def bench(as_json: AsJson = False) -> None:
     """Measure how many designs per second the evaluator does on one core."""
-    from codesign.evaluators.benchmark import benchmark
-    from codesign.report.tables import pairs_table
+    from codesign.benchmark import benchmark
+    from codesign.report.tables import pairs_table, rows_table, text_line
 
     measured = benchmark()
-    shown = {name.replace("_", " "): str(value) for name, value in measured.items()}
-    report(as_json, lambda: measured, lambda: [pairs_table("Benchmark", shown)])
+
+    def tables() -> Any:
+        facts = {name: str(value) for name, value in measured.items() if name != "rates"}
+        rates = rows_table("", measured["rates"], make_console().width)
+        return [pairs_table("Benchmark", facts), text_line(""), rates]
+
+    report(as_json, lambda: measured, tables)
 
 
 COMMANDS: list[Callable[..., Any]] = [evaluate, bench]

@@ -102,18 +102,21 @@ def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
 
 
 def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
-    """Provenance, ``designs`` by name in the form of a space file, and their ``results``.
+    """Provenance, ``designs`` by name as a space file has them, and their ``results``.
 
-    ``codesign evaluate --design-file FILE --design NAME`` accepts it back.
+    ``codesign evaluate --design-file FILE --design NAME`` accepts it back, workload included.
     """
     import yaml
 
     designs, outcomes = {}, {}
     for number, item in enumerate(observations(results, positions_of(results, scope)), start=1):
         name = f"{scope}-{number}"
-        designs[name] = item.pop("design")
+        said = "campaign {}, {optimizer}, seed {seed}, step {step}"
+        source = said.format(results.definition.name, **item)
+        designs[name] = {"values": item.pop("design"), "source": source}
         outcomes[name] = item
-    document = provenance(results, scope) | {"designs": designs, "results": outcomes}
+    # What people look for comes first; the resolved problem is long.
+    document = {"designs": designs, "results": outcomes} | provenance(results, scope)
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         yaml.dump(document, file, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100)
     return path

@@ -269,8 +269,8 @@ def _draw_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDes
     for name, (x_value, y_value) in list(zip(marked.names, points, strict=True))[:_MOST_LABELS]:
         if np.isfinite(x_value) and np.isfinite(y_value):
             axes.annotate(
-                name, (x_value, y_value), xytext=(6, 3), textcoords="offset points",
-                fontsize=9, color="#8A3A00", zorder=5,
+                name, (x_value, y_value), xytext=(0, 6), textcoords="offset points",
+                ha="center", fontsize=9, color="#8A3A00", zorder=5,
             )  # fmt: skip
 
 

@@ -43,8 +43,7 @@ def front_table(results: Results, limit: int | None = None) -> Table:
     positions = results.front()
     shown = positions if limit is None else positions[:limit]
     metrics = _front_metrics(results)
-    headers = [metric_title(metric) + (f" {metric.unit}" if metric.unit else "")
-               for metric in metrics]  # fmt: skip
+    headers = [_header(metric) for metric in metrics]
     table = plain_table("Pareto front", ["#", "design", *headers], ["#", *headers])
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[shown]))
@@ -54,6 +53,12 @@ def front_table(results: Results, limit: int | None = None) -> Table:
     if len(shown) < len(positions):
         table.caption = f"{len(positions) - len(shown)} more"
     return table
+
+
+def _header(metric: Metric) -> str:
+    title = metric_title(metric)
+    says_unit = not metric.unit or title.startswith("tokens per")
+    return title if says_unit else f"{title} {metric.unit}"
 
 
 def _front_metrics(results: Results) -> list[Metric]:

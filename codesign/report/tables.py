@@ -19,6 +19,7 @@ UNIT_OF_SUFFIX = {
     "bytes_per_token": "B/token",
     "bytes_per_s": "B/s",
     "flop_per_s": "FLOP/s",
+    "per_s": "/s",
     "bytes": "B",
     "watts": "W",
     "joules": "J",

@@ -110,7 +110,7 @@ def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path: Path)
         {name: list(value) if isinstance(value, tuple) else value for name, value in item.items()}
         for item in decoded
     ]
-    assert [*theirs["designs"].values()] == [
+    assert [item["values"] for item in theirs["designs"].values()] == [
         {name: value for name, value in item.items() if value is not None} for item in expected
     ]
     assert theirs["designs"].keys() == theirs["results"].keys()

@@ -1,0 +1,315 @@
+"""Whatever is wrong with the input: exit code 2, a line that says what and where, no trace."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from codesign.cli import main
+
+_EVALUATE = ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--phase", "prefill"]
+_OSWORLD = ["--workload", "osworld"]
+
+_TECHNOLOGY = """\
+    name: A memory
+    place: off-chip
+    unit: stack
+    latency: 100 ns
+    capacity: 24 GB
+    bandwidth: 1000 GB/s
+    shoreline: 11 mm
+    background_power: 75 mW/GB
+    read_energy: 3 pJ/bit
+    write_energy: 3.6 pJ/bit
+    sources: {latency: x, capacity: x, bandwidth: x, shoreline: x, background_power: x,
+              read_energy: x, write_energy: x}
+    """
+
+_SPACE = """\
+    parameters:
+      width: {values: [1, 2, 4]}
+      memory: {from: memtech, values: [hbf, gddr7]}
+    constraints: [width <= 2]
+    designs: {small: {values: {width: 1, memory: hbf}}}
+    """
+
+_CAMPAIGN = """\
+    name: trial
+    space: memexplorer
+    evaluator: npu
+    workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
+    objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+    constraints: [tdp_watts <= 700]
+    optimizers: [random]
+    initial: 4
+    budget: 8
+    """
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mistake.
+
+    Attributes:
+        arguments: Of the command.
+        said: Parts of the message.
+        files: Text by path.
+        most_lines: How long the message may be, where one mistake has several consequences.
+    """
+
+    arguments: list[str]
+    said: list[str]
+    files: dict[str, str | bytes] = field(default_factory=dict)
+    most_lines: int = 3
+
+
+def _technology(old: str, new: str, *said: str) -> Case:
+    assert old in _TECHNOLOGY
+    return Case(["memtech", "a.yaml"], list(said), {"a.yaml": _TECHNOLOGY.replace(old, new)})
+
+
+def _space(old: str, new: str, *said: str) -> Case:
+    assert old in _SPACE
+    return Case(["space", "a.yaml"], list(said), {"a.yaml": _SPACE.replace(old, new)})
+
+
+def _campaign(old: str, new: str, *said: str) -> Case:
+    assert old in _CAMPAIGN
+    return Case(["run", "a.yaml"], list(said), {"a.yaml": _CAMPAIGN.replace(old, new)})
+
+
+CASES = {
+    "an unknown command": Case(["evalaute"], ["no such command 'evalaute'", "'evaluate'"]),
+    "an unknown option": Case([*_EVALUATE, "--wokload", "x"], ["--wokload", "--workload"]),
+    "a missing argument": Case(["space"], ["missing argument", "codesign space --help"]),
+    "an option without its value": Case(["evaluate", "--space"], ["'--space'", "argument"]),
+    "a superfluous argument": Case(["metrics", "more"], ["unexpected extra argument", "more"]),
+    "a word for a number": Case(["run", "a", "--workers", "two"], ["'--workers'", "integer"]),
+    "no worker": Case(["run", "a", "--workers", "0"], ["'--workers'", "greater than or equal"]),
+    "an unknown technology": Case(
+        ["memtech", "hbm3e"], ["unknown memory technology 'hbm3e'", "Did you mean 'hbm3e_8h'?"]
+    ),
+    "a technology file that is not there": Case(["memtech", "b.yaml"], ["no such file: b.yaml"]),
+    "a number without its unit": _technology(
+        "100 ns", "100", "a.yaml:4: latency", "quantity in ns", "100 (no unit)"
+    ),
+    "a unit of another dimension": _technology(
+        "24 GB", "24 GB/s", "a.yaml:5: capacity", "quantity in GB", "24 GB/s"
+    ),
+    "an unknown unit": _technology("24 GB", "24 gb", "a.yaml:5: capacity", "'gb'"),
+    "a range upside down": _technology(
+        "24 GB", "{low: 3 GB, typical: 2 GB, high: 4 GB}", "a.yaml:5: capacity", "low <= typical"
+    ),
+    "an unknown key": _technology(
+        "bandwidth: 1000", "bandwith: 1000", "a.yaml:6: bandwith", "Did you mean 'bandwidth'?",
+        "bandwidth: the key is required",
+    ),
+    "a key given twice": _technology(
+        "unit: stack", "unit: stack\n    unit: die", "a.yaml:4: unit", "given twice", "line 3"
+    ),
+    "a number without a source": _technology("latency: x, ", "", "source", "latency"),
+    "a file that is not YAML": _technology("off-chip", "[off", "a.yaml", "not valid YAML"),
+    "an empty file": Case(["memtech", "a.yaml"], ["a.yaml", "an empty file"], {"a.yaml": ""}),
+    "a list for a mapping": Case(["memtech", "a.yaml"], ["got list"], {"a.yaml": "- 1"}),
+    "bytes that are not text": Case(
+        ["space", "a.yaml"], ["a.yaml: cannot be read: not UTF-8"], {"a.yaml": b"\xff\xfe\x00x"}
+    ),
+    "an unknown space": Case(
+        ["space", "memexploerr"], ["unknown space 'memexploerr'", "Did you mean 'memexplorer'?"]
+    ),
+    "an unknown technology in a space": _space("gddr7", "gdr7", "a.yaml:3", "'gdr7'", "'gddr7'"),
+    "a space without parameters": Case(
+        ["space", "a.yaml"], ["a.yaml", "parameter"], {"a.yaml": "parameters: {}"}
+    ),
+    "a space that contradicts itself": _space("width <= 2", "width > 4", "a.yaml", "width > 4"),
+    "a constraint over an unknown name": _space("width <= 2", "widht <= 2", "'widht'", "'width'"),
+    "a constraint that is code": _space("width <= 2", "__import__('os')", "a.yaml:4"),
+    "a constraint that mixes dimensions": _space("width <= 2", "width <= 2 GB", "a.yaml:4"),
+    "a named design with an unknown value": _space("width: 1", "width: 3", "small", "3"),
+    "an unknown model": Case(
+        ["models", "llama-3-70b"], ["unknown language model", "Did you mean 'llama-3"]
+    ),
+    "a model file that is not there": Case(["models", "x/config.json"], ["no such file"]),
+    "a model file without what it needs": Case(
+        ["models", "config.json"], ["model_type", "required"], {"config.json": '{"a": 1}'}
+    ),
+    "an unknown design": Case(
+        ["evaluate", "--design", "p1", "--model", "llama-3-8b", "--phase", "decode", *_OSWORLD],
+        ["space memexplorer: unknown design 'p1'", "Did you mean 'P1'?"],
+    ),
+    "an unknown parameter": Case(
+        [*_EVALUATE, *_OSWORLD, "--set", "vector_lenght=128"],
+        ["'vector_lenght'", "Did you mean 'vector_length'?"],
+    ),
+    "a value that the space does not have": Case(
+        [*_EVALUATE, *_OSWORLD, "--set", "pe_array=2048x2"], ["pe_array", "2048x2"]
+    ),
+    "a design without values": Case(
+        ["evaluate", "--model", "llama-3-8b", "--phase", "decode", *_OSWORLD],
+        ["expected a design", "--design", "Base"],
+    ),
+    "a design with values missing": Case(
+        ["evaluate", "--set", "pe_array=2048x128", "--model", "llama-3-8b", "--phase", "decode",
+         *_OSWORLD],
+        ["design: no value for vector_length", "design: no value for dataflow"],
+        most_lines=10,
+    ),
+    "a space that the evaluator cannot use": Case(
+        ["evaluate", "--space", "a.yaml", "--design", "small", "--model", "llama-3-8b", "--phase",
+         "decode", *_OSWORLD],
+        ["space 'a' lacks parameter 'pe_array'", "more"],
+        {"a.yaml": _SPACE},
+        most_lines=11,
+    ),
+    "a setting without a value": Case(
+        [*_EVALUATE, *_OSWORLD, "--set", "pe_array"], ["--set: expected NAME=VALUE"]
+    ),
+    "a setting given twice": Case(
+        [*_EVALUATE, *_OSWORLD, "--set", "dataflow=ws", "--set", "dataflow=os"],
+        ["--set: 'dataflow' is given twice"],
+    ),
+    "an unknown workload": Case(
+        [*_EVALUATE, "--workload", "osword"], ["'osword'", "Did you mean 'osworld'?"]
+    ),
+    "no workload": Case(_EVALUATE, ["trace", "prompt_tokens"]),
+    "a trace and token counts": Case(
+        [*_EVALUATE, *_OSWORLD, "--prompt-tokens", "10"], ["either trace or token counts"]
+    ),
+    "no token at all": Case(
+        [*_EVALUATE, "--prompt-tokens", "0", "--generated-tokens", "5"],
+        ["workload: prompt_tokens", "greater than or equal to 1"],
+    ),
+    "an unknown phase": Case(
+        ["evaluate", "--design", "P1", "--model", "llama-3-8b", "--phase", "fill", *_OSWORLD],
+        ["workload: phase", "'prefill'", "'fill'"],
+    ),
+    "an unknown key of the workload": Case(
+        [*_EVALUATE, *_OSWORLD, "--request", "bacth=4"], ["'bacth'", "Did you mean 'batch'?"]
+    ),
+    "an unknown evaluator": Case(
+        [*_EVALUATE, *_OSWORLD, "--evaluator", "nup"], ["unknown evaluator 'nup'", "'npu'"]
+    ),
+    "an unknown option of the evaluator": Case(
+        [*_EVALUATE, *_OSWORLD, "--option", "toplogy=staged"], ["Did you mean 'topology'?"]
+    ),
+    "an unknown choice of the evaluator": Case(
+        [*_EVALUATE, *_OSWORLD, "--option", "topology=ring"], ["option: topology", "'ring'"]
+    ),
+    "a design file that is not there": Case(
+        ["evaluate", "--design-file", "no.yaml"], ["no.yaml: cannot be read"]
+    ),
+    "a design file with several designs": Case(
+        ["evaluate", "--design-file", "a.yaml"],
+        ["a.yaml: holds 2 designs; choose one by --design: one, two"],
+        {"a.yaml": "designs: {one: {}, two: {}}"},
+    ),
+    "a design file without that design": Case(
+        ["evaluate", "--design-file", "a.yaml", "--design", "tow"],
+        ["a.yaml: unknown design 'tow'", "Did you mean 'two'?"],
+        {"a.yaml": "designs: {one: {}, two: {}}"},
+    ),
+    "a design that is no mapping": Case(
+        ["evaluate", "--design-file", "a.yaml"], ["expected parameters with values"],
+        {"a.yaml": "designs: {one: 3}"},
+    ),
+    "a design file without designs": Case(
+        ["evaluate", "--design-file", "a.yaml"], ["a.yaml: holds no design"],
+        {"a.yaml": "designs: {}"},
+    ),
+    "an unknown campaign": Case(["run", "osworld-prefil"], ["Did you mean 'osworld-prefill'?"]),
+    "a campaign without budget": _campaign("budget: 8", "", "budget: the key is required"),
+    "an unknown key of a campaign": _campaign("budget: 8", "bugdet: 8", "a.yaml:9: bugdet"),
+    "an unknown metric": _campaign(
+        "minimize tdp_watts", "minimize tdp_wats", "a.yaml:5: objectives.1", "'tdp_watts'"
+    ),
+    "an unknown sense": _campaign("minimize tdp", "minimise tdp", "'minimise'", "'minimize'"),
+    "an objective without a sense": _campaign(
+        "minimize tdp_watts", "tdp_watts", "expected 'minimize METRIC'"
+    ),
+    "an unknown optimizer": _campaign("[random]", "[ramdon]", "a.yaml:7", "'random'"),
+    "a budget below the initial sample": _campaign(
+        "budget: 8", "budget: 3", "a.yaml:9: budget", "at least the 4 initial designs, got 3"
+    ),
+    "a limit in another unit": _campaign("<= 700", "<= 700 GB", "a.yaml:6: constraints.0"),
+    "a limit on an unknown metric": _campaign("[tdp_watts <=", "[tdp <=", "a.yaml:6", "'tdp'"),
+    "a fixed parameter that is unknown": _campaign(
+        "initial: 4", "initial: 4\n    fixed: {dataflw: ws}", "a.yaml:9: fixed", "'dataflow'"
+    ),
+    "a limit that no design keeps": _campaign(
+        "[tdp_watts <= 700]", "[vector_length < 128]", "vector_length < 128"
+    ),
+    "results before the first run": Case(
+        ["pareto", "a.yaml"], ["no results yet", "codesign run"], {"a.yaml": _CAMPAIGN}
+    ),
+    "an export before the first run": Case(
+        ["export", "a.yaml", "--output", "x.csv"], ["no results yet"], {"a.yaml": _CAMPAIGN}
+    ),
+    "an unknown export format": Case(
+        ["export", "a.yaml", "--format", "jsn", "--output", "x"], ["'jsn'", "Did you mean 'json'?"],
+        {"a.yaml": _CAMPAIGN},
+    ),
+    "an unknown scope": Case(
+        ["export", "a.yaml", "--output", "x.csv", "--scope", "al"], ["'al'", "'all'"],
+        {"a.yaml": _CAMPAIGN},
+    ),
+    "an unknown figure format": Case(
+        ["plot", "a.yaml", "--format", "sgv"], ["unknown figure format 'sgv'", "'svg'"],
+        {"a.yaml": _CAMPAIGN},
+    ),
+    "a store that is no store": Case(
+        ["run", "a.yaml"], ["campaign.sqlite"],
+        {"a.yaml": _CAMPAIGN, "runs/trial/campaign.sqlite": "not a database" * 100},
+    ),
+    "a file where the folder should be": Case(
+        ["run", "a.yaml"], ["runs/trial", "cannot be made"],
+        {"a.yaml": _CAMPAIGN, "runs/trial": ""},
+    ),
+}  # fmt: skip
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    """Every file but the lock, which is not a result."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_bad_input_is_refused_in_a_line_with_exit_code_2(
+    case: Case, tmp_path: Path, monkeypatch, capsys
+):
+    for name, content in case.files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, bytes) else textwrap.dedent(content).encode()
+        path.write_bytes(text)
+    monkeypatch.chdir(tmp_path)
+    before = _content(tmp_path)
+
+    code = main(case.arguments)
+
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert 1 <= len(err.splitlines()) <= case.most_lines, err
+    assert all(line.startswith("error: ") for line in err.splitlines()), err
+    assert "Traceback" not in err
+    for part in case.said:
+        assert part in err
+    assert _content(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["an unknown technology", "a key given twice", "no workload"])
+def test_with_json_the_error_still_goes_to_stderr(name, tmp_path: Path, monkeypatch, capsys):
+    case = CASES[name]
+    for path, content in case.files.items():
+        (tmp_path / path).write_text(textwrap.dedent(str(content)), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main([*case.arguments, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")

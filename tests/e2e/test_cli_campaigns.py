@@ -1,0 +1,256 @@
+"""A campaign from the command line: run, look, export, draw, evaluate again, stop, go on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from codesign.cli import main
+
+_CAMPAIGN = """\
+name: trial
+space: memexplorer
+evaluator: npu
+workload: {{model: llama-3.3-70b, trace: osworld, phase: prefill}}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= 700]
+fixed: {{weight_format: mxint8, activation_format: mxint8, kv_format: mxint8}}
+optimizers: [random, {{name: random, label: again}}]
+initial: 4
+budget: {budget}
+seeds: 2
+reference_sample: 32
+workers: 1
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A working folder in which the campaign ``trial`` was run."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "runs").mkdir()
+    (folder / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=12), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["run", "trial", "--json"]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+def _json(capsys, *arguments: str):
+    assert main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_a_run_ends_with_the_front_the_hypervolumes_and_the_files(folder, capsys):
+    assert main(["run", "trial"]) == 0
+    out = capsys.readouterr().out
+    for part in ("Pareto front", "hypervolume", "± std", "again", "random"):
+        assert part in out
+    for name in ("campaign.sqlite", "front.csv", "front.yaml", "convergence.png", "front.png"):
+        assert f"runs/trial/{name}" in out
+        assert (folder / "runs" / "trial" / name).is_file()
+
+
+def test_a_finished_campaign_that_is_run_again_writes_the_same_bytes(folder, capsys):
+    kept = folder / "runs" / "trial"
+    names = ("front.csv", "front.yaml", "convergence.png", "front.png")
+    before = [(kept / name).read_bytes() for name in names]
+    assert main(["run", "trial", "--json"]) == 0
+    assert [(kept / name).read_bytes() for name in names] == before
+    capsys.readouterr()
+
+
+def test_the_json_of_a_run_has_front_optimizers_and_files(capsys):
+    document = _json(capsys, "run", "trial")
+    assert [item["n_evaluated"] for item in document["optimizers"]] == [24, 24]
+    assert document["front_size"] == len(document["observations"])
+    assert all(Path(file).is_file() for file in document["files"])
+    assert set(document["objectives"]) == {"throughput_tokens_per_s", "tdp_watts"}
+
+
+def test_status_and_runs_say_how_far_it_is(capsys):
+    status = _json(capsys, "status", "trial")
+    assert (status["state"], status["done"], status["total"]) == ("complete", 48, 48)
+    assert [(run["optimizer"], run["seed"]) for run in status["runs"]] == [
+        ("random", 0), ("random", 1), ("again", 0), ("again", 1),
+    ]  # fmt: skip
+    listed = {item["name"]: item for item in _json(capsys, "runs")}
+    assert listed["trial"]["state"] == "complete"
+    assert main(["status", "trial"]) == 0
+    assert "48 of 48 (100 %)" in capsys.readouterr().out
+    assert main(["runs"]) == 0
+    assert "trial" in capsys.readouterr().out
+
+
+def test_the_front_is_limited_on_request(capsys):
+    assert len(_json(capsys, "pareto", "trial", "--limit", "1")["observations"]) == 1
+    assert main(["pareto", "trial", "--limit", "1"]) == 0
+    assert "more" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "yaml", "parquet"])
+@pytest.mark.parametrize("scope", ["front", "all"])
+def test_each_export_holds_the_same_designs(form, scope, capsys):
+    path = f"out.{form}"
+    shown = _json(capsys, "export", "trial", "--output", path, "--scope", scope)
+    assert shown == {"files": [path]}
+    n = 48 if scope == "all" else _json(capsys, "pareto", "trial")["front_size"]
+    assert len(_tdps(Path(path))) == n
+
+
+def _tdps(path: Path) -> list[float]:
+    text = None if path.suffix == ".parquet" else path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        return [float(line["tdp_watts"]) for line in csv.DictReader(text.splitlines())]
+    if path.suffix == ".json":
+        return [item["metrics"]["tdp_watts"] for item in json.loads(text)["observations"]]
+    if path.suffix == ".yaml":
+        results = yaml.safe_load(text)["results"]
+        return [item["metrics"]["tdp_watts"] for item in results.values()]
+    import pandas as pd
+
+    return pd.read_parquet(path)["tdp_watts"].tolist()
+
+
+def test_the_format_is_what_the_option_says(capsys):
+    assert main(["export", "trial", "--output", "no-ending", "--format", "json"]) == 0
+    assert json.loads(Path("no-ending").read_text(encoding="utf-8"))["scope"] == "front"
+    assert "wrote no-ending" in capsys.readouterr().out
+
+
+def test_evaluate_accepts_every_design_of_the_front_back_with_the_same_metrics(capsys):
+    path = "runs/trial/front.yaml"
+    stored = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    assert stored["designs"]
+    for name in stored["designs"]:
+        shown = _json(capsys, "evaluate", "--design-file", path, "--design", name)
+        assert shown["metrics"] == stored["results"][name]["metrics"]
+        assert shown["design"] == stored["designs"][name]["values"]
+
+
+def test_the_command_line_overrides_the_workload_of_a_design_file(capsys):
+    file = ["evaluate", "--design-file", "runs/trial/front.yaml", "--design", "front-1"]
+    shown = _json(capsys, *file, "--phase", "decode", "--workload", "bfcl")
+    assert shown["workload"]["trace"] == "bfcl"
+    assert shown["metrics"]["time_per_output_token_s"] > 0
+    shown = _json(capsys, *file, "--prompt-tokens", "100", "--generated-tokens", "10")
+    assert "trace" not in shown["workload"]
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_figures_are_drawn_where_they_are_wanted(form, capsys, tmp_path):
+    shown = _json(capsys, "plot", "trial", "--format", form, "--output", str(tmp_path / "new"))
+    assert [Path(file).name for file in shown["files"]] == [f"convergence.{form}", f"front.{form}"]
+    assert all(Path(file).stat().st_size > 1000 for file in shown["files"])
+    assert sorted(item.name for item in (tmp_path / "new").iterdir()) == [
+        f"convergence.{form}",
+        f"front.{form}",
+    ]
+
+
+def test_an_export_to_a_place_that_cannot_be_written_leaves_nothing(capsys, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert main(["export", "trial", "--output", str(tmp_path / "file" / "out.csv")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_changed_definition_is_refused_with_the_difference(folder, capsys):
+    path = folder / "runs" / "trial.yaml"
+    path.write_text(_CAMPAIGN.format(budget=13), encoding="utf-8")
+    try:
+        assert main(["run", "trial"]) == 2
+        assert "budget: 12 -> 13" in capsys.readouterr().err
+    finally:
+        path.write_text(_CAMPAIGN.format(budget=12), encoding="utf-8")
+
+
+def test_a_corrupt_store_is_refused_and_kept(tmp_path, monkeypatch, capsys):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=8), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "trial", "--json"]) == 0
+    store = tmp_path / "runs" / "trial" / "campaign.sqlite"
+    store.write_bytes(store.read_bytes()[:5000])
+    damaged = store.read_bytes()
+    capsys.readouterr()
+    for command in ("run", "pareto", "status"):
+        assert main([command, "trial"]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "campaign.sqlite" in err
+        assert len(err.splitlines()) == 1
+    assert store.read_bytes() == damaged
+
+
+def _interrupted(folder: Path, budget: int) -> subprocess.CompletedProcess:
+    (folder / "runs").mkdir(exist_ok=True)
+    (folder / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=budget), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codesign", "run", "trial"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+    )  # fmt: skip
+    store = folder / "runs" / "trial" / "campaign.sqlite"
+    until = time.monotonic() + 30
+    while not (store.exists() and store.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
+    done = _interrupted(tmp_path, 1_000_000)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "codesign run trial" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_progress_bars_are_shown_on_a_terminal_only(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=8), encoding="utf-8")
+    parent, child = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codesign", "run", "trial", "--json"],
+        stdout=subprocess.PIPE, stderr=child, cwd=tmp_path,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(child)
+    bars = _read_all(parent).decode()
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(out)["front_size"] > 0
+    for part in ("random", "again", "all", "32/32", "/s"):
+        assert part in bars
+
+
+def _read_all(terminal: int) -> bytes:
+    """What is written to a terminal until the last writer closes it."""
+    parts = []
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # how Linux reports the end
+            part = b""
+        if not part:
+            os.close(terminal)
+            return b"".join(parts)
+        parts.append(part)

@@ -1,0 +1,127 @@
+"""Names and numbers as people read them."""
+
+import math
+
+import pytest
+
+from codesign.metrics import METRICS, Metric
+from codesign.report.labels import (
+    axis_label,
+    describe_design,
+    format_metric,
+    format_setting,
+    format_value,
+    metric_of,
+    metric_title,
+    short_names,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("time_to_first_token_s", "time to first token"),
+        ("tdp_watts", "TDP"),
+        ("throughput_tokens_per_s", "throughput"),
+        ("tokens_per_joule", "tokens per joule"),
+        ("batch_size", "batch size"),
+        ("shoreline_mm", "shoreline"),
+        ("energy_joules_per_token", "energy"),
+    ],
+)
+def test_a_title_is_the_name_without_its_unit(name, title):
+    assert metric_title(METRICS[name]) == title
+
+
+def test_no_two_metrics_have_the_same_title():
+    titles = [metric_title(metric) for metric in METRICS.values()]
+    assert len(set(titles)) == len(titles)
+
+
+def test_an_axis_says_its_unit():
+    assert axis_label(METRICS["tdp_watts"]) == "TDP (W)"
+    assert axis_label(METRICS["batch_size"]) == "Batch size"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (8.192e11, "B/s", "819.2 GB/s"),
+        (0.0125, "s", "12.5 ms"),
+        (12_345.6, "token/s", "12,346 token/s"),
+        (0.25, "token/J", "0.25 token/J"),
+        (128.0, "", "128"),
+        (0.0, "W", "0 W"),
+        (1.5e12, "", "1.5e+12"),
+        (-3.25, "", "-3.25"),
+        (2e-5, "", "2e-05"),
+        (math.nan, "W", "–"),
+        (None, "W", "–"),
+        (math.inf, "W", "inf W"),
+        (math.inf, "", "inf"),
+    ],
+)
+def test_numbers_have_four_figures_and_a_readable_unit(value, unit, text):
+    assert format_value(value, unit) == text
+
+
+def test_a_utilization_is_printed_in_percent():
+    assert format_metric(0.3549, METRICS["compute_utilization"]) == "35.5 %"
+    assert format_metric(math.nan, METRICS["compute_utilization"]) == "–"
+
+
+def test_a_stranger_s_metric_is_taken_as_it_was_declared():
+    area = Metric("area_mm2", "minimize", "", "silicon")
+    assert metric_of("area_mm2", [area]) is area
+    assert metric_of("nobody_knows").unit == ""
+
+
+def test_a_design_is_described_in_the_words_of_the_field():
+    design = {
+        "pe_array": (2048, 256),
+        "vector_length": 2048,
+        "sram_dies": 0,
+        "sram_3d_layers": 3,
+        "tier1_technology": "hbm4_12h",
+        "tier1_stacks": 2,
+        "tier2_technology": "hbf",
+        "tier2_stacks": 1,
+        "tier3_technology": None,
+        "tier3_stacks": None,
+        "weight_format": "mxint8",
+        "activation_format": "mxint8",
+        "kv_format": "mxint4",
+        "storage_priority": "activation",
+        "dataflow": "ws",
+        "bandwidth_priority": "matrix",
+    }
+    assert describe_design(design) == (
+        "2048x256, VLEN 2048, 3D×3, HBM4×2 + HBF×1, mxint8/mxint8/mxint4, act/ws/matrix"
+    )
+
+
+def test_parameters_without_words_of_their_own_keep_their_names():
+    assert describe_design({"depth": 3, "kind": "tall", "gone": None}) == "depth=3, kind=tall"
+
+
+def test_names_that_would_be_the_same_in_short_stay_long():
+    assert short_names(["hbm4_12h", "hbm4_16h", "hbf"]) == {
+        "hbm4_12h": "hbm4_12h",
+        "hbm4_16h": "hbm4_16h",
+        "hbf": "HBF",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((2048, 128), "2048x128"),
+        ([1, 2], "1x2"),
+        (None, "–"),
+        (True, "yes"),
+        (4, "4"),
+        ("ws", "ws"),
+    ],
+)
+def test_settings_read_as_in_a_space_file(value, text):
+    assert format_setting(value) == text

@@ -1,0 +1,141 @@
+"""codesign from Python in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import codesign
+from codesign import api
+from codesign.columns import Columns
+from codesign.errors import InputError, JobError
+from codesign.evaluators.base import Evaluation
+from codesign.metrics import METRICS
+from codesign.problem import build_problem
+from codesign.schema import Record
+
+P1 = {"model": "llama-3.3-70b", "workload": "osworld", "phase": "prefill"}
+
+
+def test_every_public_name_is_there_and_listed():
+    for name in codesign.__all__:
+        assert getattr(codesign, name) is not None
+    assert set(dir(codesign)) == set(codesign.__all__)
+    assert set(api.__all__) == set(codesign.__all__) - {"__version__"}
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'codesign' has no attribute 'evalaute'"):
+        codesign.evalaute  # noqa: B018 - looking it up is the test
+
+
+def test_a_named_design_and_its_values_are_the_same_design():
+    named = codesign.evaluate(design="P1", **P1)
+    given = codesign.evaluate(design=dict(named.design), **P1)
+    assert given.metrics == named.metrics
+    assert named.metrics["batch_size"] == 16  # MemExplorer Table 6
+    assert named.is_feasible
+
+
+def test_a_space_may_be_given_loaded_or_by_name():
+    space = codesign.load_space("memexplorer")
+    by_name = codesign.evaluate(design="Base", space="memexplorer", **P1)
+    assert codesign.evaluate(design="Base", space=space, **P1).metrics == by_name.metrics
+
+
+def test_an_evaluator_may_be_given_built():
+    built = codesign.build_evaluator("npu", {"trace": "osworld", **_without_workload()})
+    assert (
+        codesign.evaluate(design="H1", evaluator=built).metrics
+        == codesign.evaluate(design="H1", **P1).metrics
+    )
+
+
+def _without_workload() -> dict[str, str]:
+    return {key: value for key, value in P1.items() if key != "workload"}
+
+
+def test_a_workload_may_be_token_counts():
+    counts = {"prompt_tokens": 90_000, "generated_tokens": 8_000}
+    given = codesign.evaluate(design="P1", workload=counts, **_without_workload())
+    assert given.metrics == codesign.evaluate(design="P1", **P1).metrics
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"design": "P9"}, "unknown design 'P9'"),
+        ({"design": {"pe_aray": 1}}, "Did you mean 'pe_array'"),
+        ({"design": "P1", "space": "mem"}, "unknown space 'mem'"),
+        ({"design": "P1", "phase": "idle"}, "workload: phase"),
+        ({"design": "P1", "options": {"toplogy": "x"}}, "Did you mean 'topology'"),
+        ({"design": "P1", "evaluator": "gpu"}, "unknown evaluator 'gpu'"),
+    ],
+)
+def test_mistakes_are_explained(arguments, said):
+    with pytest.raises(InputError, match=said):
+        codesign.evaluate(**{**P1, **arguments})
+
+
+class _Area:
+    """A stranger's evaluator that cannot explain itself."""
+
+    Workload = Record
+    Options = Record
+    metrics = (METRICS["tdp_watts"],)
+    required_parameters = frozenset({"pe_array"})
+    optional_parameters = frozenset(codesign.load_space("memexplorer").names)
+
+    def known_violations(self, designs: Columns):
+        return {}
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        watts = designs["pe_array"].lookup(lambda dims: dims[0] * dims[1] / 1e3)
+        failures = dict.fromkeys(np.flatnonzero(watts < 50).tolist(), "too small")
+        return Evaluation({"tdp_watts": watts}, {"power": watts - 200}, failures)
+
+    def provenance(self):
+        return {}
+
+
+def test_an_evaluator_that_cannot_explain_gives_metrics_and_limits():
+    shown = codesign.evaluate(design="P1", evaluator=_Area())
+    assert shown.metrics == {"tdp_watts": 2048 * 256 / 1e3}
+    assert shown.violations["power"] == pytest.approx(2048 * 256 / 1e3 - 200)
+    assert not shown.is_feasible
+    assert list(shown.explanation.operators) == []
+
+
+def test_a_design_on_which_the_evaluator_fails_is_a_failed_job():
+    base = dict(codesign.load_space("memexplorer").designs["Base"])
+    with pytest.raises(JobError, match="failed on this design: too small"):
+        codesign.evaluate(design={**base, "pe_array": [512, 64]}, evaluator=_Area())
+
+
+def _problem(**fixed):
+    space = codesign.load_space("memexplorer")
+    built = codesign.build_evaluator("npu", {"trace": "osworld", **_without_workload()})
+    return build_problem(
+        space.fix(fixed) if fixed else space,
+        built,
+        ["maximize throughput_tokens_per_s", "minimize tdp_watts"],
+        ["tdp_watts <= 700"],
+    )
+
+
+def test_the_named_designs_of_a_problem_are_evaluated_with_its_limits():
+    marked = api.evaluate_named(_problem())
+    feasible = dict(zip(marked.names, marked.feasible.tolist(), strict=True))
+    # MemExplorer Table 5: H3 takes 719 W.
+    assert feasible["P1"]
+    assert not feasible["H3"]
+    p1 = marked.metrics["tdp_watts"][list(marked.names).index("P1")]
+    assert p1 == codesign.evaluate(design="P1", **P1).metrics["tdp_watts"]
+
+
+def test_named_designs_that_a_campaign_excludes_are_not_marked():
+    marked = api.evaluate_named(_problem(pe_array=[2048, 256]))
+    assert list(marked.names) == ["P1"]
+    assert api.evaluate_named(_problem(pe_array=[2048, 512])) is None

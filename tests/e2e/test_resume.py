@@ -113,19 +113,24 @@ def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_pat
 
 
 def test_workers_do_not_outlive_a_killed_parent(tmp_path, start):
+    slow = {
+        **CAMPAIGN,
+        "evaluator": {"name": "toy", "delay_s": 4.0},
+        "reference_point": {"gain_tokens": 10, "power_watts": 400},
+    }
+    (tmp_path / "runs" / "toys.yaml").write_text(yaml.safe_dump(slow))
     process = start("killed", workers=2)
-    store = tmp_path / "killed" / "toys" / "campaign.sqlite"
-    while not store.exists() or not observations(store)[0]:
+    while len(workers := children(process.pid)) < 2:
         assert process.poll() is None
         time.sleep(0.01)
-    workers = children(process.pid)
-    assert len(workers) == 2
+    time.sleep(1.5)  # now they are in the middle of an evaluation
     process.kill()
-    finish(process)
-    until = time.monotonic() + 5
+    process.wait()
+    until = time.monotonic() + 2
     while any(alive(pid) for pid in workers) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(alive(pid) for pid in workers)
+    process.stderr.close()
 
 
 def test_a_second_process_is_refused_and_the_first_goes_on(tmp_path, start):

@@ -79,8 +79,11 @@ def test_the_hypervolume_is_that_of_the_feasible_designs_so_far(write):
 
 
 def test_the_front_is_the_distinct_feasible_designs_that_nothing_dominates(write):
-    results = finished(write()).results()
+    results = finished(write(budget=400, seeds=1)).results()
     front = results.front()
+    found = np.isin(results.problem.space.keys(results.rows),
+                    results.problem.space.keys(results.rows[front]))  # fmt: skip
+    assert found.sum() > len(front), "both runs find designs of the front"
     assert results.feasible[front].all()
     assert len(np.unique(results.problem.space.keys(results.rows[front]))) == len(front)
     assert (np.diff(results.objectives[front, 0]) >= 0).all()
@@ -254,6 +257,14 @@ def test_an_optimizer_that_fails_stops_its_own_runs_only(write, optimizer, messa
     assert str(caught.value).count(f"{optimizer}, seed ") == 2
     assert [run.done for run in campaign.status().runs] == [10, 10, 40, 40]
     assert campaign.status().state == "stopped"
+
+
+def test_a_design_that_was_stored_before_a_restart_is_known_after_it(write):
+    campaign = Campaign.load(write(optimizers=["toy-twice"], seeds=1))
+    for _ in range(2):
+        with pytest.raises(JobError, match="a design twice"):
+            campaign.run(workers=1)
+        assert campaign.status().done == 10
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -76,5 +76,5 @@ def test_a_given_point_survives_designs_that_fail(problem_of):
 @pytest.mark.parametrize("given", [None, {"gain_tokens": 1.0, "power_watts": 2.0}])
 def test_an_evaluator_that_fails_on_everything_is_a_failed_job(problem_of, given):
     problem = problem_of(evaluator={"name": "toy", "raise_on": list(range(30))})
-    with pytest.raises(JobError, match="'toy' failed on all .*ZeroDivisionError: the toy broke"):
+    with pytest.raises(JobError, match=r"'toy' failed on all .*ZeroDivisionError: the toy broke"):
         find_reference(problem, 16, given)

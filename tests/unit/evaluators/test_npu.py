@@ -1,0 +1,265 @@
+"""The npu evaluator's parts against brute force, and two operators worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.columns import column_of
+from codesign.errors import UnknownNameError
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, share_over_tiers
+from codesign.evaluators.npu.traffic import array_passes, blocked_passes, read_off_chip_bytes
+from codesign.hardware.array import DATAFLOWS
+from codesign.memtech import load_library
+from codesign.space import load_space
+from codesign.workload import Request
+
+SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
+
+
+def evaluator(phase: str, **options: Any) -> NpuEvaluator:
+    request = Request(model="llama-3.3-70b", trace="osworld", phase=phase)
+    return NpuEvaluator(request, NpuOptions(**options))
+
+
+def operator(name: str, phase: str, **options: Any) -> dict[str, Any]:
+    base = SPACE.columns(SPACE.encode(SPACE.designs["Base"]))
+    rows = evaluator(phase, **options).explain(base).operators
+    return dict(next(row for row in rows if row["name"] == name))
+
+
+def test_a_decode_operator_of_base_worked_out_by_hand() -> None:
+    # Down projection, 28672 x 8192, batch 1, profile memexplorer, all formats 8 bits.
+    row = operator("down_projection", "decode", profile="memexplorer")
+    weights = 28672 * 8192
+    # On chip: 256 MB, of which the activations of the widest operator (LM head) take what they
+    # need and weights and KV cache an even half of the rest each.
+    on_chip = (256e6 - (8192 + 128256)) / 2
+    from_tier = weights * (1 - on_chip / 70_553_706_496)
+    # Half of 4 TB/s usable, half of that for the matrix stream; then latency and first chunk
+    # (2048 x 128 bytes) of the on-chip port, which takes 4 TB/s.
+    seconds = from_tier / 1e12 + 100e-9 + (1.5e-9 + 2048 * 128 / 4e12)
+    assert row["off_chip_time_s"] == pytest.approx(80 * seconds, rel=1e-9)
+    assert row["time_s"] == row["off_chip_time_s"]
+    assert row["bound"] == "off-chip"
+    # One row keeps the array busy with streaming the weights, 2048 a cycle.
+    assert row["compute_time_s"] == pytest.approx(80 * weights / 2048 / 1e9, rel=1e-12)
+    assert row["traffic_bytes"]["tier1"] == pytest.approx(80 * from_tier, rel=1e-9)
+    # The on-chip port takes what comes from the tier, gives it to the array, and serves the
+    # activations: the input once per 128 columns, the output once.
+    served = from_tier + weights + 28672 * 64 + 8192
+    assert row["traffic_bytes"]["on_chip"] == pytest.approx(80 * served, rel=1e-9)
+
+
+def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
+    # Down projection of 90,000 rows, profile plain: half of 256 MB for tiles, output stationary.
+    row = operator("down_projection", "prefill", profile="plain")
+    rows, k, n = 90_000, 28_672, 8_192
+    cycles = math.ceil(rows / 128) * (k // 2048) * (n // 128) * 128
+    assert row["compute_time_s"] == pytest.approx(80 * cycles / 1e9, rel=1e-12)
+    # 128 MB of 4-byte sums are blocks of 5656 x 5656: 16 of rows, 2 of columns.
+    side = math.sqrt(128e6 / 4)
+    row_blocks, column_blocks = math.ceil(rows / side), math.ceil(n / side)
+    assert (row_blocks, column_blocks) == (16, 2)
+    # The other half holds a third of each kind of data; weights at hand are re-read from there.
+    third = 128e6 / 3
+    weights = k * n * (1 + (1 - third / (k * n)) * (row_blocks - 1))
+    spilled = 1 - third / (rows * (k + n))
+    activations = (rows * k * column_blocks + rows * n) * spilled
+    assert row["traffic_bytes"]["tier1"] == pytest.approx(80 * (weights + activations), rel=1e-9)
+    slowest = activations / 2e12 + 100e-9 + 1.5e-9 + 2048 * 128 / 4e12
+    assert row["off_chip_time_s"] == pytest.approx(80 * slowest, rel=1e-9)
+    # Output stationary, the array streams the weights once per 128 rows and the inputs once per
+    # 128 columns; the port of the die, which also takes what comes from the tier, is the limit.
+    streamed = k * n * math.ceil(rows / 128) + rows * k * (n // 128) + rows * n
+    on_chip = (streamed + weights + activations) / 4e12 + 1.5e-9
+    assert row["on_chip_time_s"] == pytest.approx(80 * on_chip, rel=1e-9)
+    assert row["time_s"] == row["on_chip_time_s"]
+    assert row["bound"] == "on-chip port"
+
+
+def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
+    # Scores in prefill: 8 heads of 128 fill half of the 2048 deep array.
+    row = operator("attention_qk", "prefill", profile="plain")
+    first_chunk = (1.5e-9 + 2048 * 128 / 4e12) + (100e-9 + 2048 * 128 / 4e12)
+    assert row["bound"] == "compute"
+    assert row["time_s"] - row["compute_time_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
+
+
+def test_on_chip_memory_is_shared_like_water_poured_into_vessels() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    needs = rng.integers(0, 100, (3, n)).astype(float)
+    capacity = rng.integers(0, 250, n).astype(float)
+    priority = rng.integers(0, 4, n)
+    given = share_on_chip(needs, capacity, priority)
+    for i in range(n):
+        need, left, expected = needs[:, i], capacity[i], np.zeros(3)
+        if priority[i] < 3:
+            expected[priority[i]] = min(need[priority[i]], left)
+            left -= expected[priority[i]]
+        others = [kind for kind in range(3) if kind != priority[i]]
+        level = water_level(need[others], left)
+        expected[others] = np.minimum(need[others], level)
+        np.testing.assert_allclose(given[:, i], expected, atol=1e-9)
+
+
+def water_level(needs: np.ndarray, amount: float) -> float:
+    low, high = 0.0, 1e3
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(needs, middle).sum() < amount else (low, middle)
+    return high
+
+
+def test_bytes_fill_the_tiers_one_after_the_other_nearest_first() -> None:
+    rng = np.random.default_rng(0)
+    n = 300
+    sizes = rng.integers(1, 30, (3, n)).astype(float)
+    tiers = rng.integers(1, 40, (3, n)).astype(float)
+    tiers[2, rng.random(n) < 0.4] = 0.0
+    tiers[1:, rng.random(n) < 0.3] = 0.0
+    priority = rng.integers(0, 4, n)
+    tails = share_over_tiers(sizes, tiers, priority).tails
+    # After the preferred kind: activations, then weights, then the KV cache.
+    orders = {0: [0, 2, 1], 1: [1, 0, 2], 2: [2, 0, 1]}
+    for i in range(n):
+        last = int(np.flatnonzero(tiers[:, i])[-1])
+        ends = np.cumsum(tiers[: last + 1, i])
+
+        def tier_of(byte: int, ends: np.ndarray = ends, last: int = last) -> int:
+            return min(int(np.searchsorted(ends, byte, side="right")), last)
+
+        total = int(sizes[:, i].sum())
+        if priority[i] == PRIORITIES.index("equal"):
+            lives = {kind: [tier_of(byte) for byte in range(total)] for kind in range(3)}
+        else:
+            lives, start = {}, 0
+            for kind in orders[int(priority[i])]:
+                stop = start + int(sizes[kind, i])
+                lives[kind] = [tier_of(byte) for byte in range(start, stop)]
+                start = stop
+        for kind, tier in ((kind, tier) for kind in range(3) for tier in range(3)):
+            deeper = np.mean([where >= tier for where in lives[kind]])
+            assert tails[kind, tier, i] == pytest.approx(deeper, abs=1e-12)
+
+
+def loads_of_an_array(
+    m: int, k: int, n: int, depth: int, width: int, dataflow: str
+) -> tuple[int, int, int]:
+    """Elements of weights and inputs that enter the array, and sums that are put back."""
+    weights = inputs = sums = 0
+    if dataflow == "os":
+        for i in range(0, m, width):
+            for j in range(0, n, width):
+                inputs += min(width, m - i) * k
+                weights += k * min(width, n - j)
+        return weights, inputs, sums
+    kept, streamed = (n, m) if dataflow == "ws" else (m, n)
+    for inner in range(0, k, depth):
+        for block in range(0, kept, width):
+            deep, wide = min(depth, k - inner), min(width, kept - block)
+            own, other = deep * wide, streamed * deep
+            weights += own if dataflow == "ws" else other
+            inputs += other if dataflow == "ws" else own
+            sums += streamed * wide if inner else 0
+    return weights, inputs, sums
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize(
+    ("m", "k", "n", "depth", "width"),
+    [(8, 16, 12, 4, 4), (9, 17, 13, 4, 4), (1, 64, 5, 16, 8), (100, 3, 7, 16, 8)],
+)
+def test_the_array_streams_what_a_loop_over_its_tiles_loads(
+    dataflow: str, m: int, k: int, n: int, depth: int, width: int
+) -> None:
+    weights, inputs, sums = loads_of_an_array(m, k, n, depth, width, dataflow)
+    code = np.array([[DATAFLOWS.index(dataflow)]])
+    sizes = (np.array([[float(size)]]) for size in (m, k, n, depth, width))
+    passes = array_passes(*sizes, code)
+    assert passes.stationary.item() * k * n == weights
+    assert passes.inputs.item() * m * k == inputs
+    assert passes.spills.item() * m * n == sums
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_an_operand_that_fits_whole_is_read_once(dataflow: str) -> None:
+    code = np.array([[DATAFLOWS.index(dataflow)]])
+    small, large = np.array([[10.0]]), np.array([[1000.0]])
+    for weights, inputs in ((small, large), (large, small)):
+        passes = blocked_passes(
+            np.array([[50.0]]), np.array([[40.0]]), weights, inputs, np.array([[40.0]]), code
+        )
+        assert passes.stationary.item() == passes.inputs.item() == 1.0
+
+
+def test_a_stationary_operand_is_read_once_and_the_other_once_per_block() -> None:
+    sizes = [np.array([[size]]) for size in (100.0, 100.0, 450.0, 300.0, 200.0)]
+    expected = {"ws": (1.0, 5.0), "is": (3.0, 1.0)}  # blocks of 100 bytes
+    for dataflow, (stationary, inputs) in expected.items():
+        passes = blocked_passes(*sizes, np.array([[DATAFLOWS.index(dataflow)]]))
+        assert (passes.stationary.item(), passes.inputs.item()) == (stationary, inputs)
+
+
+def test_on_chip_memory_pins_or_caches_whichever_saves_more() -> None:
+    def read(passes: float, pinned: float, cache: float) -> float:
+        values = (np.array(value) for value in (100.0, passes, pinned, cache))
+        return float(read_off_chip_bytes(*values))
+
+    assert read(1.0, 0.25, 100.0) == 75.0  # read once: only what is pinned is saved
+    assert read(5.0, 0.25, 100.0) == 100.0  # read often: comes once, then from the cache
+    assert read(5.0, 0.25, 50.0) == 300.0  # half of it stays: 1 + 4 / 2 times
+    assert read(5.0, 1.0, 0.0) == 0.0
+
+
+def test_staged_bytes_pass_every_level_above_their_own() -> None:
+    # P1 in decode: HBM4 above HBF. What comes from HBF is written to HBM and read again.
+    design = SPACE.columns(SPACE.encode(SPACE.designs["P1"]))
+    levels = {row["name"]: row for row in evaluator("decode").explain(design).levels}
+    direct = {
+        row["name"]: row for row in evaluator("decode", topology="parallel").explain(design).levels
+    }
+    from_far = levels["tier2"]["read_bytes"]
+    assert from_far > 0
+    assert direct["tier2"]["read_bytes"] == pytest.approx(from_far)
+    assert levels["tier1"]["read_bytes"] == pytest.approx(
+        direct["tier1"]["read_bytes"] + from_far + levels["tier2"]["written_bytes"]
+    )
+    assert levels["tier1"]["written_bytes"] == pytest.approx(
+        direct["tier1"]["written_bytes"] + from_far + levels["tier2"]["written_bytes"]
+    )
+
+
+def test_a_metric_nobody_reports_is_named_with_the_nearest() -> None:
+    base = SPACE.columns(SPACE.encode(SPACE.designs["Base"]))
+    with pytest.raises(UnknownNameError, match="Did you mean 'tdp_watts'"):
+        evaluator("prefill").evaluate(base, ["tdp_wats"])
+    with pytest.raises(UnknownNameError, match="time_per_output_token_s"):
+        evaluator("prefill").evaluate(base, ["time_per_output_token_s"])
+
+
+def test_a_strategy_nobody_knows_is_named() -> None:
+    base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
+    base["dataflow"] = column_of(["oss"])
+    with pytest.raises(UnknownNameError, match=r"unknown dataflow 'oss'\. Did you mean 'os'"):
+        evaluator("prefill").evaluate(base)
+
+
+def test_a_design_without_memory_is_a_violation_and_not_an_error() -> None:
+    base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
+    base["sram_dies"] = column_of([0])
+    result = evaluator("prefill").evaluate(base)
+    assert result.violations["levels"][0] > 0
+    assert all(np.isfinite(values).all() for values in result.metrics.values())
+
+
+def test_a_stated_power_replaces_the_modelled_one() -> None:
+    base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
+    base["stated_tdp_watts"] = column_of([123.0])
+    assert evaluator("prefill").evaluate(base).metrics["tdp_watts"].tolist() == [123.0]

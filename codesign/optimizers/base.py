@@ -1,0 +1,229 @@
+"""What every optimizer is, and the parts that most of them share.
+
+An optimizer is a function of the space, its seed and all that it was told, in order: a fresh
+one that is told the same history, in whatever pieces, goes on with the same suggestions.
+Randomness is ``numpy.random.default_rng([seed, number of observations told])``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.schema import Record
+from codesign.space import DesignSpace
+
+if TYPE_CHECKING:
+    from scipy.stats import qmc
+
+_DRAWS = 1 << 10
+"""Least number of designs drawn at once."""
+_MOST_DRAWS = 1 << 20
+"""Random draws before what is left of a space is listed, or given up if it cannot be."""
+_LISTED = 1 << 22
+"""Spaces up to this size are listed when random draws find nothing new."""
+_LIST_CHUNK = 1 << 16
+_SOBOL_BLOCK = 1 << 9
+_SOBOL_STALL = 1 << 17
+"""Sobol points without a new admissible design before the sequence counts as exhausted."""
+_SOBOL_POINTS = 1 << 30
+"""Length of SciPy's sequence."""
+_PENDING_KEYS = 1 << 12
+
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """The contract; :func:`codesign.testing.check_optimizer` tests it.
+
+    A class is registered in the entry-point group ``codesign.optimizers`` and is built as
+    ``Class(space, n_objectives, seed, options)``. It may take a keyword ``reference_point``,
+    the (m,) bound of the hypervolume in minimized objectives.
+    """
+
+    Options: ClassVar[type[Record]]
+    """What a campaign's ``optimizers:`` may say next to ``name:``; all have defaults."""
+
+    @property
+    def preferred_batch(self) -> int:
+        """How many designs the method asks for if nobody says otherwise."""
+        ...
+
+    def ask(self, n: int) -> IntArray:
+        """(k, d) new admissible designs, at most ``n``, none told before and none twice.
+
+        None only if the space holds no other. Changes nothing: asking again gives the same.
+        """
+        ...
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take the results of designs, whoever proposed them.
+
+        Args:
+            rows: (k, d) designs.
+            objectives: (k, m) to minimize; NaN where failed.
+            violations: (k, c) limits, ``<= 0`` is within; NaN where failed.
+            failed: (k,) designs without a result.
+        """
+        ...
+
+
+class KeySet:
+    """A growing set of designs' keys: eight bytes each, looked up in batches.
+
+    A sorted array takes up a small sorted buffer whenever that is full, so adding one key
+    costs microseconds on average, however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._sorted: IntArray = np.empty(0, dtype=np.int64)
+        self._pending: IntArray = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._pending)
+
+    def add(self, keys: IntArray) -> None:
+        """Add keys; those that are in already change nothing."""
+        fresh = np.unique(keys)
+        fresh = fresh[~self.contains(fresh)]
+        self._pending = np.insert(self._pending, np.searchsorted(self._pending, fresh), fresh)
+        if len(self._pending) > _PENDING_KEYS:
+            # Stable: the sort that merges two sorted runs in one pass.
+            self._sorted = np.sort(np.concatenate([self._sorted, self._pending]), kind="stable")
+            self._pending = np.empty(0, dtype=np.int64)
+
+    def contains(self, keys: IntArray) -> BoolArray:
+        """(n,) whether each key is in the set."""
+        return _in_sorted(self._sorted, keys) | _in_sorted(self._pending, keys)
+
+
+def _in_sorted(array: IntArray, keys: IntArray) -> BoolArray:
+    if not len(array):
+        return np.zeros(len(keys), dtype=bool)
+    places = np.minimum(np.searchsorted(array, keys), len(array) - 1)
+    return np.asarray(array[places] == keys)
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Where an optimizer may look.
+
+    Attributes:
+        space: The design space.
+        admits: (n, d) rows to (n,): whether each is a design of the space that meets all that
+            is known before evaluation. Takes any integers.
+    """
+
+    space: DesignSpace
+    admits: Callable[[IntArray], BoolArray]
+
+    @property
+    def no_rows(self) -> IntArray:
+        """(0, d) no design."""
+        return np.empty((0, len(self.space.parameters)), dtype=np.int64)
+
+    def distinct(self, rows: IntArray, seen: KeySet) -> IntArray:
+        """(k, d) the rows whose keys are new, each once, in their order."""
+        keys = self.space.keys(rows)
+        first = np.sort(np.unique(keys, return_index=True)[1])
+        return rows[first[~seen.contains(keys[first])]]
+
+    def unseen(self, rows: IntArray, seen: KeySet) -> IntArray:
+        """(k, d) the admissible rows among those that are :meth:`distinct`."""
+        rows = self.distinct(rows, seen)
+        return rows[self.admits(rows)] if len(rows) else rows
+
+    def sample_unseen(self, rng: np.random.Generator, n: int, seen: KeySet) -> IntArray:
+        """(k, d) designs, uniform over the admissible ones not seen, without replacement.
+
+        Fewer than ``n`` only if there are no more; or if the space is too large to be listed
+        and a million draws found too few.
+        """
+        found, drawn, size = self.no_rows, 0, max(_DRAWS, 2 * n)
+        while len(found) < n and drawn < _MOST_DRAWS:
+            fresh = self.unseen(self.space.sample(rng, size), seen)
+            found = self.distinct(np.concatenate([found, fresh]), seen)
+            drawn += size
+            if drawn > 16 * self.space.size:
+                break
+            size = min(2 * size, _LIST_CHUNK)
+        if len(found) < n and self.space.is_size_exact and self.space.size <= _LISTED:
+            rest = self._all_unseen(seen)
+            return rest[rng.permutation(len(rest))[:n]]
+        return found[:n]
+
+    def _all_unseen(self, seen: KeySet) -> IntArray:
+        size = self.space.size
+        chunks = [
+            self.unseen(self.space.rows(np.arange(start, min(start + _LIST_CHUNK, size))), seen)
+            for start in range(0, size, _LIST_CHUNK)
+        ]
+        return np.concatenate([self.no_rows, *chunks])
+
+
+class SobolSequence:
+    """The distinct admissible designs that a scrambled Sobol sequence meets, in its order.
+
+    The sequence and so the designs depend on the space and the seed alone.
+
+    Args:
+        search: Where to look.
+        seed: Of the scrambling.
+    """
+
+    def __init__(self, search: SearchSpace, seed: int) -> None:
+        self._search, self._seed = search, seed
+        self._engine: qmc.Sobol | None = None
+        self._met = KeySet()
+        self._rows = search.no_rows
+        self._drawn = self._fruitless = 0
+
+    def first_unseen(self, n: int, seen: KeySet) -> IntArray:
+        """(k, d) the first ``n`` of the designs that are not seen; fewer if it ends before.
+
+        What is seen must only grow from call to call.
+        """
+        self._rows = self._search.distinct(self._rows, seen)
+        while len(self._rows) < n and not self._is_exhausted:
+            fresh = self._search.distinct(self._next_block(), seen)
+            self._rows = np.concatenate([self._rows, fresh])
+        return self._rows[:n].copy()
+
+    @property
+    def _is_exhausted(self) -> bool:
+        return self._fruitless >= _SOBOL_STALL or self._drawn >= _SOBOL_POINTS
+
+    def _next_block(self) -> IntArray:
+        space = self._search.space
+        if self._engine is None:
+            from scipy.stats import qmc
+
+            rng = np.random.default_rng(self._seed)
+            self._engine = qmc.Sobol(max(space.n_components, 1), scramble=True, seed=rng)
+        points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_components]
+        rows = self._search.unseen(space.sobol_rows(points), self._met)
+        self._met.add(space.keys(rows))
+        self._drawn += _SOBOL_BLOCK
+        self._fruitless = 0 if len(rows) else self._fruitless + _SOBOL_BLOCK
+        return rows
+
+
+def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:
+    """(k, d) distinct admissible designs, spread by a scrambled Sobol sequence.
+
+    Every optimizer of one seed starts from them (MemExplorer section 4.4 takes 20). Fewer than
+    ``n`` only if the space holds fewer.
+    """
+    nothing = KeySet()
+    rows = SobolSequence(search, seed).first_unseen(n, nothing)
+    if len(rows) < n:
+        seen = KeySet()
+        seen.add(search.space.keys(rows))
+        rng = np.random.default_rng([seed, 0])
+        rows = np.concatenate([rows, search.sample_unseen(rng, n - len(rows), seen)])
+    return rows

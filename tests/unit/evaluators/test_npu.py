@@ -83,6 +83,47 @@ def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
     assert row["bound"] == "on-chip port"
 
 
+@pytest.mark.parametrize(
+    ("priority", "share"), [("matrix", 0.75), ("equal", 0.5), ("vector", 0.25)]
+)
+def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(
+    priority: str, share: float
+) -> None:
+    # MemExplorer Table 4: 1.5 of 2 TB/s for the weights, or 0.5.
+    base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
+    base["bandwidth_priority"] = column_of([priority])
+    rows, k, n = 90_000, 28_672, 8_192
+    third = 128e6 / 3
+    weights = k * n * (1 + (1 - third / (k * n)) * 15)
+    activations = (rows * k * 2 + rows * n) * (1 - third / (rows * (k + n)))
+    streams = [weights / (share * 4e12), activations / ((1 - share) * 4e12)]
+    fill = 100e-9 + 1.5e-9 + 2048 * 128 / 4e12
+    expected = {
+        "concurrent": max(streams) + fill,
+        "serial": sum(streams) + 2 * fill,
+    }
+    for how, seconds in expected.items():
+        told = evaluator("prefill", profile="plain", streams=how).explain(base)
+        row = next(row for row in told.operators if row["name"] == "down_projection")
+        assert row["off_chip_time_s"] == pytest.approx(80 * seconds, rel=1e-9)
+
+
+def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
+    columns = SPACE.columns(np.concatenate([SPACE.encode(d) for d in SPACE.designs.values()]))
+    request = Request(model="llama-3.3-70b", trace="osworld", phase="decode", batch=4)
+    result = NpuEvaluator(request).evaluate(columns)
+    metric = result.metrics
+    weights, per_request = 70_553_706_496, 98_000 * 2 * 80 * 8 * 128  # one byte each
+    used = weights + 4 * per_request
+    assert metric["memory_used_bytes"].tolist() == [used] * 8
+    capacity = metric["memory_capacity_bytes"]
+    assert capacity[:3].tolist() == [96.256e9, 99e9, 227e9]
+    np.testing.assert_allclose(result.violations["capacity"], used / capacity - 1)
+    np.testing.assert_allclose(result.violations["shoreline"], metric["shoreline_mm"] / 66 - 1)
+    # Base: four HBM3E of 11 mm; H3: two HBF of 8.25 mm more, LPDDR off the reserved edges.
+    assert metric["shoreline_mm"][[0, 3]] == pytest.approx([44.0, 60.5])
+
+
 def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
     # Scores in prefill: 8 heads of 128 fill half of the 2048 deep array.
     row = operator("attention_qk", "prefill", profile="plain")

@@ -17,7 +17,8 @@ from codesign.cli import campaigns, evaluation, library
 from codesign.cli.output import say
 from codesign.errors import CodesignError, JobError
 
-_FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
+INTERRUPTED = 130
+_FAILED, _BAD_INPUT, _PIPE_CLOSED = 1, 2, 141
 _MOST_LINES = 10
 _DEBUG = "CODESIGN_DEBUG"
 
@@ -65,12 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         # A campaign says how to go on.
         say(str(error) or "interrupted")
-        if arguments is None:
-            # Python kills itself by SIGINT at its end if the interrupt passed through code that
-            # a library ran from text, although it was handled; nothing is left to be cleaned up.
-            sys.stdout.flush()
-            os._exit(_INTERRUPTED)
-        return _INTERRUPTED
+        return INTERRUPTED
     except CodesignError as error:
         _explain(str(error))
         return _FAILED if isinstance(error, JobError) else _BAD_INPUT

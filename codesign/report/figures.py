@@ -167,13 +167,13 @@ def _mark_initial(axes: Axes, n_initial: int) -> None:
     if n_initial <= 0:
         return
     axes.axvspan(0, n_initial, color="#F2F2F2", zorder=0, linewidth=0)
-    axes.text(
-        n_initial / 2,
-        0.98,
-        "initial\nsample",
-        transform=axes.get_xaxis_transform(),
-        ha="center",
-        va="top",
+    # At the foot, right of the shade: hypervolume grows, so no curve comes there.
+    axes.annotate(
+        "← initial sample",
+        (n_initial, 0.02),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(4, 0),
+        textcoords="offset points",
         fontsize=8,
         color="#555555",
     )

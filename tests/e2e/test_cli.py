@@ -260,6 +260,19 @@ def test_exit_codes(error, code, said, monkeypatch, capsys):
     assert "Traceback" not in err
 
 
+def test_an_interrupt_in_code_made_from_text_also_ends_with_130(tmp_path):
+    # Python would otherwise kill itself by SIGINT, as the interrupt passed through exec.
+    (tmp_path / "interrupted.py").write_text(
+        "import runpy\n"
+        "from codesign.cli import app\n"
+        "app._run = lambda arguments: exec('raise KeyboardInterrupt')\n"
+        "runpy.run_module('codesign', run_name='__main__')\n",
+        encoding="utf-8",
+    )
+    done = _run("-m", "interrupted", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_defect_is_raised_on_request(monkeypatch):
     def fail(arguments):
         raise RuntimeError("boom")

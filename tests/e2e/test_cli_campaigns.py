@@ -19,7 +19,7 @@ from codesign.cli import main
 _CAMPAIGN = """\
 name: trial
 space: memexplorer
-evaluator: npu
+evaluator: {{name: npu, profile: memexplorer}}
 workload: {{model: llama-3.3-70b, trace: osworld, phase: prefill}}
 objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
 constraints: [tdp_watts <= 700]
@@ -82,6 +82,14 @@ def test_the_json_of_a_run_has_front_optimizers_and_files(capsys):
     assert document["front_size"] == len(document["observations"])
     assert all(Path(file).is_file() for file in document["files"])
     assert set(document["objectives"]) == {"throughput_tokens_per_s", "tdp_watts"}
+
+
+def test_without_matplotlib_a_run_says_so_and_writes_the_rest(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.style", None)
+    assert main(["run", "trial", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [Path(file).suffix for file in json.loads(out)["files"]] == [".sqlite", ".csv", ".yaml"]
+    assert "no figures: a figure needs an optional part: pip install 'codesign[report]'" in err
 
 
 def test_status_and_runs_say_how_far_it_is(capsys):

@@ -120,7 +120,7 @@ def test_the_convergence_plot_has_a_line_with_a_band_per_optimizer(results, tmp_
     assert labels == ["random (2 seeds)", "tpe (2 seeds)"]
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), [1.5, 2.5, 2.5, 4.5])
     assert axes.get_ylabel() == "Hypervolume (token/s · W)"
-    assert "initial\nsample" in [text.get_text() for text in axes.texts]
+    assert "← initial sample" in [text.get_text() for text in axes.texts]
 
 
 def test_a_campaign_without_a_feasible_design_can_be_drawn(results, tmp_path: Path):

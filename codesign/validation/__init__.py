@@ -1,0 +1,1 @@
+"""Our numbers beside others': simulation, published tables, cycle-accurate peers, measurements."""

@@ -38,7 +38,7 @@ ONE_THREAD = {
     "VECLIB_MAXIMUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
 }
-"""Two threads on a busy core are slower than one, and another number changes the last bits."""
+"""One process per core leaves no core for a second thread."""
 
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -181,7 +181,6 @@ def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None
     Raises:
         JobError: A run failed; the others were done.
     """
-    os.environ.update(ONE_THREAD)  # for libraries that are loaded late, such as torch
     for run in pending:
         try:
             for batch in run_batches(plan, run, recorder.history(run)):

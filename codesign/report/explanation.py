@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,26 @@ class EvaluatedDesign:
     def metrics(self) -> Mapping[str, float]:
         """Values by the names of ``metrics.py``."""
         return self.explanation.metrics
+
+    @property
+    def operators(self) -> Sequence[Mapping[str, Any]]:
+        """One row per operator: time, what bounds it, traffic by memory level, energy."""
+        return self.explanation.operators
+
+    @property
+    def levels(self) -> Sequence[Mapping[str, Any]]:
+        """One row per memory level: what it is, what it holds, what crosses it."""
+        return self.explanation.levels
+
+    @property
+    def power(self) -> Sequence[Mapping[str, Any]]:
+        """One row per component: TDP and average watts."""
+        return self.explanation.power
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The assumptions that limit the numbers."""
+        return self.explanation.notes
 
     @property
     def is_feasible(self) -> bool:

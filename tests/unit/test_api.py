@@ -37,6 +37,10 @@ def test_a_named_design_and_its_values_are_the_same_design():
     assert given.metrics == named.metrics
     assert named.metrics["batch_size"] == 16  # MemExplorer Table 6
     assert named.is_feasible
+    assert {row["name"] for row in named.operators} >= {"qkv_projection", "softmax"}
+    assert [row["technology"] for row in named.levels][1:] == ["hbm4_12h x2", "hbf x1"]
+    assert sum(row["tdp_watts"] for row in named.power) == pytest.approx(named.metrics["tdp_watts"])
+    assert named.notes
 
 
 def test_a_space_may_be_given_loaded_or_by_name():
@@ -105,7 +109,7 @@ def test_an_evaluator_that_cannot_explain_gives_metrics_and_limits():
     assert shown.metrics == {"tdp_watts": 2048 * 256 / 1e3}
     assert shown.violations["power"] == pytest.approx(2048 * 256 / 1e3 - 200)
     assert not shown.is_feasible
-    assert list(shown.explanation.operators) == []
+    assert list(shown.operators) == []
 
 
 def test_a_design_on_which_the_evaluator_fails_is_a_failed_job():

@@ -1,0 +1,119 @@
+"""The closed form of the expected improvement against integrals and against BoTorch."""
+
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from scipy.stats import norm
+
+from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
+from codesign.optimizers.ehvi import _boxes
+from codesign.pareto import hypervolume
+
+SCALES = [Scale(0, 1.0, 2.0), Scale(1, 0.3, 0.8), Scale(-1, -0.2, 0.7)]
+
+
+def natural(scale, z):
+    raw = scale.intercept + scale.slope * z
+    return scale.sign * np.exp(scale.sign * raw) if scale.sign else raw
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_observations_come_back_from_the_scale(scale):
+    z = np.linspace(-2, 2, 9)
+    assert scale.to_model(natural(scale, z)) == pytest.approx(z)
+    assert (np.diff(natural(scale, z)) > 0).all()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("bound", [-3.0, -0.5, 0.0, 0.7, 5.0])
+def test_the_expected_shortfall_is_its_integral(scale, bound):
+    mean, deviation = 0.4, 0.6
+
+    z = np.linspace(mean - 9 * deviation, mean + 9 * deviation, 100_001)
+    shortfall = np.maximum(bound - natural(scale, z), 0.0)
+    expected = trapezoid(shortfall * norm.pdf(z, mean, deviation), z)
+    got = scale.expected_shortfall(np.array([mean]), np.array([deviation]), np.array([bound]))
+    assert got[0, 0] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "sign"),
+    [([1.0, 2.0, 9.0], 1), ([-1.0, -5.0], -1), ([-1.0, 1.0], 0), ([0.0, 1.0], 0), ([4.0, 4.0], 1)],
+)
+def test_objectives_of_one_sign_are_modeled_by_their_logarithm(values, sign):
+    scale = Scale.of(np.array(values))
+    z = scale.to_model(np.array(values))
+    assert scale.sign == sign
+    assert z.mean() == pytest.approx(0.0, abs=1e-12)
+    assert z.std() == pytest.approx(0.0 if len(set(values)) == 1 else 1.0, abs=1e-12)
+    assert Scale.of(np.array(values), logarithmic=False).sign == 0
+
+
+def front_of(m, n, seed):
+    directions = np.abs(np.random.default_rng(seed).normal(size=(n, m)))
+    return 1.0 - directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+@pytest.mark.usefixtures("gp")
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_with_normal_beliefs_it_equals_botorch(m):
+    import torch
+    from botorch.acquisition.multi_objective.analytic import ExpectedHypervolumeImprovement
+    from botorch.models.model import Model
+    from botorch.posteriors import GPyTorchPosterior
+    from botorch.utils.multi_objective.box_decompositions.non_dominated import (
+        FastNondominatedPartitioning,
+    )
+    from gpytorch.distributions import MultitaskMultivariateNormal
+
+    rng = np.random.default_rng(m)
+    front, reference = front_of(m, 6, m), np.full(m, 1.1)
+    mean, deviation = rng.random((20, m)), 0.05 + 0.3 * rng.random((20, m))
+
+    class Fixed(Model):
+        num_outputs = m
+
+        def posterior(self, X, **_):  # noqa: N803 # BoTorch's name
+            at = X[..., 0, 0].long()
+            normal = MultitaskMultivariateNormal(
+                -torch.as_tensor(mean)[at][:, None, :],
+                torch.diag_embed(torch.as_tensor(deviation)[at] ** 2),
+            )
+            return GPyTorchPosterior(normal)
+
+    reference_point = -torch.as_tensor(reference)
+    cells = FastNondominatedPartitioning(reference_point, Y=-torch.as_tensor(front))
+    theirs = ExpectedHypervolumeImprovement(Fixed(), reference_point.tolist(), cells)
+    expected = theirs(torch.arange(20, dtype=torch.float64)[:, None, None]).detach().numpy()
+    lower, upper = _boxes(front, reference)
+    got = expected_hypervolume_improvement(mean, deviation, [Scale(0, 0, 1)] * m, lower, upper)
+    assert got == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.usefixtures("gp")
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_with_log_normal_beliefs_it_is_the_mean_of_the_improvement(m):
+    rng = np.random.default_rng(m)
+    scales = [Scale(1, -0.4, 0.5), Scale(-1, -0.8, 0.5), Scale(0, 0.5, 0.2)][:m]
+    reference = np.array([2.0, -0.5, 1.0])[:m]
+    front = np.array([[0.5, -1.0, 0.6], [0.9, -2.0, 0.8], [1.5, -2.5, 0.3]])[:, :m]
+    front = front[:1] if m == 1 else front
+    mean, deviation = np.array([[0.1, -0.3, 0.2][:m]]), np.array([[0.5, 0.8, 1.0][:m]])
+    draws = mean + deviation * rng.normal(size=(10_000, m))
+    points = np.column_stack([natural(scale, draws[:, j]) for j, scale in enumerate(scales)])
+    before = hypervolume(front, reference)
+    gains = [hypervolume(np.vstack([front, point]), reference) - before for point in points]
+    lower, upper = _boxes(front, reference)
+    got = expected_hypervolume_improvement(mean, deviation, scales, lower, upper)
+    assert got[0] == pytest.approx(np.mean(gains), abs=4 * np.std(gains) / len(gains) ** 0.5)
+
+
+@pytest.mark.usefixtures("gp")
+def test_many_candidates_in_pieces_are_the_same_as_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    mean, deviation = rng.random((50, 2)), rng.random((50, 2))
+    lower, upper = _boxes(front_of(2, 5, 0), np.ones(2))
+    whole = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)
+    monkeypatch.setattr("codesign.optimizers.acquisition._MOST_NUMBERS", 30)
+    pieces = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)
+    assert np.array_equal(whole, pieces)

@@ -1,0 +1,171 @@
+"""Every registered optimizer keeps its contract, and a broken promise is named."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from codesign import plugins
+from codesign.errors import MissingExtraError
+from codesign.optimizers import Optimizer
+from codesign.optimizers.sampling import RandomSearch
+from codesign.testing import check_optimizer
+
+QUICK = {
+    "gp-ehvi": {"candidates": 64, "iterations": 4, "neighborhoods": 2, "local_search": 1},
+    "nsga2": {"population": 4},
+}
+
+
+@pytest.mark.usefixtures("gp")
+@pytest.mark.parametrize("name", plugins.names("optimizers"))
+def test_every_registered_optimizer_keeps_the_contract(name):
+    factory = plugins.load("optimizers", name)
+    check_optimizer(factory, options=factory.Options(**QUICK.get(name, {})))
+
+
+@pytest.mark.usefixtures("gp")
+@pytest.mark.parametrize("name", ["nsga2", "tpe", "gp-ehvi"])
+def test_learning_optimizers_keep_it_on_repeated_parts_too(name, tiered):
+    factory = plugins.load("optimizers", name)
+    options = factory.Options(**QUICK.get(name, {}))
+    check_optimizer(factory, options=options, space=tiered, seed=1)
+    assert isinstance(factory(tiered, 2, 0, options), Optimizer)
+
+
+class Repeats(RandomSearch):
+    def tell(self, rows, objectives, violations, failed):
+        self._n_told += len(rows)
+
+
+class RepeatsInABatch(RandomSearch):
+    def ask(self, n):
+        return np.repeat(super().ask(n)[:1], n, axis=0)
+
+
+class Impure(RandomSearch):
+    def ask(self, n):
+        self._n_told += 1
+        return super().ask(n)
+
+
+class RemembersAsking(RandomSearch):
+    asked_after = frozenset()
+
+    def ask(self, n):
+        self.asked_after |= {self._n_told}
+        rng = np.random.default_rng([self._seed, len(self.asked_after)])
+        return self._space.sample_unseen(rng, n, self._seen)
+
+
+class CountsTells(RandomSearch):
+    def tell(self, rows, objectives, violations, failed):
+        self._seen.add(self._space.space.keys(rows))
+        self._n_told += 1
+
+
+class LeavesTheSpace(RandomSearch):
+    def ask(self, n):
+        return super().ask(n) + 100
+
+
+class IgnoresConstraints(RandomSearch):
+    def ask(self, n):
+        space = self._space.space
+        points = np.random.default_rng([self._seed, self._n_told]).random((50, len(space.names)))
+        points[:, :2] = 0.99  # the largest of everything
+        return self._space.distinct(space.from_unit(points), self._seen)[:n]
+
+
+class NotCanonical(RandomSearch):
+    def ask(self, n):
+        rows = super().ask(n)
+        rows[rows < 0] = 0
+        return rows
+
+
+class Greedy(RandomSearch):
+    def ask(self, n):
+        return super().ask(n + 1)
+
+
+class GivesUp(RandomSearch):
+    def ask(self, n):
+        return super().ask(n if self._n_told < 30 else 0)
+
+
+class Floats(RandomSearch):
+    def ask(self, n):
+        return super().ask(n).astype(float)
+
+
+class Crashes(RandomSearch):
+    def tell(self, rows, objectives, violations, failed):
+        assert not failed.any(), "no result"
+        super().tell(rows, objectives, violations, failed)
+
+
+class Meddles(RandomSearch):
+    def tell(self, rows, objectives, violations, failed):
+        super().tell(rows, objectives, violations, failed)
+        objectives[np.isnan(objectives)] = 0.0
+        objectives *= -1
+
+
+class GlobalRandom(RandomSearch):
+    def ask(self, n):
+        np.random.seed(0)  # noqa: NPY002 # the fault
+        return super().ask(n)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "promise"),
+    [
+        (Repeats, "no design is proposed that was told before"),
+        (RepeatsInABatch, "a batch proposes no design twice"),
+        (Impure, "asking twice gives the same"),
+        (RemembersAsking, "told the same history at once goes on"),
+        (CountsTells, "told the same history at once goes on"),
+        (LeavesTheSpace, "a level is out of range"),
+        (IgnoresConstraints, "every design lies in the space"),
+        (NotCanonical, "canonical form"),
+        (Greedy, "at most 1 designs, got 2"),
+        (GivesUp, "as long as there are any"),
+        (Floats, "integers"),
+        (Crashes, "no result"),
+        (Meddles, "tell leaves the arrays as they are"),
+        (GlobalRandom, "NumPy's global ones"),
+    ],
+)
+def test_a_faulty_optimizer_is_told_which_promise_it_broke(faulty, promise):
+    with pytest.raises(AssertionError, match=promise):
+        check_optimizer(faulty)
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [("nsga2", "pymoo", "nsga2"), ("tpe", "optuna", "tpe"), ("gp-ehvi", "botorch", "gp")],
+)
+def test_a_missing_library_is_named_when_the_optimizer_is_built(
+    name, library, extra, tiered, monkeypatch
+):
+    factory = plugins.load("optimizers", name)
+    for module in [item for item in sys.modules if item.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"optimizer {name} needs .*codesign\[{extra}\]"):
+        factory(tiered, 2, 0, factory.Options())
+
+
+def test_loading_the_classes_imports_none_of_the_libraries():
+    code = (
+        "import sys, codesign.testing\n"
+        "from codesign import plugins\n"
+        "for name in ('random', 'sobol', 'nsga2', 'tpe', 'gp-ehvi'):\n"
+        "    plugins.load('optimizers', name).Options()\n"
+        "heavy = {'torch', 'botorch', 'gpytorch', 'pymoo', 'optuna', 'scipy.stats', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

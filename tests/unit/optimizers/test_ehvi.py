@@ -1,0 +1,205 @@
+"""GP with EHVI: models, limits, caps, threads, and that it wins on a known front."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from codesign.optimizers import SearchSpace, initial_designs
+from codesign.optimizers.ehvi import GpEhvi
+from codesign.optimizers.sampling import RandomSearch
+from codesign.optimizers.surrogate import fit
+from codesign.pareto import hypervolume
+
+pytestmark = pytest.mark.usefixtures("gp")
+
+QUICK = {"candidates": 256, "iterations": 15, "neighborhoods": 4, "local_search": 1}
+
+
+def test_beliefs_equal_those_of_botorch():
+    import torch
+    from botorch.models import SingleTaskGP
+    from gpytorch.kernels import MaternKernel
+
+    rng = np.random.default_rng(0)
+    features, values = rng.random((30, 4)), rng.normal(size=(30, 2))
+    points = rng.random((9, 4))
+    ours = fit(features, values, 20)
+    for j in range(2):
+        x, y = torch.as_tensor(features), torch.as_tensor(values[:, [j]])
+        kernel = MaternKernel(nu=2.5, ard_num_dims=4)
+        kernel.lengthscale = ours.length_scales[j]
+        model = SingleTaskGP(
+            x, y, torch.full_like(y, 1e-4), covar_module=kernel, outcome_transform=None
+        ).double()
+        model.mean_module.constant.data = ours.means[j]
+        posterior = model.posterior(torch.as_tensor(points))
+        mean, deviation = ours.predict(points)
+        assert mean[:, j] == pytest.approx(posterior.mean[:, 0].detach().numpy(), abs=1e-5)
+        expected = posterior.variance[:, 0].sqrt().detach().numpy()
+        assert deviation[:, j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_feature_that_does_not_matter_gets_a_long_scale():
+    features = np.random.default_rng(0).random((40, 2))
+    values = np.sin(6 * features[:, :1])
+    scales = fit(features, values / values.std(), 50).length_scales.numpy()[0]
+    assert scales[1] > 5 * scales[0]
+
+
+def zdt1(search, rows):
+    """ZDT1 on its grid (Zitzler, Deb, Thiele 2000); the front is ``1 - sqrt(first)``."""
+    points = rows / (np.array([len(item.values) for item in search.space.parameters]) - 1)
+    first, rest = points[:, 0], 1.0 + 9.0 * points[:, 1:].mean(axis=1)
+    return np.column_stack([first, rest * (1.0 - np.sqrt(first / rest))])
+
+
+def hypervolume_after(factory, search, seed, budget, **options):
+    optimizer = factory(search, 2, seed, factory.Options(**options))
+    rows = initial_designs(search, 20, seed)
+    values = np.empty((0, 2))
+    while True:
+        results = zdt1(search, rows)
+        values = np.concatenate([values, results])
+        if len(values) == budget:
+            return hypervolume(values, np.array([1.1, 6.0]))
+        optimizer.tell(rows, results, np.zeros((len(rows), 0)), np.zeros(len(rows), dtype=bool))
+        rows = optimizer.ask(1)
+
+
+def test_it_beats_random_search_on_a_known_front_at_60_evaluations(grid):
+    search = grid(4, 21)
+    ideal = np.column_stack([np.linspace(0, 1, 21), 1 - np.sqrt(np.linspace(0, 1, 21))])
+    best = hypervolume(ideal, np.array([1.1, 6.0]))
+    ours = [hypervolume_after(GpEhvi, search, seed, 60, **QUICK) for seed in range(3)]
+    chance = [hypervolume_after(RandomSearch, search, seed, 60) for seed in range(3)]
+    lost, lost_by_chance = best - np.median(ours), best - np.median(chance)
+    assert lost < 0.25 * lost_by_chance
+
+
+def told(search, n, limit=None, n_objectives=2, reference_point=None, **options):
+    optimizer = GpEhvi(
+        search, n_objectives, 0, GpEhvi.Options(**{**QUICK, **options}), reference_point
+    )
+    rows = initial_designs(search, n, 0)
+    points = search.space.to_unit(rows)
+    targets = np.linspace(0.1, 0.9, n_objectives)
+    objectives = ((points[:, :, None] - targets) ** 2).sum(axis=1)
+    violations = np.zeros((n, 0)) if limit is None else points[:, :1] - limit
+    optimizer.tell(rows, objectives, violations, np.zeros(n, dtype=bool))
+    return optimizer
+
+
+def test_without_anything_feasible_it_looks_for_the_feasible(grid):
+    search = grid(3, 30)
+    rows = initial_designs(search, 400, 0)
+    rows = rows[search.space.to_unit(rows)[:, 0] > 0.4][:30]
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    points = search.space.to_unit(rows)
+    objectives = np.column_stack([points.sum(axis=1), -points.sum(axis=1)])
+    optimizer.tell(rows, objectives, points[:, :1] - 0.2, np.zeros(len(rows), dtype=bool))
+    assert search.space.to_unit(optimizer.ask(1))[0, 0] <= 0.2
+
+
+def test_suggestions_keep_within_a_learned_limit(grid):
+    optimizer = told(grid(3, 30), 40, limit=0.4)
+    assert (grid(3, 30).space.to_unit(optimizer.ask(6))[:, 0] <= 0.4).all()
+
+
+def test_what_fails_is_learned_to_be_avoided(grid):
+    search = grid(3, 30)
+    optimizer = GpEhvi(search, 1, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, 40, 0)
+    points = search.space.to_unit(rows)
+    failed = points[:, 0] > 0.5
+    # The best would be where it fails.
+    objectives = np.where(failed, np.nan, 2.0 - points[:, 0])[:, None]
+    optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
+    assert (search.space.to_unit(optimizer.ask(3))[:, 0] <= 0.55).all()
+
+
+def test_a_limit_that_the_reference_point_expresses_is_modeled_once(grid):
+    search = grid(2, 30)
+    rows = initial_designs(search, 30, 0)
+    values = search.space.to_unit(rows) + 0.1
+    limits = values[:, :1] - 0.6
+    for reference, expected in ((np.array([0.6, 2.0]), 0), (None, 1)):
+        optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=reference)
+        optimizer.tell(rows, values, limits, np.zeros(30, dtype=bool))
+        beliefs = optimizer._beliefs(optimizer._history(), np.random.default_rng(0))
+        assert len(beliefs.thresholds) == expected
+
+
+@pytest.mark.parametrize("m", [1, 3, 4])
+def test_any_number_of_objectives_is_served(grid, m):
+    optimizer = told(grid(3, 20), 25, n_objectives=m)
+    assert len(optimizer.ask(2)) == 2
+
+
+def test_beyond_the_cap_the_models_see_the_front_and_the_latest(grid):
+    search = grid(3, 30)
+    optimizer = told(search, 300, training=40)
+    history = optimizer._history()
+    known = optimizer._training(history, np.arange(300), np.random.default_rng(0))
+    assert len(known) == 40
+    assert set(range(290, 300)) <= set(known)
+    assert set(history.front[:20]) & set(known)
+    assert len(optimizer.ask(1)) == 1
+
+
+def test_the_number_of_threads_is_as_before(grid):
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        told(grid(2, 10), 8).ask(1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+SCRIPT = """
+import numpy as np
+from codesign.optimizers import SearchSpace, initial_designs
+from codesign.optimizers.ehvi import GpEhvi
+from codesign.space import parse_space
+space = parse_space("parameters: {a: {low: 0, high: 30}, b: {low: 0, high: 30}}", {})
+search = SearchSpace(space, space.contains)
+rows = initial_designs(search, 20, 0)
+points = space.to_unit(rows)
+values = np.column_stack([points.sum(axis=1), (1 - points).prod(axis=1)])
+optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(candidates=200, iterations=8))
+optimizer.tell(rows, values, points[:, :1] - 0.7, np.zeros(20, dtype=bool))
+print(optimizer.ask(3).tolist())
+"""
+
+
+def test_another_process_with_other_threads_and_hash_seed_suggests_the_same():
+    outputs = set()
+    for threads, hash_seed in (("1", "1"), ("2", "2")):
+        environment = {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+    assert len(outputs.pop()) > 20
+
+
+def test_nothing_to_model_is_no_reason_to_stop(grid):
+    search = grid(2, 5)
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    assert len(optimizer.ask(3)) == 3
+    rows = initial_designs(search, 6, 0)
+    nothing = np.full((6, 2), np.nan)
+    optimizer.tell(rows, nothing, np.full((6, 1), np.nan), np.ones(6, dtype=bool))
+    assert len(optimizer.ask(3)) == 3
+
+
+def test_inadmissible_neighbors_are_never_proposed(grid):
+    space = grid(2, 30).space
+    search = SearchSpace(space, lambda rows: space.contains(rows) & (rows.sum(axis=1) % 2 == 0))
+    assert (told(search, 20).ask(10).sum(axis=1) % 2 == 0).all()

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli import campaigns, evaluation, library
+from codesign.cli import campaigns, evaluation, library, validation
 from codesign.cli.output import say
 from codesign.errors import CodesignError, JobError
 
@@ -45,7 +45,7 @@ def _root(
         print(context.get_help())
 
 
-for _module in (campaigns, evaluation, library):
+for _module in (campaigns, evaluation, library, validation):
     for _command in _module.COMMANDS:
         app.command()(_command)
 

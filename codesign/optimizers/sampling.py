@@ -11,6 +11,8 @@ from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.base import KeySet, SearchSpace, SobolSequence
 from codesign.schema import Record
 
+_MOST_AT_ONCE = 8192
+
 
 class _Sampling:
     """What both remember: which designs were told."""
@@ -18,8 +20,9 @@ class _Sampling:
     class Options(Record):
         """Options of the sampling optimizers."""
 
-        batch: Annotated[int, Field(ge=1)] = 1
-        """Designs proposed at a time; larger is faster, and the designs are as good."""
+        batch: Annotated[int, Field(ge=1)] | None = None
+        """Designs proposed at a time. If left out, an eighth of those told so far: few enough to
+        lose little when a campaign is killed, and enough to be fast when it is long."""
 
     def __init__(
         self,
@@ -31,7 +34,12 @@ class _Sampling:
     ) -> None:
         self._space, self._seed = space, seed
         self._seen, self._n_told = KeySet(), 0
-        self.preferred_batch = options.batch
+        self._batch = options.batch
+
+    @property
+    def preferred_batch(self) -> int:
+        """The option's, or one that grows with what was told."""
+        return self._batch or min(max(self._n_told // 8, 1), _MOST_AT_ONCE)
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray

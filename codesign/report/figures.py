@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codesign.campaign import Results
 
 FORMATS = ("png", "svg")
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 _GRAY, _FRONT_COLOR, _NAMED_COLOR = "#9A9A9A", "#0072B2", "#D55E00"
 _STYLE = {
@@ -72,10 +72,10 @@ def save_convergence(results: Results, path: Path) -> Path:
         MissingExtraError: matplotlib is not installed.
         InputError: The format is unknown or the file cannot be written.
     """
-    with _style():
+    with drawing_style():
         figure = _new_figure(1)
         _draw_convergence(figure.axes[0], results)
-        return _save(figure, path)
+        return save_figure(figure, path)
 
 
 def save_front(results: Results, path: Path, marked: MarkedDesigns | None = None) -> Path:
@@ -87,14 +87,14 @@ def save_front(results: Results, path: Path, marked: MarkedDesigns | None = None
         MissingExtraError: matplotlib is not installed.
         InputError: The format is unknown or the file cannot be written.
     """
-    with _style():
+    with drawing_style():
         pairs = _panels(results)
         figure = _new_figure(len(pairs))
         for axes, (x, y) in zip(figure.axes, pairs, strict=True):
             _draw_front(axes, results, x, y, marked)
         figure.axes[0].legend(loc="best", fontsize=9)
         figure.suptitle(f"{results.definition.name}: Pareto front", fontsize=11)
-        return _save(figure, path)
+        return save_figure(figure, path)
 
 
 def check_format(form: str) -> None:
@@ -107,7 +107,12 @@ def check_format(form: str) -> None:
         raise InputError(describe_unknown("figure format", form, FORMATS))
 
 
-def _style() -> Any:
+def drawing_style() -> Any:
+    """The look of every figure, as a context.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     try:
         import matplotlib.style
     except ImportError as error:
@@ -125,7 +130,12 @@ def _new_figure(n_panels: int) -> Figure:
     return figure
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure in the format of the path's suffix; the same figure gives the same bytes.
+
+    Raises:
+        InputError: The format is unknown or the file cannot be written.
+    """
     form = path.suffix.removeprefix(".").lower()
     check_format(form)
     # Neither the date nor the version of the software belongs to the result.
@@ -140,7 +150,7 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
 
     for number, optimizer in enumerate(optimizer_names(results)):
         curve = convergence(results, optimizer)
-        color = _COLORS[number % len(_COLORS)]
+        color = COLORS[number % len(COLORS)]
         seeds = f"{curve.n_runs} seed" + ("" if curve.n_runs == 1 else "s")
         axes.plot(
             curve.evaluations,

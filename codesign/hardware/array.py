@@ -8,6 +8,9 @@ the stand-in for a GPU's many small tensor cores. All functions broadcast.
 
 .. [Samajdar2018] Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator Simulator",
    arXiv:1811.02883, §II; runtime of one fold, 2R + C + T - 2.
+.. [ScaleSim3] The simulator ``scalesim`` 3.0 on PyPI, ``compute/systolic_compute_os.py``: the
+   trace of an output-stationary fold ends R + C + T - 2 cycles after its start. Its other two
+   mappings follow the paper (checked by ``codesign.validation.scalesim``).
 """
 
 from __future__ import annotations
@@ -24,6 +27,12 @@ DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
 Organization: TypeAlias = Literal["flattened", "systolic", "ideal"]
 ORGANIZATIONS: tuple[Organization, ...] = ("flattened", "systolic", "ideal")
 """How the array's multiply-accumulate units are put together."""
+
+
+Drain: TypeAlias = Literal["shifted", "direct"]
+"""How the sums of an output-stationary fold leave the grid: ``shifted`` down through it, R cycles
+after the last of them is finished [Samajdar2018]_, or ``direct``, each as it is finished
+[ScaleSim3]_."""
 
 
 def flattened_cycles(
@@ -81,15 +90,25 @@ def systolic_cycles(
     rows: FloatArray,
     columns: FloatArray,
     dataflow: Dataflow,
+    drain: Drain = "shifted",
 ) -> FloatArray:
     """Cycles of an (m x k) by (k x n) product on an R x C systolic array.
 
-    Limiting assumption: folds follow one another without overlap, as in SCALE-Sim v1's
-    analytical mode; memory never stalls the array.
+    Limiting assumption: folds follow one another without overlap, as in SCALE-Sim; memory never
+    stalls the array.
+
+    Args:
+        m: Rows of the result.
+        k: Inner size.
+        n: Columns of the result.
+        rows: R.
+        columns: C.
+        dataflow: Which operand stays in the grid.
+        drain: How finished sums leave under ``os``; the other two hand them on as they go.
 
     Returns:
         ``(2R + C + T - 2) ceil(S_R/R) ceil(S_C/C)``, where the mapping gives (S_R, S_C, T):
-        os (m, n, k), ws (k, n, m), is (k, m, n).
+        os (m, n, k), ws (k, n, m), is (k, m, n); R less in each fold for os with direct drain.
     """
     spatial_rows, spatial_columns, temporal = {
         "os": (m, n, k),
@@ -97,7 +116,9 @@ def systolic_cycles(
         "is": (k, m, n),
     }[dataflow]
     folds = np.ceil(spatial_rows / rows) * np.ceil(spatial_columns / columns)
-    return np.asarray((2 * rows + columns + temporal - 2) * folds)
+    # Under ws and is the first R cycles load what stays; under os the last R shift the sums out.
+    crossings = 1 if dataflow == "os" and drain == "direct" else 2
+    return np.asarray((crossings * rows + columns + temporal - 2) * folds)
 
 
 def ideal_cycles(

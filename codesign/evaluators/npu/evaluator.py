@@ -35,7 +35,9 @@ _OTHER_PHASE = {"prefill": "time_per_output_token_s", "decode": "time_to_first_t
 
 
 class NpuEvaluator:
-    """See the module's text; ``explain`` lists the assumptions in force.
+    """Roofline of every operator over a hierarchical, double-buffered memory, with power.
+
+    ``explain`` lists the assumptions in force.
 
     Args:
         workload: Model, phase, tokens, batch.

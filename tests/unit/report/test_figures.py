@@ -61,7 +61,7 @@ def _with_objectives(results, *names):
 
 def _drawn(results, marked, tmp_path, monkeypatch):
     kept = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: kept.append(figure) or path)
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: kept.append(figure) or path)
     figures.save_front(results, tmp_path / "a.png", marked)
     return kept[0]
 
@@ -113,7 +113,7 @@ def test_the_line_bounds_what_the_front_dominates(
 
 def test_the_convergence_plot_has_a_line_with_a_band_per_optimizer(results, tmp_path, monkeypatch):
     kept = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: kept.append(figure) or path)
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: kept.append(figure) or path)
     figures.save_convergence(results, tmp_path / "a.png")
     axes = kept[0].axes[0]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Results:
         failed: (n,) whether the evaluator gave no result.
         reasons: Why, by position.
         hypervolume: (n,) of the run up to and including the observation.
+        versions: Of the libraries with which the campaign was begun.
     """
 
     definition: Definition
@@ -53,6 +54,7 @@ class Results:
     failed: BoolArray
     reasons: Mapping[int, str]
     hypervolume: FloatArray
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -104,4 +106,5 @@ def read_results(store: Store, definition: Definition, problem: Problem) -> Resu
         failed=table.failed,
         reasons=table.reasons,
         hypervolume=table.hypervolume,
+        versions=store.meta.get("versions", {}),
     )

@@ -28,13 +28,11 @@ _CHUNK = 10_000
 
 def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
     """What the numbers depend on: versions, definition, resolved problem, reference point."""
-    from codesign.campaign.campaign import library_versions
-
     objectives = results.problem.objectives
     return {
         "campaign": results.definition.name,
         "scope": scope,
-        "versions": library_versions(),
+        "versions": dict(results.versions),
         "objectives": {objective.metric.name: objective.sense for objective in objectives},
         "reference_point": to_plain(results.reference_point),
         "definition": to_plain(results.definition),

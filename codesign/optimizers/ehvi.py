@@ -65,7 +65,7 @@ class GpEhvi:
         """Best candidates from which the search goes on from neighbor to neighbor."""
         logarithmic: bool = True
         """Model the logarithm of objectives that have one sign."""
-        training: Annotated[int, Field(ge=2)] = 400
+        training: Annotated[int, Field(ge=2)] = 300
         """Most results that the models learn from."""
         iterations: Annotated[int, Field(ge=1)] = 50
         """Bound on the optimization of the models' hyperparameters."""

@@ -39,12 +39,15 @@ def test_optuna_knows_the_results_and_nothing_else(tiered):
 
 
 def test_results_told_after_asking_are_learned_from(tiered):
-    optimizer, *_ = told(tiered)
-    first = optimizer.ask(1)
-    optimizer.tell(first, np.array([[-9.0, -9.0]]), np.zeros((1, 1)), np.zeros(1, dtype=bool))
-    again, *_ = told(tiered)
-    again.tell(first, np.array([[9.0, 9.0]]), np.zeros((1, 1)), np.zeros(1, dtype=bool))
-    assert not np.array_equal(optimizer.ask(3), again.ask(3))
+    asked_before, *_ = told(tiered)
+    rows = asked_before.ask(1)
+    suggestions = []
+    for optimizer, value in ((asked_before, -9.0), (told(tiered)[0], -9.0), (told(tiered)[0], 9.0)):
+        values = np.full((1, 2), value)
+        optimizer.tell(rows, values, np.zeros((1, 1)), np.zeros(1, dtype=bool))
+        suggestions.append(optimizer.ask(3).tolist())
+    assert suggestions[0] == suggestions[1]
+    assert suggestions[0] != suggestions[2]
 
 
 def test_infinite_violations_are_taken(tiered):

@@ -65,6 +65,7 @@ class Results:
     failed: BoolArray
     reasons: dict[int, str]
     hypervolume: FloatArray
+    versions: dict[str, str]
     definition: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(name="by-hand", initial=2)
     )
@@ -122,5 +123,6 @@ def results() -> Results:
         feasible=~failed & ~(limit > 0),
         failed=failed,
         reasons={5: "the simulator said 'no', and \"never\""},
+        versions={"codesign": "0.0", "numpy": "0.0"},
         hypervolume=np.tile([1.0, 2.0, 2.0, 4.0], 4) + np.repeat([0.0, 1.0, 10.0, 14.0], 4),
     )

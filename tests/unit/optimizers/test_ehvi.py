@@ -202,4 +202,5 @@ def test_nothing_to_model_is_no_reason_to_stop(grid):
 def test_inadmissible_neighbors_are_never_proposed(grid):
     space = grid(2, 30).space
     search = SearchSpace(space, lambda rows: space.contains(rows) & (rows.sum(axis=1) % 2 == 0))
-    assert (told(search, 20).ask(10).sum(axis=1) % 2 == 0).all()
+    for options in ({"candidates": 1, "local_search": 0}, {"neighborhoods": 0, "local_search": 3}):
+        assert (told(search, 20, **options).ask(8).sum(axis=1) % 2 == 0).all()

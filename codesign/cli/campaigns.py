@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from codesign.cli.output import AsJson, report, say
+from codesign.cli.sampling import Samples, Seed, sampling
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.campaign import Campaign, Results
+    from codesign.report.uncertainty import RobustFront
 
 Name: TypeAlias = Annotated[
     str, typer.Argument(help="A campaign in runs/, or the path of its file.")
@@ -67,15 +69,18 @@ def _report_results(
     written: Sequence[Path],
     limit: int | None,
     as_json: bool,
+    robust: RobustFront | None = None,
 ) -> None:
     from codesign.report import results as shown
+    from codesign.report import uncertainty
     from codesign.report.tables import pairs_table, text_line
 
     paths = [_shown_path(path) for path in written]
 
     def document() -> dict[str, Any]:
         files = {"files": paths} if paths else {}
-        return shown.front_document(results, limit) | files
+        more = {"uncertainty": uncertainty.front_document(robust, results, limit)} if robust else {}
+        return shown.front_document(results, limit) | files | more
 
     def tables() -> list[RenderableType]:
         parts: list[RenderableType] = [
@@ -86,7 +91,7 @@ def _report_results(
         ]
         if paths:
             parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
-        return parts
+        return parts + (uncertainty.front_tables(robust, results, limit) if robust else [])
 
     report(as_json, document, tables)
     if not len(results.front()):
@@ -103,14 +108,27 @@ def _shown_path(path: Path) -> str:
 def pareto(
     name: Name,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many designs.")] = None,
+    robust: Annotated[
+        bool,
+        typer.Option("--robust", help="Who stays on it over the ranges of the technologies."),
+    ] = False,
+    samples: Samples = None,
+    seed: Seed = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the Pareto front and each optimizer's hypervolume."""
     from codesign import api
 
+    draws = sampling("--robust", robust, samples, seed)
     campaign = api.load_campaign(name, folder)
-    _report_results(campaign, campaign.results(), [], limit, as_json)
+    results = campaign.results()
+    found = None
+    if robust:
+        from codesign.uncertainty import robust_front
+
+        found = robust_front(results, **draws)
+    _report_results(campaign, results, [], limit, as_json, found)
 
 
 def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -56,11 +57,18 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the evaluator; may be repeated."),
     ] = None,
+    uncertainty: Annotated[
+        bool,
+        typer.Option("--uncertainty", help="Intervals over the ranges of the technologies."),
+    ] = False,
+    samples: Samples = None,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain one design: time, bound, traffic, power, metrics."""
     from codesign import api
 
+    draws = sampling("--uncertainty", uncertainty, samples, seed)
     file = _DesignFile.read(design_file)
     asked = {
         "model": model,
@@ -83,16 +91,31 @@ def evaluate(
         evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
         options={**file.options, **_pairs("--option", option, as_yaml=True)},
     )
-    _report(result, design or (design_file.stem if design_file else "Design"), as_json)
+    title = design or (design_file.stem if design_file else "Design")
+    _report(result, title, draws if uncertainty else None, as_json)
 
 
-def _report(result: EvaluatedDesign, title: str, as_json: bool) -> None:
+def _report(
+    result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
+) -> None:
     from codesign.report import explanation
+    from codesign.report import uncertainty as shown
+
+    found = None
+    if draws is not None:
+        from codesign.uncertainty import design_uncertainty
+
+        found = design_uncertainty(result, **draws)
+
+    def document() -> dict[str, Any]:
+        more = {"uncertainty": shown.design_document(found)} if found else {}
+        return explanation.to_document(result) | more
 
     def tables() -> Any:
-        return explanation.to_tables(title, result, make_console().width)
+        parts = explanation.to_tables(title, result, make_console().width)
+        return parts + (shown.design_tables(found, result) if found else [])
 
-    report(as_json, lambda: explanation.to_document(result), tables)
+    report(as_json, document, tables)
 
 
 def _named(space: Any, design: str | None) -> Mapping[str, Any]:

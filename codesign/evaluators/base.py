@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from codesign.columns import Columns, FloatArray
 from codesign.metrics import Metric
 from codesign.schema import Record
+
+if TYPE_CHECKING:
+    from codesign.memtech import MemoryTechnology
 
 
 @dataclass(frozen=True)
@@ -92,4 +95,17 @@ class Explains(Protocol):
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of a batch of one."""
+        ...
+
+
+@runtime_checkable
+class VariesTechnology(Protocol):
+    """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
+
+    def technologies(self) -> Mapping[str, MemoryTechnology]:
+        """The technologies in use, by name."""
+        ...
+
+    def with_library(self, library: Mapping[str, MemoryTechnology]) -> Evaluator:
+        """The same evaluator with other technologies under the same names."""
         ...

@@ -43,7 +43,7 @@ def front_table(results: Results, limit: int | None = None) -> Table:
     positions = results.front()
     shown = positions if limit is None else positions[:limit]
     metrics = _front_metrics(results)
-    headers = [_header(metric) for metric in metrics]
+    headers = [metric_header(metric) for metric in metrics]
     table = plain_table("Pareto front", ["#", "design", *headers], ["#", *headers])
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[shown]))
@@ -55,7 +55,8 @@ def front_table(results: Results, limit: int | None = None) -> Table:
     return table
 
 
-def _header(metric: Metric) -> str:
+def metric_header(metric: Metric) -> str:
+    """The metric's name and unit, over a column of plain numbers."""
     title = metric_title(metric)
     says_unit = not metric.unit or title.startswith("tokens per")
     return title if says_unit else f"{title} {metric.unit}"

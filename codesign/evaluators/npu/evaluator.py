@@ -9,6 +9,7 @@ tiers, plus the first chunk that nothing hides.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.preparation import FORMATS, STRATEGIES, Preparation
+from codesign.evaluators.npu.preparation import FORMATS, STRATEGIES, Batch, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, load_library
 from codesign.metrics import METRICS, Metric
@@ -65,12 +66,27 @@ class NpuEvaluator:
         self.options = (options or NpuOptions()).resolved()
         self._library = load_library() if library is None else library
         table = workload.operators()
-        self._pass = Pass(table, self.options)
+        self.pass_ = Pass(table, self.options)
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()
-        self._preparation = Preparation(workload, self.options, self._library, float(largest))
+        self._largest_activations = float(largest)
+        self._preparation = self._prepared()
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
+
+    def _prepared(self) -> Preparation:
+        return Preparation(self.workload, self.options, self._library, self._largest_activations)
+
+    def technologies(self) -> Mapping[str, MemoryTechnology]:
+        """Memory technologies by name."""
+        return self._library
+
+    def with_library(self, library: Mapping[str, MemoryTechnology]) -> NpuEvaluator:
+        """The same evaluator over other memory technologies; the model is not lowered again."""
+        other = copy.copy(self)
+        other._library = library
+        other._preparation = other._prepared()
+        return other
 
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and technologies, as plain JSON values."""
@@ -115,8 +131,11 @@ class NpuEvaluator:
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
         names = [metric.name for metric in self.metrics]
-        return explain(self._results(designs), self._pass, self.workload, designs, names)
+        return explain(self._results(designs), self.pass_, self.workload, designs, names)
+
+    def prepare(self, designs: Columns) -> Batch:
+        """Hardware, batch size and placement, which other evaluators can start from."""
+        return self._preparation.batch(designs)
 
     def _results(self, designs: Columns) -> DesignMetrics:
-        batch = self._preparation.batch(designs)
-        return DesignMetrics(batch, self._pass, self.workload, self.options)
+        return DesignMetrics(self.prepare(designs), self.pass_, self.workload, self.options)

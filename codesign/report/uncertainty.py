@@ -1,0 +1,305 @@
+"""What the ranges of the memory technologies do to a design's metrics and to a front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from codesign.metrics import Metric
+from codesign.report.labels import (
+    format_metric,
+    format_value,
+    metric_of,
+    metric_title,
+    takes_prefix,
+)
+from codesign.report.results import design_words, metric_header
+from codesign.report.tables import plain_table, text_line
+from codesign.units import parse_unit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.campaign import Results
+    from codesign.report.explanation import EvaluatedDesign
+
+DISTRIBUTION = (
+    "every number with a range is drawn on its own from a triangular distribution between low "
+    "and high with its peak at typical, because the sources give ranges and nothing more; one "
+    "draw holds for all designs"
+)
+_MOST_TORNADO_ROWS = 4
+
+
+@dataclass(frozen=True)
+class RangedNumber:
+    """A number of a technology whose source gives a range; SI units.
+
+    Attributes:
+        technology: Name of the technology.
+        number: Such as ``background_power``.
+        low: Lower end.
+        typical: What is used where nothing varies.
+        high: Upper end.
+    """
+
+    technology: str
+    number: str
+    low: float
+    typical: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.technology} {self.number.replace('_', ' ')}"
+
+
+@dataclass(frozen=True)
+class MetricInterval:
+    """A metric of one design over the ranges.
+
+    Attributes:
+        typical: Every number at its typical value.
+        p5: 5 % of the draws are below; of those with a value.
+        median: Of the draws.
+        p95: 95 % of the draws are below.
+        minimum: Over the corners.
+        minimum_at: The corner, in words.
+        maximum: Over the corners.
+        maximum_at: The corner, in words.
+        n_values: Draws in which the metric has a value.
+    """
+
+    typical: float
+    p5: float
+    median: float
+    p95: float
+    minimum: float
+    minimum_at: str
+    maximum: float
+    maximum_at: str
+    n_values: int
+
+
+@dataclass(frozen=True)
+class Swing:
+    """What one number alone does to one metric, the others at their typical values.
+
+    Attributes:
+        technology: Name of the technology.
+        number: Such as ``background_power``.
+        at_low: The metric with the number at the lower end of its range.
+        at_high: The metric with it at the upper end.
+        swing: Largest less smallest of the metric at low, typical and high.
+        relative_swing: Of the metric's typical value; None if that is zero.
+    """
+
+    technology: str
+    number: str
+    at_low: float
+    at_high: float
+    swing: float
+    relative_swing: float | None
+
+
+@dataclass(frozen=True)
+class DesignUncertainty:
+    """One design over the ranges of the technologies.
+
+    Attributes:
+        samples: Draws.
+        seed: Of the draws.
+        numbers: Every number with a range, also of technologies that the design does not have.
+        feasible_share: Share of the draws in which the design keeps every limit.
+        intervals: By metric.
+        tornado: By metric, the largest swing first; numbers that do nothing are left out.
+    """
+
+    samples: int
+    seed: int
+    numbers: tuple[RangedNumber, ...]
+    feasible_share: float
+    intervals: Mapping[str, MetricInterval]
+    tornado: Mapping[str, tuple[Swing, ...]]
+
+
+@dataclass(frozen=True)
+class RobustDesign:
+    """One design of a campaign over the ranges.
+
+    Attributes:
+        position: Of its first observation in the results.
+        front_number: Its line in the Pareto front, from 1; None if it is not on it.
+        non_dominated_share: Share of the draws in which it is feasible and no feasible design
+            that it was compared with dominates it.
+        feasible_share: Share of the draws in which it keeps every limit.
+    """
+
+    position: int
+    front_number: int | None
+    non_dominated_share: float
+    feasible_share: float
+
+
+@dataclass(frozen=True)
+class RobustFront:
+    """The front of a campaign over the ranges of the technologies.
+
+    Attributes:
+        samples: Draws.
+        seed: Of the draws.
+        numbers: Every number with a range.
+        n_compared: Designs that were evaluated anew in every draw.
+        n_distinct: Distinct designs with a result that the campaign has.
+        often: Share from which a design off the front is listed.
+        designs: The front and those that are often on it; the largest share first.
+    """
+
+    samples: int
+    seed: int
+    numbers: tuple[RangedNumber, ...]
+    n_compared: int
+    n_distinct: int
+    often: float
+    designs: tuple[RobustDesign, ...]
+
+
+def design_document(found: DesignUncertainty) -> dict[str, Any]:
+    """All of it as JSON values."""
+    return {
+        **_draws(found),
+        "feasible_share": found.feasible_share,
+        "metrics": {name: asdict(item) for name, item in found.intervals.items()},
+        "tornado": {
+            name: [asdict(swing) for swing in rows] for name, rows in found.tornado.items()
+        },
+    }
+
+
+def _draws(found: DesignUncertainty | RobustFront) -> dict[str, Any]:
+    return {
+        "samples": found.samples,
+        "seed": found.seed,
+        "distribution": DISTRIBUTION,
+        "numbers": [asdict(number) for number in found.numbers],
+    }
+
+
+def design_tables(found: DesignUncertainty, evaluated: EvaluatedDesign) -> list[RenderableType]:
+    """Intervals, and what dominates them, for the terminal."""
+    known = {name: metric_of(name, evaluated.evaluator.metrics) for name in found.intervals}
+    intervals = _intervals_table(found, known)
+    parts: list[RenderableType] = [text_line(""), intervals]
+    if any(found.tornado.values()):
+        parts += [text_line(""), _tornado_table(found, known)]
+    limits = f"The design keeps every limit in {_percent(found.feasible_share)} of the draws."
+    return [*parts, text_line(""), *_notes(found), text_line(f"Note: {limits}")]
+
+
+def _intervals_table(found: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+    headers = ["typical", "5 %", "95 %", "lowest corner", "highest corner"]
+    table = plain_table("Uncertainty", ["metric", *headers], headers)
+    for name, item in found.intervals.items():
+        title, show = _in_unit_of(item.typical, known[name])
+        values = (item.p5, item.p95, item.minimum, item.maximum)
+        is_moved = item.minimum < item.maximum
+        table.add_row(title, show(item.typical), *(show(v) if is_moved else "" for v in values))
+    return table
+
+
+def _tornado_table(found: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+    headers = ["at low", "at high", "swing"]
+    table = plain_table("Tornado: one number at a time", ["metric", "number", *headers], headers)
+    for name, swings in found.tornado.items():
+        title, show = _in_unit_of(found.intervals[name].typical, known[name])
+        for swing in swings[:_MOST_TORNADO_ROWS]:
+            number = f"{swing.technology} {swing.number.replace('_', ' ')}"
+            ends = (show(swing.at_low), show(swing.at_high))
+            table.add_row(title, number, *ends, _percent(swing.relative_swing))
+            title = ""
+    if any(len(swings) > _MOST_TORNADO_ROWS for swings in found.tornado.values()):
+        table.caption = f"The {_MOST_TORNADO_ROWS} largest of each metric; --json has all."
+    return table
+
+
+def _in_unit_of(typical: float, metric: Metric) -> tuple[str, Callable[[float], str]]:
+    """The metric with the unit in which people read its typical value, and values in that unit."""
+    unit = format_metric(typical, metric).partition(" ")[2]
+    if unit == "%":
+        return f"{metric_title(metric)} %", lambda value: format_value(100 * value)
+    if not (unit and takes_prefix(metric.unit)):
+        return metric_header(metric), format_value
+    scale = parse_unit(unit).scale
+    return f"{metric_title(metric)} {unit}", lambda value: format_value(value / scale)
+
+
+def _notes(found: DesignUncertainty | RobustFront) -> Iterator[RenderableType]:
+    count = f"{found.samples:,} draws, seed {found.seed}, of {len(found.numbers)} numbers"
+    yield text_line(f"Note: {count}: {DISTRIBUTION}.")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None or math.isnan(share) else f"{100 * share:.3g} %"
+
+
+def front_document(
+    found: RobustFront, results: Results, limit: int | None = None
+) -> dict[str, Any]:
+    """All of it as JSON values; at most ``limit`` designs."""
+    objectives = [objective.metric.name for objective in results.problem.objectives]
+    return {
+        **_draws(found),
+        "n_compared": found.n_compared,
+        "n_distinct": found.n_distinct,
+        "often": found.often,
+        "designs": [
+            {
+                "front_number": item.front_number,
+                "non_dominated_share": item.non_dominated_share,
+                "feasible_share": item.feasible_share,
+                "design": results.design(item.position),
+                "objectives": {
+                    name: float(results.metrics[name][item.position]) for name in objectives
+                },
+            }
+            for item in found.designs[:limit]
+        ],
+    }
+
+
+def front_tables(
+    found: RobustFront, results: Results, limit: int | None = None
+) -> list[RenderableType]:
+    """How often each design is on the front, for the terminal; at most ``limit`` designs."""
+    metrics = [objective.metric for objective in results.problem.objectives]
+    headers = ["on the front", "feasible", *(metric_header(metric) for metric in metrics)]
+    table = plain_table("Robust front", ["#", "design", *headers], ["#", *headers])
+    shown = found.designs[:limit]
+    space = results.problem.space
+    words = design_words(space, space.decode(results.rows[[item.position for item in shown]]))
+    for item, design in zip(shown, words, strict=True):
+        values = [float(results.metrics[metric.name][item.position]) for metric in metrics]
+        table.add_row(
+            str(item.front_number or "–"),
+            design,
+            _percent(item.non_dominated_share),
+            _percent(item.feasible_share),
+            *(format_value(value) for value in values),
+        )
+    if len(shown) < len(found.designs):
+        table.caption = f"{len(found.designs) - len(shown)} more"
+    return [text_line(""), table, text_line(""), *_notes(found), text_line(_compared(found))]
+
+
+def _compared(found: RobustFront) -> str:
+    whole = found.n_compared == found.n_distinct
+    which = "all" if whole else f"{found.n_compared:,}, the nearest to the front,"
+    error = 50 / math.sqrt(found.samples)
+    return (
+        f"Note: in every draw {which} of {found.n_distinct:,} evaluated designs are compared; a "
+        f"share's standard error is at most {error:.2g} %. Without a number (–): not on the "
+        f"front of the typical values, but in at least {_percent(found.often)} of the draws."
+    )

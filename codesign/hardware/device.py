@@ -1,0 +1,137 @@
+"""Accelerators that others measured: the datasheet of one device, every number sourced."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from codesign.errors import InputError, UnknownNameError
+from codesign.schema import Fraction, Record, quantity, read_document, to_record
+
+DeviceClass: TypeAlias = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
+Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
+
+_FOLDER = Path(__file__).parent / "devices"
+_NOT_DEVICES = ("efficiency",)
+_FALLBACK = {"bf16": "fp16", "fp16": "bf16", "int8": "fp8", "fp8": "int8"}
+
+
+class Device(Record):
+    """One device as its vendor describes it.
+
+    Limiting assumption: one memory and one kind of matrix unit; caches are not modeled.
+    """
+
+    key: str
+    """Name of its file."""
+    name: str
+    """For people."""
+    vendor: str
+    device_class: DeviceClass
+    """Devices of a class share their efficiencies (``efficiency.yaml``)."""
+    peak: dict[str, Rate] = Field(min_length=1)
+    """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
+    n_cores: Annotated[int, Field(ge=1, strict=True)]
+    """Streaming multiprocessors, compute units, matrix units or cores: what tiles share."""
+    sustained_fraction: Fraction = 0.8
+    """Part of the peak that the power limit lets large products sustain; 0.8, the low end of
+    NVIDIA's data center GPUs, where nobody published it."""
+    bandwidth: Annotated[float, quantity("GB/s")]
+    """Peak bytes per second of the main memory."""
+    capacity: Annotated[float, quantity("GB")]
+    """Bytes of the main memory."""
+    link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    """Bytes per second to the other devices of its node, each way; None: none stated."""
+    n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
+    """Devices of one node that these links join."""
+    power: Annotated[float, quantity("W")] | None = None
+    """Board power limit in watts."""
+    also_called: tuple[str, ...] = ()
+    """Other names, as published measurements use them."""
+    note: str = ""
+    sources: dict[str, str] = Field(min_length=1)
+    """Where each number was read."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
+        numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
+        numbers |= {"sustained_fraction": self.sustained_fraction}
+        wrong = [f"{name} > 0 must hold" for name, value in numbers.items() if not value > 0]
+        if self.sustained_fraction > 1:
+            wrong.append("sustained_fraction <= 1 must hold")
+        needed = ["peak", "n_cores", "bandwidth", "capacity"]
+        needed += [n for n in ("link_bandwidth", "power") if getattr(self, n) is not None]
+        needed += ["sustained_fraction"] if "sustained_fraction" in self.model_fields_set else []
+        missing = [name for name in needed if not self.sources.get(name, "").strip()]
+        if missing:
+            wrong.append(f"sources: every number needs one; missing for {', '.join(missing)}")
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
+
+    def peak_flop_per_s(self, precision: str) -> float:
+        """Dense peak of a precision; 16-bit formats and 8-bit formats stand for each other.
+
+        Raises:
+            UnknownNameError: The device has no peak for that precision.
+        """
+        for name in (precision, _FALLBACK.get(precision, precision)):
+            if name in self.peak:
+                return self.peak[name]
+        raise UnknownNameError("precision", precision, self.peak, f"device {self.key}")
+
+
+def list_devices() -> list[str]:
+    """The names of the bundled devices."""
+    stems = (path.stem for path in _FOLDER.glob("*.yaml"))
+    return sorted(stem for stem in stems if stem not in _NOT_DEVICES)
+
+
+def load_device(name_or_path: str, where: str | None = None) -> Device:
+    """A device by its name, by another name that measurements use, or by the path of its file.
+
+    Raises:
+        UnknownNameError: No such device; the nearest is offered.
+        InputError: The file is missing, or something in it is wrong.
+    """
+    if name_or_path.endswith((".yaml", ".yml")):
+        return _read(Path(name_or_path), where)
+    found = _names().get(_folded(name_or_path))
+    if found is None:
+        raise UnknownNameError("device", name_or_path, list_devices(), where)
+    return _bundled(found)
+
+
+@cache
+def _bundled(stem: str) -> Device:
+    return _read(_FOLDER / f"{stem}.yaml", None)
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Every bundled name, folded, to the stem of its file."""
+    names: dict[str, str] = {}
+    for stem in list_devices():
+        device = _bundled(stem)
+        for name in (stem, device.name, *device.also_called):
+            names[_folded(name)] = stem
+    return names
+
+
+def _folded(name: str) -> str:
+    """Letters and digits only; what stands in parentheses and the vendor do not distinguish."""
+    plain = re.sub(r"\(.*?\)", "", name).lower()
+    plain = re.sub(r"\b(nvidia|amd|google|instinct|tesla)\b", "", plain)
+    return re.sub(r"[^a-z0-9]", "", plain)
+
+
+def _read(path: Path, where: str | None) -> Device:
+    if not path.is_file():
+        raise InputError(f"no such file: {path.name}", where)
+    document = read_document(path)
+    return to_record(document, Device, {"key": path.stem, **document.data})

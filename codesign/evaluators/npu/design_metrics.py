@@ -143,6 +143,14 @@ class DesignMetrics:
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 
+    def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
+        """(l, n, o) bytes read and written at every port by one instance of each operator."""
+        return port_traffic(self.moved, self.batch.setup, self._options.topology)
+
+    def operator_cycles(self) -> FloatArray:
+        """(n, o) cycles of the array in one instance of each operator."""
+        return self._pass.cycles(self.batch.setup)
+
     @cached_property
     def level_joules(self) -> FloatArray:
         """(l, n) dynamic energy of each memory level in one pass."""

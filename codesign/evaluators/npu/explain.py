@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
-from codesign.evaluators.npu.design_metrics import DesignMetrics, port_traffic
+from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.placement import KINDS
@@ -88,14 +88,14 @@ def _moving_operators(
     pass_: Pass, one: DesignMetrics, present: list[int]
 ) -> dict[str, dict[str, Any]]:
     """Times, energy and traffic of one instance of each operator that uses array or memory."""
-    setup, levels = one.batch.setup, one.levels
-    reads, writes = port_traffic(one.moved, setup, pass_.options.topology)
+    levels = one.levels
+    reads, writes = one.operator_traffic()
     memory_joules = (
         reads[:, 0] * levels.read_energy_joules_per_byte
         + writes[:, 0] * levels.write_energy_joules_per_byte
     ).sum(axis=0)
     per_cycle = one.batch.accelerators.macs_per_cycle * mac_energy_joules(*one.batch.operand_bits)
-    joules = memory_joules + pass_.cycles(setup)[0] * per_cycle[0]
+    joules = memory_joules + one.operator_cycles()[0] * per_cycle[0]
     times = one.times
     return {
         name: {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import TierShares
 from codesign.evaluators.npu.traffic import (
@@ -170,6 +170,8 @@ class Pass:
         queries = np.maximum(self.table.m_per_request / table.tokens_per_request, 1.0)
         self.is_score = self.table.is_kind("attention_qk")
         self.heads = np.where(self.is_score, queries, 1.0)
+        is_attention = self.is_score | self.table.is_kind("attention_pv")
+        self.queries = np.where(is_attention, queries, 1.0)
 
     def vector_operations(self, batch_size: FloatArray) -> FloatArray:
         """(n,) operations of the vector unit in one pass; ``batch_size`` is (n,)."""
@@ -262,7 +264,8 @@ class Pass:
         table, hardware, one = self.table, setup.accelerators, setup.representative
         if self.options.blocking == "array":
             depth, width = hardware.array_depth[one, None], hardware.array_width[one, None]
-            rows = shapes.rows / self.heads
+            # The query heads of a group share what is streamed of their keys and values.
+            rows = shapes.rows / self.queries
             passes = streamed_passes(rows, table.k, depth, width, setup.dataflow[one])
             return Passes(*(np.asarray(item)[setup.shape] for item in passes))
         per_product = 1.0 / shapes.n_products[setup.shape]
@@ -286,26 +289,27 @@ class Pass:
         off_chip = from_tiers + to_tiers
         port_rate = inverse(levels.bandwidth_bytes_per_s[0])[:, None]
         on_chip = (moved.array_reads + moved.array_writes + off_chip) * port_rate
-        near_fill = levels.latency_s[0][:, None] + chunk * port_rate
         is_active = on_chip > 0
-        streams = self._stream_times(setup, moved, chunk, near_fill)
+        streams = self._stream_times(setup, moved, chunk)
         if options.streams == "serial":
             transfer = np.add.reduce(streams)
         else:
             transfer = np.maximum.reduce(streams)
         usable = options.offchip_efficiency or 1.0
+        # The first chunk is no larger than all that comes.
+        first = np.minimum(chunk, moved.array_reads)
+        near_fill = levels.latency_s[0][:, None] + first * port_rate
         first_tier = (
             levels.latency_s[1][:, None]
-            + chunk * inverse(usable * levels.bandwidth_bytes_per_s[1])[:, None]
+            + np.minimum(chunk, from_tiers)
+            * inverse(usable * levels.bandwidth_bytes_per_s[1])[:, None]
         )
-        exposed = (near_fill + first_tier * (off_chip > 0)) * is_active
+        exposed = (near_fill + first_tier * (from_tiers > 0)) * is_active
         on_chip = (on_chip + levels.latency_s[0][:, None]) * is_active
         time = np.maximum(compute + exposed, np.maximum(on_chip, transfer))
         return PassTimes(compute, on_chip, transfer, time)
 
-    def _stream_times(
-        self, setup: Setup, moved: Moved, chunk: FloatArray, near_fill: FloatArray
-    ) -> list[FloatArray]:
+    def _stream_times(self, setup: Setup, moved: Moved, chunk: FloatArray) -> list[FloatArray]:
         """Time of the matrix stream and of the vector stream, or of both as one."""
         levels, options = setup.accelerators.levels, self.options
         tails = setup.shares.tails[..., None]
@@ -314,38 +318,46 @@ class Pass:
         n_tiers = tails.shape[1]
         matrix = [moved.weight_reads * tails[2, t] + kv * tails[1, t] for t in range(n_tiers)]
         vector = [activations * tails[0, t] for t in range(n_tiers)]
+        matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
         bandwidth = [levels.bandwidth_bytes_per_s[t + 1][:, None] for t in range(n_tiers)]
-        latency = [levels.latency_s[t + 1][:, None] for t in range(n_tiers)]
         usable = options.offchip_efficiency or 1.0
         if options.requests_in_flight is not None:
+            latency = [levels.latency_s[t + 1][:, None] for t in range(n_tiers)]
             bandwidth = [
                 in_flight_bandwidth_bytes_per_s(b, delay, chunk, options.requests_in_flight)
                 for b, delay in zip(bandwidth, latency, strict=True)
             ]
         if options.bandwidth_sharing == "shared":
             both = [a + b for a, b in zip(matrix, vector, strict=True)]
-            parts = [(both, np.asarray(usable))]
+            parts = [(both, matrix_reads + vector_reads, np.asarray(usable))]
         else:
             table = np.array([MATRIX_SHARE[name] for name in BANDWIDTH_PRIORITIES])
             share = table[setup.bandwidth_priority]
-            parts = [(matrix, usable * share), (vector, usable * (1.0 - share))]
+            parts = [
+                (matrix, matrix_reads, usable * share),
+                (vector, vector_reads, usable * (1.0 - share)),
+            ]
         return [
-            self._stream_time(crossing, [b * part for b in bandwidth], latency, chunk, near_fill)
-            for crossing, part in parts
+            self._stream_time(setup, crossing, reads > 0, [b * part for b in bandwidth], chunk)
+            for crossing, reads, part in parts
         ]
 
     def _stream_time(
         self,
+        setup: Setup,
         crossing: list[FloatArray],
+        has_reads: BoolArray,
         bandwidth: list[FloatArray],
-        latency: list[FloatArray],
         chunk: FloatArray,
-        near_fill: FloatArray,
     ) -> FloatArray:
+        levels = setup.accelerators.levels
+        # Writes are posted: a stream of nothing else waits for no latency.
+        latency = [levels.latency_s[t + 1][:, None] * has_reads for t in range(len(crossing))]
         if self.options.topology == "staged":
             time = staged_time_s(crossing, bandwidth, latency, chunk)
         else:
             below = [*crossing[1:], np.zeros(())]
             owned = [a - b for a, b in zip(crossing, below, strict=True)]
             time = parallel_time_s(owned, bandwidth, latency)
-        return time + near_fill * (crossing[0] > 0)
+        landing = np.minimum(chunk, crossing[0]) * inverse(levels.bandwidth_bytes_per_s[0])[:, None]
+        return np.asarray(time + landing + levels.latency_s[0][:, None] * has_reads)

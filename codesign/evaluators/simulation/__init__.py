@@ -1,0 +1,5 @@
+"""The transaction-level simulator as an evaluator; see ``evaluator.py``."""
+
+from codesign.evaluators.simulation.evaluator import SimulationEvaluator, SimulationOptions
+
+__all__ = ["SimulationEvaluator", "SimulationOptions"]

@@ -1,0 +1,328 @@
+"""The ``simulation`` evaluator: what ``npu`` computes, found by moving every chunk.
+
+Shared with ``npu`` are its inputs (hardware, batch size, placement of the data over the levels)
+and what its metrics mean; times and traffic come from the simulation alone. Operators of a pass
+run one after the other, each from idle ports to idle ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from codesign.columns import Column, Columns, FloatArray
+from codesign.errors import UnknownNameError
+from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
+from codesign.evaluators.npu.evaluator import NpuEvaluator
+from codesign.evaluators.npu.explain import explain
+from codesign.evaluators.npu.operators import (
+    BANDWIDTH_PRIORITIES,
+    Pass,
+    PassTimes,
+    sum_over_operators,
+)
+from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.preparation import Batch
+from codesign.evaluators.simulation.machine import Machine, Run, simulate
+from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, steps
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, mac_energy_joules
+from codesign.memtech import MemoryTechnology
+from codesign.schema import Record
+from codesign.workload import Request
+
+
+class SimulationOptions(NpuOptions):
+    """Options of the ``simulation`` evaluator: those of ``npu``, and how fine it is."""
+
+    most_steps: Annotated[int, Field(ge=4)] = 256
+    """About how many steps an operator is cut into at most; the finest step is one tile of the
+    array."""
+    landing_steps: Annotated[int, Field(ge=1)] = 2
+    """Steps that a landing buffer holds: two for double buffering."""
+
+    def resolved(self) -> SimulationOptions:
+        """The same with the profile's choices filled in."""
+        return self.model_copy(update=dict(super().resolved()))
+
+
+class Simulator:
+    """Runs single operators of single designs of a batch.
+
+    Args:
+        batch: The designs, prepared as for ``npu``.
+        pass_: The operators.
+        options: Resolved options.
+    """
+
+    def __init__(self, batch: Batch, pass_: Pass, options: SimulationOptions) -> None:
+        self.batch = batch
+        self.pass_ = pass_
+        self.options = options
+        self._weight_elements = pass_.table.weights_read(batch.setup.batch_size)
+        self._rows = pass_.table.rows_per_product(batch.setup.batch_size)
+        self._n_products = pass_.table.n_products(batch.setup.batch_size)
+
+    def run(
+        self,
+        design: int,
+        operator: int,
+        is_transfer_only: bool = False,
+        keeps_transactions: bool = False,
+    ) -> Run:
+        """One instance of an operator, both given by position."""
+        return simulate(
+            self.steps(design, operator),
+            self.machine(design),
+            is_transfer_only,
+            keeps_transactions,
+        )
+
+    def steps(self, design: int, operator: int) -> Steps:
+        """The operator as the design cuts it."""
+        work = self.work(design, operator)
+        return steps(work, self.tiling(design), self.options.most_steps)
+
+    def work(self, design: int, operator: int) -> Work:
+        """What the operator asks of the design."""
+        table, setup = self.pass_.table, self.batch.setup
+        requests = float(setup.batch_size[design, 0])
+        activation = float(setup.activation_bytes[design, 0])
+        kv = float(setup.kv_bytes[design, 0]) * requests
+        moves = float(self.pass_.moves_activations[operator]) * activation * requests
+        return Work(
+            n_products=float(self._n_products[design, operator]),
+            rows=float(self._rows[design, operator]),
+            heads=float(self.pass_.heads[operator]),
+            inner=float(table.k[operator]),
+            columns=float(table.n[operator]),
+            weight_bytes=float(
+                self._weight_elements[design, operator] * setup.weight_bytes[design, 0]
+            ),
+            kv_bytes=float(table.kv_read_elements_per_request[operator]) * kv,
+            n_requests=requests,
+            input_bytes=float(table.input_elements_per_request[operator]) * moves,
+            output_bytes=float(table.output_elements_per_request[operator]) * moves,
+            kv_written_bytes=float(table.kv_written_elements_per_request[operator]) * kv,
+            sum_bytes=activation,
+        )
+
+    def tiling(self, design: int) -> Tiling:
+        """How the design cuts it."""
+        setup, options = self.batch.setup, self.options
+        hardware = setup.accelerators
+        held, pinned = setup.on_chip_bytes[:, design], setup.pinned[:, design]
+        assert options.blocking is not None  # resolved
+        return Tiling(
+            depth=float(hardware.array_depth[design]),
+            width=float(hardware.array_width[design]),
+            dataflow=DATAFLOWS[int(setup.dataflow[design, 0])],
+            organization=ORGANIZATIONS[int(setup.organization[design, 0])],
+            blocking=options.blocking,
+            on_chip_bytes=float(hardware.levels.capacity_bytes[0, design]),
+            held_bytes=(float(held[0]), float(held[1]), float(held[2])),
+            pinned=(float(pinned[0]), float(pinned[1]), float(pinned[2])),
+        )
+
+    def machine(self, design: int) -> Machine:
+        """The design's ports."""
+        setup, options = self.batch.setup, self.options
+        levels = setup.accelerators.levels
+        n_levels = int(levels.exists[:, design].sum())
+        latency = levels.latency_s[:n_levels, design].tolist()
+        bandwidth = levels.bandwidth_bytes_per_s[:n_levels, design].tolist()
+        for tier in range(1, n_levels):
+            bandwidth[tier] = self._usable(design, bandwidth[tier], latency[tier])
+        tails = setup.shares.tails[:, : n_levels - 1, design]
+        matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]]
+        is_shared = options.bandwidth_sharing == "shared"
+        return Machine(
+            clock_hz=float(setup.accelerators.clock_hz[design]),
+            bandwidth_bytes_per_s=bandwidth,
+            latency_s=latency,
+            stream_share=(1.0, 1.0) if is_shared else (matrix, 1.0 - matrix),
+            has_one_port=is_shared or options.streams == "serial",
+            is_staged=options.topology == "staged",
+            own=tails - np.concatenate([tails[:, 1:], np.zeros((len(tails), 1))], axis=1),
+            landing_steps=options.landing_steps,
+        )
+
+    def _usable(self, design: int, bandwidth: float, latency: float) -> float:
+        """What a tier's port can sustain: a request stays for its latency and its transfer."""
+        options, hardware = self.options, self.batch.setup.accelerators
+        if options.requests_in_flight is not None:
+            weight = float(self.batch.setup.weight_bytes[design, 0])
+            chunk = float(hardware.macs_per_cycle[design]) * weight
+            stay = latency + chunk / bandwidth
+            bandwidth = min(bandwidth, options.requests_in_flight * chunk / stay)
+        return bandwidth * (options.offchip_efficiency or 1.0)
+
+
+class SimulatedMetrics(DesignMetrics):
+    """The metrics of ``npu``, from simulated times and traffic."""
+
+    def __init__(self, simulator: Simulator, workload: Request) -> None:
+        super().__init__(simulator.batch, simulator.pass_, workload, simulator.options)
+        self._simulator = simulator
+
+    @cached_property
+    def runs(self) -> list[list[Run]]:
+        """One per design and operator."""
+        n_operators = len(self._pass.table)
+        return [
+            [self._simulator.run(design, operator) for operator in range(n_operators)]
+            for design in range(len(self.batch.batch_size))
+        ]
+
+    def _of_runs(self, name: str) -> FloatArray:
+        return np.array([[getattr(run, name) for run in row] for row in self.runs])
+
+    @cached_property
+    def times(self) -> PassTimes:
+        return PassTimes(
+            compute_s=self._of_runs("compute_s"),
+            on_chip_s=self._of_runs("on_chip_s"),
+            off_chip_s=self._of_runs("off_chip_s"),
+            time_s=self._of_runs("time_s"),
+        )
+
+    def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
+        reads, writes = (self._by_level(name) for name in ("reads", "writes"))
+        return reads, writes
+
+    def _by_level(self, name: str) -> FloatArray:
+        moved = np.zeros((len(self.levels.exists), len(self.runs), len(self._pass.table)))
+        for design, row in enumerate(self.runs):
+            for operator, run in enumerate(row):
+                at_level = getattr(run, name)
+                moved[: len(at_level), design, operator] = at_level
+        return moved
+
+    def operator_cycles(self) -> FloatArray:
+        return self.times.compute_s * self.batch.accelerators.clock_hz[:, None]
+
+    @cached_property
+    def activity(self) -> PowerAndTraffic:
+        hardware, count = self.batch.accelerators, self._pass.table.count
+        reads, writes = (np.einsum("lno,o->ln", moved, count) for moved in self.operator_traffic())
+        cycles = sum_over_operators(self.operator_cycles(), count)
+        per_mac = mac_energy_joules(*self.batch.operand_bits)
+        operations = self._pass.vector_operations(self.batch.setup.batch_size[:, 0])
+        return PowerAndTraffic(
+            reads,
+            writes,
+            cycles * hardware.macs_per_cycle * per_mac,
+            operations * VECTOR_LANE_ENERGY_JOULES,
+        )
+
+    @cached_property
+    def offchip_bytes(self) -> FloatArray:
+        """Bytes between off-chip and on-chip memory in one pass."""
+        return sum_over_operators(self._of_runs("off_chip_bytes"), self._pass.table.count)
+
+
+class SimulationEvaluator:
+    """See the module's text; ``explain`` lists the assumptions in force.
+
+    Args:
+        workload: Model, phase, tokens, batch.
+        options: Modelling choices.
+        library: Memory technologies by name; all that are found if None.
+
+    Raises:
+        InputError: The model cannot be loaded, or a technology file is wrong.
+    """
+
+    Workload: ClassVar[type[Record]] = Request
+    Options: ClassVar[type[Record]] = SimulationOptions
+
+    required_parameters = NpuEvaluator.required_parameters
+    optional_parameters = NpuEvaluator.optional_parameters
+
+    def __init__(
+        self,
+        workload: Request,
+        options: SimulationOptions | None = None,
+        *,
+        library: Mapping[str, MemoryTechnology] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.options = (options or SimulationOptions()).resolved()
+        self.analytical = NpuEvaluator(workload, self.options, library=library)
+        self.pass_ = self.analytical.pass_
+        self.metrics = self.analytical.metrics
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Workload, model, options and technologies, as plain JSON values."""
+        return {
+            **self.analytical.provenance(),
+            "options": self.options.model_dump(mode="json"),
+        }
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
+        return self.analytical.known_violations(designs)
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` designs; nothing is simulated for those that do not need it.
+
+        Raises:
+            UnknownNameError: A metric, technology, format or strategy that is not known.
+        """
+        known = {metric.name for metric in self.metrics}
+        names = [metric.name for metric in self.metrics] if metrics is None else list(metrics)
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        n = len(designs["pe_array"])
+        values = {name: np.full(n, np.nan) for name in names}
+        violations: dict[str, FloatArray] = {}
+        failures: dict[int, str] = {}
+        for i in range(n):
+            column = {k: Column(item.values, item.codes[i : i + 1]) for k, item in designs.items()}
+            one = self._results(column)
+            for name, excess in one.batch.violations.items():
+                violations.setdefault(name, np.empty(n))[i] = excess[0]
+            if one.batch.violations["levels"][0] > 0:
+                failures[i] = "there is no on-chip or no off-chip memory to stream through"
+                continue
+            for name in names:
+                values[name][i] = getattr(one, name)[0]
+        return Evaluation(values, violations, failures)
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of one design."""
+        one = self._results(designs)
+        names = [metric.name for metric in self.metrics]
+        account = explain(one, self.pass_, self.workload, designs, names)
+        steps_of = {
+            name: run.n_steps for name, run in zip(self.pass_.table.names, one.runs[0], strict=True)
+        }
+        operators = [{**row, "steps": steps_of.get(row["name"], 0)} for row in account.operators]
+        said = (
+            "simulated: ports serve one transaction at a time, in order of arrival; landing "
+            f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"
+        )
+        return replace(account, operators=operators, notes=[*account.notes, said])
+
+    def timeline(self, designs: Columns) -> list[tuple[str, float, Run]]:
+        """Operators of one design in order, with their count in a pass and all transactions."""
+        simulator = self.simulator(designs)
+        table = self.pass_.table
+        return [
+            (name, float(table.count[i]), simulator.run(0, i, keeps_transactions=True))
+            for i, name in enumerate(table.names)
+        ]
+
+    def simulator(self, designs: Columns) -> Simulator:
+        """Single operators of single designs of a batch."""
+        return Simulator(self.analytical.prepare(designs), self.pass_, self.options)
+
+    def _results(self, designs: Columns) -> SimulatedMetrics:
+        return SimulatedMetrics(self.simulator(designs), self.workload)

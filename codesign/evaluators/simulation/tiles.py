@@ -1,0 +1,369 @@
+"""What an operator does, tile by tile: the array's visits, and the off-chip blocks around them.
+
+A product is cut into the array's tiles, and the tiles are visited in the order that the dataflow
+says. A visit takes what it needs from on-chip memory: the array itself keeps nothing but its
+stationary operand. Around that, the blocking policy (``options.py`` of ``npu``) says in which
+order blocks come from off chip; a block's bytes are asked for at an even pace while the visits
+that use it go on. Visits are gathered into steps, the unit that the simulation moves: the first
+and the last are single visits, those between as large as the wanted number of steps allows.
+
+Limiting assumption: the order of the array's visits and that of the off-chip blocks keep pace
+with each other but are not woven into one loop nest. A single nest has to re-read a panel of
+the stationary operand, or to spill sums, once per panel of the streamed operand that fits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.npu.options import (
+    ACCUMULATOR_BYTES,
+    ARRAY_TILE_SHARE,
+    TILE_BUFFER_SHARE,
+    Blocking,
+)
+from codesign.hardware.array import Dataflow, Organization
+
+MOST_VISITS = 1 << 18
+"""Visits of one product that are told apart; beyond, the innermost loop is taken as one visit."""
+_GROWTH = 1.5
+"""How fast steps grow from single visits to full size."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One instance of an operator on one design.
+
+    Attributes:
+        n_products: Products of the same size; 0 if it only moves data.
+        rows: Rows of a product, those of all its query heads.
+        heads: Query heads that share a product's keys (scores only, else 1).
+        inner: Inner size.
+        columns: Columns.
+        weight_bytes: Weights, all products.
+        kv_bytes: Keys or values read, all requests.
+        n_requests: Requests whose keys and values these are.
+        input_bytes: Input activations.
+        output_bytes: Output activations.
+        kv_written_bytes: Appended to the KV cache.
+        sum_bytes: Bytes of an activation; what a partial sum off chip has.
+    """
+
+    n_products: float
+    rows: float
+    heads: float
+    inner: float
+    columns: float
+    weight_bytes: float
+    kv_bytes: float
+    n_requests: float
+    input_bytes: float
+    output_bytes: float
+    kv_written_bytes: float
+    sum_bytes: float
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a design cuts the work.
+
+    Attributes:
+        depth: MLEN.
+        width: BLEN.
+        dataflow: Stationary operand.
+        organization: Of the array.
+        blocking: Off-chip policy.
+        on_chip_bytes: Capacity of the on-chip memory.
+        held_bytes: On-chip bytes for activations, KV cache and weights.
+        pinned: Share of all activations, KV cache and weights that this is.
+    """
+
+    depth: float
+    width: float
+    dataflow: Dataflow
+    organization: Organization
+    blocking: Blocking
+    on_chip_bytes: float
+    held_bytes: tuple[float, float, float]
+    pinned: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """An operator as a sequence of steps; every array is (s,).
+
+    Attributes:
+        cycles: Of the array.
+        array_reads: Bytes that the array takes from on-chip memory.
+        array_writes: Bytes that it puts there.
+        weight_reads: Bytes of weights from off chip.
+        kv_reads: Bytes of keys and values from off chip.
+        activation_reads: Bytes of activations and partial sums from off chip.
+        kv_writes: Bytes of keys and values to off chip.
+        activation_writes: Bytes of activations and partial sums to off chip.
+    """
+
+    cycles: FloatArray
+    array_reads: FloatArray
+    array_writes: FloatArray
+    weight_reads: FloatArray
+    kv_reads: FloatArray
+    activation_reads: FloatArray
+    kv_writes: FloatArray
+    activation_writes: FloatArray
+
+
+def steps(work: Work, tiling: Tiling, most_steps: int) -> Steps:
+    """The operator cut into about ``most_steps`` steps at most."""
+    near = _visits(work, tiling) if work.n_products else _copy(work, tiling)
+    n_repeats = work.n_products or 1.0
+    n_visits = len(near[0]) * n_repeats
+    ends = step_ends(n_visits, most_steps)
+    cycles, reads, writes = (_between(ends, values) for values in near)
+    progress = np.concatenate([[0.0], ends]) / n_visits
+    far = _FarStreams(work, tiling)
+
+    def spread(passes: FloatArray) -> FloatArray:
+        return _paced(progress, passes, n_repeats)
+
+    return Steps(
+        cycles=cycles,
+        array_reads=reads,
+        array_writes=writes,
+        weight_reads=spread(far.weights),
+        kv_reads=spread(far.kv),
+        activation_reads=spread(far.activation_reads),
+        kv_writes=spread(far.kv_writes),
+        activation_writes=spread(far.activation_writes),
+    )
+
+
+def step_ends(n_visits: float, most_steps: int) -> FloatArray:
+    """(s,) visits done at the end of each step: small steps first and last, full ones between."""
+    if n_visits <= most_steps:
+        whole = np.arange(1.0, math.ceil(n_visits))
+        return np.append(whole, n_visits)
+    full = n_visits / (0.75 * most_steps)
+    ramp: list[float] = []
+    size = 1.0
+    while size < full and 2.0 * (sum(ramp) + size) < n_visits:
+        ramp.append(size)
+        size *= _GROWTH
+    middle = n_visits - 2.0 * sum(ramp)
+    n_middle = max(1, round(middle / full))
+    sizes = [*ramp, *[middle / n_middle] * n_middle, *reversed(ramp)]
+    ends = np.cumsum(sizes)
+    ends[-1] = n_visits
+    return ends
+
+
+def tiles(size: float, tile: float) -> FloatArray:
+    """Sizes of the tiles that cover ``size``, the last one as small as need be."""
+    n = max(1, math.ceil(size / tile))
+    cut = np.full(n, tile)
+    cut[-1] = size - tile * (n - 1)
+    return cut
+
+
+_ORDER: dict[Dataflow, tuple[str, ...]] = {
+    "ws": ("column", "inner", "head", "row"),
+    "is": ("head", "row", "inner", "column"),
+    "os": ("head", "row", "column", "inner"),
+}
+"""The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
+
+
+def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Cycles, bytes read and bytes written of every visit of one product, in order."""
+    slots = max(1.0, math.floor(tiling.depth / max(work.inner, 1.0))) if work.heads > 1 else 1.0
+    share = {
+        "head": tiles(work.heads, slots) / work.heads,
+        "row": tiles(work.rows / work.heads, tiling.width) * work.heads / work.rows,
+        "column": tiles(work.columns, tiling.width) / work.columns,
+        "inner": tiles(work.inner, tiling.depth) / work.inner,
+    }
+    one = {axis: np.ones_like(values) for axis, values in share.items()}
+    first = {axis: _only(values, 0) for axis, values in share.items()}
+    last_inner = _only(share["inner"], -1)
+    stationary = (work.weight_bytes + work.kv_bytes) / work.n_products
+    inputs = work.input_bytes / work.n_products
+    outputs = work.output_bytes / work.n_products
+    sums = outputs * ACCUMULATOR_BYTES / work.sum_bytes
+    # What depends on an axis varies along it; what is kept is taken at the first tile of the
+    # axis along which it is kept, what streams past is taken anew at every visit.
+    of_weights = one | {"inner": share["inner"], "column": share["column"]}
+    of_inputs = one | {axis: share[axis] for axis in ("head", "row", "inner")}
+    of_sums = one | {axis: share[axis] for axis in ("head", "row", "column")}
+    if tiling.dataflow == "ws":
+        of_weights |= {"head": first["head"], "row": first["row"]}
+    if tiling.dataflow == "is":
+        of_inputs |= {"column": first["column"]}
+    reads = [(stationary, of_weights), (inputs, of_inputs)]
+    writes = [(outputs, of_sums | {"inner": last_inner})]
+    if tiling.dataflow != "os":
+        reads.append((sums, of_sums | {"inner": 1.0 - first["inner"]}))
+        writes.append((sums, of_sums | {"inner": 1.0 - last_inner}))
+    order = _ORDER[tiling.dataflow]
+    cycles = _grid([(1.0, one)], order)
+    cycles *= _cycles_per_product(work, tiling) / cycles.sum()
+    return cycles, _grid(reads, order), _grid(writes, order)
+
+
+def _only(values: FloatArray, position: int) -> FloatArray:
+    chosen = np.zeros_like(values)
+    chosen[position] = 1.0
+    return chosen
+
+
+def _grid(terms: list[tuple[float, dict[str, FloatArray]]], order: tuple[str, ...]) -> FloatArray:
+    """Sum of products of one factor per loop, in the order of the loops."""
+    lengths = [len(terms[0][1][axis]) for axis in order]
+    n_kept = len(order)
+    while n_kept > 1 and math.prod(lengths[:n_kept]) > MOST_VISITS:
+        n_kept -= 1
+    total = np.zeros(math.prod(lengths[:n_kept]))
+    for scale, factors in terms:
+        inner = math.prod(float(factors[axis].sum()) for axis in order[n_kept:])
+        kept = [factors[axis] for axis in order[:n_kept]]
+        total += scale * inner * reduce(lambda a, b: np.multiply.outer(a, b).ravel(), kept)
+    return total
+
+
+def _cycles_per_product(work: Work, tiling: Tiling) -> float:
+    """Cycles of one product, by counting tiles or folds."""
+    depth, width = tiling.depth, tiling.width
+    if tiling.organization == "ideal":
+        return work.rows * work.inner * work.columns / (depth * width)
+    if tiling.organization == "systolic":
+        rows, columns, streamed = {
+            "os": (work.rows, work.columns, work.inner),
+            "ws": (work.inner, work.columns, work.rows),
+            "is": (work.inner, work.rows, work.columns),
+        }[tiling.dataflow]
+        folds = len(tiles(rows, depth)) * len(tiles(columns, width))
+        # A fold fills the grid, streams past it and drains it (SCALE-Sim).
+        return folds * (2.0 * depth + width + streamed - 2.0)
+    slots = max(1.0, math.floor(depth / max(work.inner, 1.0))) if work.heads > 1 else 1.0
+    groups = len(tiles(work.heads, slots))
+    row_tiles = len(tiles(work.rows / work.heads, width))
+    blocks = row_tiles * len(tiles(work.inner, depth)) * len(tiles(work.columns, width))
+    return groups * blocks * width
+
+
+def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The visits of an operator without a product: its bytes in pieces of the array's tile."""
+    moved_in = work.weight_bytes + work.kv_bytes + work.input_bytes
+    most = max(moved_in, work.output_bytes, work.kv_written_bytes)
+    n = min(max(1, math.ceil(most / (tiling.depth * tiling.width))), MOST_VISITS)
+    share = np.full(n, 1.0 / n)
+    return np.zeros(n), moved_in * share, work.output_bytes * share
+
+
+def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
+    """(s,) sums of the visits of each step; the visits of a product are repeated in turn."""
+    done = np.concatenate([[0.0], np.cumsum(values)])
+    whole, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
+    inside = np.interp(part, np.arange(len(done)), done)
+    return _scaled(np.diff(whole * done[-1] + inside), done[-1] * ends[-1] / len(values))
+
+
+def _paced(progress: FloatArray, passes: FloatArray, n_repeats: float) -> FloatArray:
+    """(s,) bytes of each step of streams that take equal shares of every product's visits."""
+    done = np.concatenate([[0.0], np.cumsum(passes)])
+    whole, part = np.divmod(progress * n_repeats, 1.0)
+    inside = np.interp(part * len(passes), np.arange(len(done)), done)
+    return _scaled(np.diff(whole * done[-1] + inside), done[-1])
+
+
+def _scaled(values: FloatArray, total: float) -> FloatArray:
+    """The last product may be a fraction (experts touched on average); all its bytes come."""
+    return values * (total / (values.sum() or 1.0))
+
+
+class _FarStreams:
+    """Bytes that each pass over an operand brings from off chip or takes there.
+
+    Attributes:
+        weights: One element per time that the weights are streamed; likewise the others.
+        kv: Keys and values.
+        activation_reads: Inputs and spilled sums.
+        activation_writes: Outputs and spilled sums.
+        kv_writes: What is appended to the KV cache.
+    """
+
+    def __init__(self, work: Work, tiling: Tiling) -> None:
+        n = work.n_products or 1.0
+        stationary = (work.weight_bytes + work.kv_bytes) / n
+        if tiling.blocking == "array":
+            n_stationary, n_inputs, n_spills = _array_blocks(work, tiling)
+        else:
+            n_stationary, n_inputs = _capacity_blocks(
+                work, tiling, stationary, work.input_bytes / n
+            )
+            n_spills = 0
+        keeps = tiling.blocking == "capacity"
+        self.weights = _resident(
+            work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2] * keeps
+        )
+        requests = max(work.n_requests, 1.0)
+        self.kv = requests * _resident(
+            work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1] * keeps
+        )
+        through = work.input_bytes + work.output_bytes
+        stays = min(1.0, tiling.held_bytes[0] / through) if through else 1.0
+        away = 1.0 - stays
+        sums = np.full(n_spills, work.output_bytes * away)
+        self.activation_reads = _joined(np.full(n_inputs, work.input_bytes * away), sums)
+        self.activation_writes = _joined(np.array([work.output_bytes * away]), sums)
+        self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
+
+
+def _joined(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Two streams that go on side by side as one at an even pace."""
+    if not len(second):
+        return first
+    return np.array([first.sum() + second.sum()])
+
+
+def _array_blocks(work: Work, tiling: Tiling) -> tuple[int, int, int]:
+    """Times that weights, inputs and sums are streamed if every array tile fetches its own."""
+    if tiling.dataflow == "ws":
+        # Weights come once; the sums of every inner block but the last go down and come back.
+        return 1, 1, len(tiles(work.inner, tiling.depth)) - 1
+    n_stationary = 0
+    for _ in tiles(work.rows / work.heads, ARRAY_TILE_SHARE * tiling.width):
+        n_stationary += 1
+    return n_stationary, 1, 0
+
+
+def _capacity_blocks(
+    work: Work, tiling: Tiling, stationary_bytes: float, input_bytes: float
+) -> tuple[int, int]:
+    """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
+    buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)
+    weight_blocks, input_blocks = tiles(stationary_bytes, buffer), tiles(input_bytes, buffer)
+    if len(weight_blocks) == 1 or len(input_blocks) == 1:
+        return 1, 1
+    if tiling.dataflow == "ws":
+        return 1, sum(1 for _ in weight_blocks)
+    if tiling.dataflow == "is":
+        return sum(1 for _ in input_blocks), 1
+    sums = buffer / ACCUMULATOR_BYTES
+    side = math.sqrt(sums)
+    row_blocks = tiles(work.rows, max(side, sums / work.columns))
+    column_blocks = tiles(work.columns, max(side, sums / work.rows))
+    return len(row_blocks), len(column_blocks)
+
+
+def _resident(operand: float, n_passes: int, pinned: float, cache: float) -> FloatArray:
+    """Bytes from off chip in each pass over an operand, kept by whichever rule moves less."""
+    pinning = np.full(n_passes, operand * (1.0 - pinned))
+    kept = min(operand, cache)
+    caching = np.full(n_passes, operand - kept)
+    caching[0] = operand
+    return pinning if pinning.sum() <= caching.sum() else caching

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from codesign.schema import Record
 from codesign.space import load_space
 from codesign.uncertainty import (
     _distances,
+    _nearest,
     design_uncertainty,
     draw,
     front_shares,
@@ -330,6 +332,17 @@ def test_the_distance_to_a_front_is_the_shift_that_reaches_it():
     points = np.array([[1.0, 1.0], [1.5, 1.25], [3.0, 3.0], [0.0, 0.0]])
     # (1.5, 1.25) is dominated by (1, 1) until both sink by 0.25; (3, 3) until they sink by 2.
     assert _distances(points, front).tolist() == [0.0, 0.25, 2.0, -1.0]
+
+
+def test_of_many_designs_the_front_comes_first_then_the_feasible_by_distance():
+    # The first is as near as can be, for it ties with the front in one objective.
+    results = SimpleNamespace(
+        objectives=np.array([[1.0, 2.0], [1.0, 1.0], [0.0, 0.0], [3.0, 3.0], [2.0, 2.0]]),
+        feasible=np.array([True, True, False, True, True]),
+    )
+    distinct, front = np.arange(5), np.array([1])
+    chosen = [_nearest(results, distinct, front, most).tolist() for most in range(1, 6)]
+    assert chosen == [[1], [0, 1], [0, 1, 4], [0, 1, 3, 4], [0, 1, 2, 3, 4]]
 
 
 def test_an_evaluator_without_technologies_is_refused_in_one_line(toy):

@@ -1,8 +1,12 @@
 """How the NPU is modelled: the choices that the papers leave open, each with a name.
 
 Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
-the reading under which MemExplorer's [MemExplorer]_ Tables 4 to 6 come out best; it is a
-calibration, one of several near-equal ones, and labelled so.
+a calibration: of some hundreds of combinations of physically meaningful readings (which streams
+are read again and per what tile, how ``equal`` fills the tiers, width of partial sums, usable
+bandwidth, causal attention, vector work, concurrent streams), the one with the least overall
+logarithmic error over the ratio cells of MemExplorer's [MemExplorer]_ Tables 4 to 6; several are
+nearly as good. ``codesign validate memexplorer`` shows every cell: what it misses most is the
+gain of Table 5 from more on-chip memory, of which it gives about half.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 1.0,
         "streams": "concurrent",
         "vector": "overlapped",
+        "equal_tiers": "interleaved",
     },
     "memexplorer": {
         "blocking": "array",
@@ -42,6 +47,9 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "offchip_efficiency": 0.5,
         "streams": "serial",
         "vector": "hidden",
+        # P2 gives every kind of data equal standing. Interleaved, its activations would pass its
+        # LPDDR, and it would be 2.0 times as fast as Base; Table 6 prints 4.93.
+        "equal_tiers": "nearest",
     },
 }
 
@@ -61,6 +69,10 @@ class NpuOptions(Record):
     overlap."""
     vector: Literal["hidden", "overlapped", "serial"] | None = None
     """Vector unit against matrix array: free, in parallel over a pass, or one after the other."""
+    equal_tiers: Literal["interleaved", "nearest"] | None = None
+    """Off chip, the storage priority ``equal`` spreads every kind of data over the tiers like the
+    whole (``interleaved``), or puts what is moved most per byte nearest (``nearest``):
+    activations, weights, KV cache."""
     bandwidth_sharing: Literal["fixed", "shared"] = "fixed"
     """``fixed``: the streams have the fixed shares of the design's bandwidth priority
     (MemExplorer §4.2). ``shared``: whoever asks gets the port, and the priority has no effect."""

@@ -103,13 +103,21 @@ class Preparation:
             batch_size=in_pass[:, None],
             on_chip_bytes=on_chip,
             pinned=np.minimum(1.0, on_chip / np.maximum(sizes, 1.0)),
-            shares=share_over_tiers(sizes, capacity[1:], storage),
+            shares=share_over_tiers(sizes, capacity[1:], self._tier_priority(storage)),
             shape=shape,
             representative=representative,
         )
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         widths = (bits["activation_format"], wider)
         return Batch(setup, size, weights, kv, widths, violations)
+
+    def _tier_priority(self, storage: IntArray) -> IntArray:
+        """(n,) which kind of data fills the tiers first."""
+        if self._options.equal_tiers == "interleaved":
+            return storage
+        # After activations, weights and KV cache follow in the order of their traffic.
+        is_equal = storage == PRIORITIES.index("equal")
+        return np.where(is_equal, PRIORITIES.index("activation"), storage)
 
     def violations(self, designs: Columns) -> dict[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""

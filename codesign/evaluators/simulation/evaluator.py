@@ -100,6 +100,7 @@ class Simulator:
             n_products=float(self._n_products[design, operator]),
             rows=float(self._rows[design, operator]),
             heads=float(self.pass_.heads[operator]),
+            queries=float(self.pass_.queries[operator]),
             inner=float(table.k[operator]),
             columns=float(table.n[operator]),
             weight_bytes=float(

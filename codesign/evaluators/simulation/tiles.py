@@ -43,6 +43,7 @@ class Work:
         n_products: Products of the same size; 0 if it only moves data.
         rows: Rows of a product, those of all its query heads.
         heads: Query heads that share a product's keys (scores only, else 1).
+        queries: Query heads that share its keys or its values (attention only, else 1).
         inner: Inner size.
         columns: Columns.
         weight_bytes: Weights, all products.
@@ -57,6 +58,7 @@ class Work:
     n_products: float
     rows: float
     heads: float
+    queries: float
     inner: float
     columns: float
     weight_bytes: float
@@ -336,7 +338,7 @@ def _array_blocks(work: Work, tiling: Tiling) -> tuple[int, int, int]:
         # Weights come once; the sums of every inner block but the last go down and come back.
         return 1, 1, len(tiles(work.inner, tiling.depth)) - 1
     n_stationary = 0
-    for _ in tiles(work.rows / work.heads, ARRAY_TILE_SHARE * tiling.width):
+    for _ in tiles(work.rows / work.queries, ARRAY_TILE_SHARE * tiling.width):
         n_stationary += 1
     return n_stationary, 1, 0
 

@@ -20,7 +20,7 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import Moved, Pass
 from codesign.evaluators.npu.options import Blocking
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.evaluators.simulation.evaluator import Simulator
+from codesign.evaluators.simulation.evaluator import Demand, Simulator
 from codesign.evaluators.simulation.machine import Machine, Run, simulate
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
@@ -34,6 +34,8 @@ _MODELS = ("llama-3.3-70b", "llama-3-8b", "mixtral-8x7b")
 _PROMPTS = (1024, 4096)
 _PHASES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
 _BLOCKINGS: tuple[Blocking, ...] = ("capacity", "array")
+_AT_FIRST_USE = 10
+"""Blocks of each stratum that are also simulated with operands fetched at their first use."""
 _WITHOUT = ("embedding", "lm_head")
 """Groups of operators that are not part of a layer."""
 
@@ -47,14 +49,16 @@ class Setting:
     prompt_tokens: int
     blocking: Blocking
 
-    def evaluator(self) -> SimulationEvaluator:
+    def evaluator(self, demand: Demand = "paced") -> SimulationEvaluator:
         request = Request(
             model=self.model,
             phase=self.phase,
             prompt_tokens=self.prompt_tokens,
             generated_tokens=1024,
         )
-        return SimulationEvaluator(request, SimulationOptions(blocking=self.blocking))
+        return SimulationEvaluator(
+            request, SimulationOptions(blocking=self.blocking, demand=demand)
+        )
 
 
 def run(seed: int = 0, size: int | None = None) -> Study:
@@ -71,7 +75,12 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     clock = _Clock()
     transfers = _transfers(space, rng, n_transfers)
     blocks = _blocks(space, rng, n_blocks, clock)
-    summary = [*_summary("transfers", transfers), *_summary("blocks", blocks)]
+    early = [row["error_at_first_use"] for row in blocks if "error_at_first_use" in row]
+    summary = [
+        *_summary("transfers", transfers),
+        *_summary("blocks", blocks),
+        summarize("blocks, operands fetched at first use", np.array(early)),
+    ]
     return Study(
         name="simulated",
         question="How far is the closed form of npu from a simulation that moves every chunk?",
@@ -86,6 +95,10 @@ def run(seed: int = 0, size: int | None = None) -> Study:
             "the array's visits and the off-chip blocks keep pace but are not one loop nest: where "
             "weights and inputs both exceed half of the on-chip memory, re-reading panels or "
             "spilling sums between them would add up to a fifth to the on-chip traffic, in both",
+            "the targets are for operands that come spread over the sweeps of the array which use "
+            "them; fetched all during the first sweep, with nothing prefetched for the next "
+            "operator, they are hidden less well: the last row of the summary bounds what the "
+            "closed form then leaves out",
             "the simulation assumes requests issued ahead: landing buffers hold two steps and "
             "what the latency keeps waiting",
         ],
@@ -256,6 +269,7 @@ def _blocks(
         times = _closed(evaluator, columns).times.time_s
         clock.closed_s += time.perf_counter() - began
         simulator = evaluator.simulator(columns)
+        early = setting.evaluator(demand="first_use").simulator(columns)
         weight = block_instances(evaluator)
         for i, design in enumerate(space.decode(designs)):
             began = time.perf_counter()
@@ -263,7 +277,11 @@ def _blocks(
             clock.simulated_s += time.perf_counter() - began
             clock.n += 1
             label = _label(setting, design, evaluator.pass_, None)
-            rows.append(label | _compare_block(simulator, i, runs, times[i], weight))
+            row = label | _compare_block(simulator, i, runs, times[i], weight)
+            if i < _AT_FIRST_USE:
+                first_use = [early.run(i, operator).time_s for operator in range(len(weight))]
+                row["error_at_first_use"] = row["ours"] / float(np.array(first_use) @ weight) - 1.0
+            rows.append(row)
     return rows
 
 

@@ -290,18 +290,19 @@ class Pass:
         port_rate = inverse(levels.bandwidth_bytes_per_s[0])[:, None]
         on_chip = (moved.array_reads + moved.array_writes + off_chip) * port_rate
         is_active = on_chip > 0
-        streams = self._stream_times(setup, moved, chunk)
+        tile = self._tile_bytes(setup, chunk)
+        streams = self._stream_times(setup, moved, chunk, tile)
         if options.streams == "serial":
             transfer = np.add.reduce(streams)
         else:
             transfer = np.maximum.reduce(streams)
         usable = options.offchip_efficiency or 1.0
         # The first chunk is no larger than all that comes.
-        first = np.minimum(chunk, moved.array_reads)
+        first = np.minimum(tile, moved.array_reads)
         near_fill = levels.latency_s[0][:, None] + first * port_rate
         first_tier = (
             levels.latency_s[1][:, None]
-            + np.minimum(chunk, from_tiers)
+            + np.minimum(tile, from_tiers)
             * inverse(usable * levels.bandwidth_bytes_per_s[1])[:, None]
         )
         exposed = (near_fill + first_tier * (from_tiers > 0)) * is_active
@@ -309,7 +310,17 @@ class Pass:
         time = np.maximum(compute + exposed, np.maximum(on_chip, transfer))
         return PassTimes(compute, on_chip, transfer, time)
 
-    def _stream_times(self, setup: Setup, moved: Moved, chunk: FloatArray) -> list[FloatArray]:
+    def _tile_bytes(self, setup: Setup, chunk: FloatArray) -> FloatArray:
+        """What the array holds of an operator's weights or of its keys or values."""
+        hardware, table = setup.accelerators, self.table
+        depth, width = hardware.array_depth[:, None], hardware.array_width[:, None]
+        element = np.where(table.is_attention, setup.kv_bytes, setup.weight_bytes)
+        clipped = np.minimum(depth, table.k) * np.minimum(width, table.n) * element
+        return np.where(table.m_per_request > 0, clipped, chunk)
+
+    def _stream_times(
+        self, setup: Setup, moved: Moved, chunk: FloatArray, tile: FloatArray
+    ) -> list[FloatArray]:
         """Time of the matrix stream and of the vector stream, or of both as one."""
         levels, options = setup.accelerators.levels, self.options
         tails = setup.shares.tails[..., None]
@@ -338,7 +349,7 @@ class Pass:
                 (vector, vector_reads, usable * (1.0 - share)),
             ]
         return [
-            self._stream_time(setup, crossing, reads > 0, [b * part for b in bandwidth], chunk)
+            self._stream_time(setup, crossing, reads > 0, [b * part for b in bandwidth], tile)
             for crossing, reads, part in parts
         ]
 
@@ -348,16 +359,16 @@ class Pass:
         crossing: list[FloatArray],
         has_reads: BoolArray,
         bandwidth: list[FloatArray],
-        chunk: FloatArray,
+        tile: FloatArray,
     ) -> FloatArray:
         levels = setup.accelerators.levels
         # Writes are posted: a stream of nothing else waits for no latency.
         latency = [levels.latency_s[t + 1][:, None] * has_reads for t in range(len(crossing))]
         if self.options.topology == "staged":
-            time = staged_time_s(crossing, bandwidth, latency, chunk)
+            time = staged_time_s(crossing, bandwidth, latency, tile)
         else:
             below = [*crossing[1:], np.zeros(())]
             owned = [a - b for a, b in zip(crossing, below, strict=True)]
             time = parallel_time_s(owned, bandwidth, latency)
-        landing = np.minimum(chunk, crossing[0]) * inverse(levels.bandwidth_bytes_per_s[0])[:, None]
+        landing = np.minimum(tile, crossing[0]) * inverse(levels.bandwidth_bytes_per_s[0])[:, None]
         return np.asarray(time + landing + levels.latency_s[0][:, None] * has_reads)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -37,6 +37,8 @@ from codesign.memtech import MemoryTechnology
 from codesign.schema import Record
 from codesign.workload import Request
 
+Demand: TypeAlias = Literal["paced", "first_use"]
+
 
 class SimulationOptions(NpuOptions):
     """Options of the ``simulation`` evaluator: those of ``npu``, and how fine it is."""
@@ -46,6 +48,10 @@ class SimulationOptions(NpuOptions):
     array."""
     landing_steps: Annotated[int, Field(ge=1)] = 2
     """Steps that a landing buffer holds: two for double buffering."""
+    demand: Demand = "paced"
+    """When an operand that the array sweeps several times comes from off chip: spread over all
+    sweeps, as a compiler can arrange by blocking rows and columns alike or by prefetching for
+    the operator before, or all during the first sweep."""
 
     def resolved(self) -> SimulationOptions:
         """The same with the profile's choices filled in."""
@@ -129,6 +135,8 @@ class Simulator:
             on_chip_bytes=float(hardware.levels.capacity_bytes[0, design]),
             held_bytes=(float(held[0]), float(held[1]), float(held[2])),
             pinned=(float(pinned[0]), float(pinned[1]), float(pinned[2])),
+            tile_bytes=float(hardware.macs_per_cycle[design] * setup.weight_bytes[design, 0]),
+            is_paced=options.demand == "paced",
         )
 
     def machine(self, design: int) -> Machine:

@@ -153,14 +153,14 @@ class _Builder:
     def run(self, keeps_transactions: bool) -> Run:
         chains = self._chains(self.up)
         outgoing = self._chains(self.down)
-        takers: list[int] = []
+        takers: list[list[int]] = []
         works: list[int] = []
         leaving: list[list[int]] = []
         for step in range(self.n_steps):
             self.step = step
             landed = self._bring(step, chains, takers)
             if self.is_transfer_only:
-                takers.append(-1)
+                takers.append(landed)
                 self._take_down(step, outgoing, -1)
                 continue
             put = self._work(step, landed, takers, works, leaving)
@@ -178,7 +178,7 @@ class _Builder:
 
     # What comes up.
 
-    def _bring(self, step: int, chains: list[_Chain], takers: list[int]) -> list[int]:
+    def _bring(self, step: int, chains: list[_Chain], takers: list[list[int]]) -> list[int]:
         """Transactions that bring a step's operands on chip; the last of each chain."""
         landed = []
         for chain in chains:
@@ -189,7 +189,7 @@ class _Builder:
                 chain.hops.append([])
         return landed
 
-    def _climb(self, step: int, chain: _Chain, size: float, takers: list[int]) -> int:
+    def _climb(self, step: int, chain: _Chain, size: float, takers: list[list[int]]) -> int:
         machine, stream = self.machine, chain.stream
         hops: list[int] = []
         chain.hops.append(hops)
@@ -210,7 +210,7 @@ class _Builder:
         return landing
 
     def _room(
-        self, step: int, chain: _Chain, position: int, above: int, takers: list[int]
+        self, step: int, chain: _Chain, position: int, above: int, takers: list[list[int]]
     ) -> list[tuple[int, float]]:
         """Who has to have left the buffer of the level above before it can take this step."""
         n = self.machine.landing_steps
@@ -219,8 +219,8 @@ class _Builder:
             n += math.ceil(self.machine.latency_s[above] / mean)
         if step < n:
             return []
-        if above == 0 and not self.is_transfer_only:
-            return [(takers[step - n], 0.0)]
+        if above == 0:
+            return [(item, 0.0) for item in takers[step - n]]
         earlier = chain.hops[step - n]
         return [(earlier[position], 0.0)] if earlier else []
 
@@ -230,19 +230,19 @@ class _Builder:
         self,
         step: int,
         landed: list[int],
-        takers: list[int],
+        takers: list[list[int]],
         works: list[int],
         leaving: list[list[int]],
     ) -> int:
         """The array takes a step's operands, works, and puts the results on chip."""
         ready = [(item, 0.0) for item in landed]
         if step:
-            ready.append((takers[-1], 0.0))
+            ready += [(item, 0.0) for item in takers[-1]]
         if step > 1:
             # The array has registers for the operands of two steps.
             ready.append((works[-2], 0.0))
         take = self._move(0, 0, self.array_reads[step], False, ready)
-        takers.append(take)
+        takers.append([take])
         before = [(take, self.machine.latency_s[0])]
         if step:
             before.append((works[-1], 0.0))

@@ -83,6 +83,9 @@ class Tiling:
         on_chip_bytes: Capacity of the on-chip memory.
         held_bytes: On-chip bytes for activations, KV cache and weights.
         pinned: Share of all activations, KV cache and weights that this is.
+        tile_bytes: Weights that the array holds; the piece in which what needs no array moves.
+        is_paced: Whether an operand that several sweeps of the array use comes from off chip
+            spread over all of them, or during the first one.
     """
 
     depth: float
@@ -93,6 +96,8 @@ class Tiling:
     on_chip_bytes: float
     held_bytes: tuple[float, float, float]
     pinned: tuple[float, float, float]
+    tile_bytes: float
+    is_paced: bool = True
 
 
 @dataclass(frozen=True)
@@ -261,7 +266,7 @@ def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArra
     """The visits of an operator without a product: its bytes in pieces of the array's tile."""
     moved_in = work.weight_bytes + work.kv_bytes + work.input_bytes
     most = max(moved_in, work.output_bytes, work.kv_written_bytes)
-    n = min(max(1, math.ceil(most / (tiling.depth * tiling.width))), MOST_VISITS)
+    n = min(max(1, math.ceil(most / tiling.tile_bytes)), MOST_VISITS)
     share = np.full(n, 1.0 / n)
     return np.zeros(n), moved_in * share, work.output_bytes * share
 
@@ -309,20 +314,41 @@ class _FarStreams:
             )
             n_spills = 0
         keeps = tiling.blocking == "capacity"
-        self.weights = _resident(
+        n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
+        weights = _resident(
             work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2] * keeps
         )
+        self.weights = _at_first_use(weights, n_weight_sweeps)
         requests = max(work.n_requests, 1.0)
-        self.kv = requests * _resident(
+        kv = requests * _resident(
             work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1] * keeps
         )
+        self.kv = _at_first_use(kv, n_weight_sweeps)
         through = work.input_bytes + work.output_bytes
         stays = min(1.0, tiling.held_bytes[0] / through) if through else 1.0
         away = 1.0 - stays
         sums = np.full(n_spills, work.output_bytes * away)
-        self.activation_reads = _joined(np.full(n_inputs, work.input_bytes * away), sums)
+        inputs = _at_first_use(np.full(n_inputs, work.input_bytes * away), n_input_sweeps)
+        self.activation_reads = _joined(inputs, sums)
         self.activation_writes = _joined(np.array([work.output_bytes * away]), sums)
         self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
+
+
+def _sweeps(work: Work, tiling: Tiling) -> tuple[int, int]:
+    """Sweeps of the array over weights and inputs as far as bytes come at their first use."""
+    if tiling.is_paced or not work.n_products:
+        return 1, 1
+    if tiling.dataflow == "ws":
+        return 1, len(tiles(work.columns, tiling.width))
+    return len(tiles(work.rows / work.heads, tiling.width)), 1
+
+
+def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:
+    """Every pass serves an equal number of sweeps, the first of which needs all of its bytes."""
+    n_each = max(1, n_sweeps // len(passes))
+    swept = np.zeros((len(passes), n_each))
+    swept[:, 0] = passes
+    return swept.ravel()
 
 
 def _joined(first: FloatArray, second: FloatArray) -> FloatArray:

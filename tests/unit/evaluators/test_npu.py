@@ -127,7 +127,8 @@ def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
 def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
     # Scores in prefill: 8 heads of 128 fill half of the 2048 deep array.
     row = operator("attention_qk", "prefill", profile="plain")
-    first_chunk = (1.5e-9 + 2048 * 128 / 4e12) + (100e-9 + 2048 * 128 / 4e12)
+    # The first tile of keys is as deep as a head, 128, and 128 positions wide.
+    first_chunk = (1.5e-9 + 128 * 128 / 4e12) + (100e-9 + 128 * 128 / 4e12)
     assert row["bound"] == "compute"
     assert row["time_s"] - row["compute_time_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
 

@@ -298,3 +298,53 @@ def _label_axis(axis: Any, results: Results, objective: int) -> None:
     axis.set_label_text(f"{axis_label(metric)}  {arrow} better")
     is_prefixed = takes_prefix(metric.unit)
     axis.set_major_formatter(EngFormatter(sep="") if is_prefixed else StrMethodFormatter("{x:,g}"))
+
+
+def save_occupancy(
+    path: Path,
+    title: str,
+    operators: Sequence[tuple[str, float, float]],
+    edges_s: FloatArray,
+    busy: Mapping[str, FloatArray],
+) -> Path:
+    """Draw how busy each resource is over time, with the operators above.
+
+    Args:
+        path: PNG or SVG.
+        title: Of the figure.
+        operators: Name, start and end in seconds.
+        edges_s: (t + 1,) ends of the intervals.
+        busy: (t,) share of each interval by resource, 0 to 1.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: The format is unknown or the file cannot be written.
+    """
+    with drawing_style():
+        figure = _new_figure(1)
+        axes = figure.axes[0]
+        axes.grid(visible=False)
+        names = list(busy)
+        shares = np.stack([busy[name] for name in names])
+        scale, unit = (1e3, "ms") if edges_s[-1] >= 1e-3 else (1e6, "µs")
+        end = float(edges_s[-1]) * scale
+        image = axes.imshow(
+            shares,
+            aspect="auto",
+            interpolation="nearest",
+            cmap="Blues",
+            vmin=0.0,
+            vmax=1.0,
+            extent=(0.0, end, len(names) - 0.5, -0.5),
+        )
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlabel(f"Time ({unit})")
+        for name, begin, stop in operators:
+            axes.axvline(stop * scale, color=_GRAY, linewidth=0.5)
+            if (stop - begin) * scale > 0.04 * end:
+                middle = (begin + stop) / 2 * scale
+                label = name.replace("_", " ").replace(" projection", "")
+                axes.text(middle, -0.6, label, ha="center", va="bottom", fontsize=8, rotation=30)
+        figure.colorbar(image, ax=axes, label="Busy")
+        figure.suptitle(title, fontsize=11)
+        return save_figure(figure, path)

@@ -338,7 +338,7 @@ def _explain(
     if abs(ours / times[closest] - 1.0) < 0.7 * abs(ours / base - 1.0):
         return closest
     if len(steps.cycles) <= 8:
-        return "chunk rounding (the operator is a few tiles)"
+        return "chunk rounding (an operator of a few tiles: one chunk's way is most of the time)"
     return "ports busy in turn rather than at once"
 
 

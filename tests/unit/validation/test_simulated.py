@@ -11,6 +11,7 @@ import pytest
 
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.memtech import load_library
+from codesign.report.figures import save_occupancy
 from codesign.space import load_space
 from codesign.validation import simulated
 from codesign.validation.study import Study
@@ -97,3 +98,15 @@ def test_the_trace_has_what_a_viewer_needs(timeline: Timeline, tmp_path: Path) -
     named = {event["tid"] for event in events if event["name"] == "thread_name"}
     assert {event["tid"] for event in spans} <= named
     assert all(event["ts"] >= 0 and event["dur"] > 0 for event in spans)
+
+
+def test_the_chart_is_the_same_file_every_time(timeline: Timeline, tmp_path: Path) -> None:
+    shown = occupancy(timeline, 50)
+    files = [
+        save_occupancy(
+            tmp_path / name, "One layer", timeline.operators, shown.edges_s, shown.busy
+        ).read_bytes()
+        for name in ("a.png", "b.png")
+    ]
+    assert files[0] == files[1]
+    assert files[0].startswith(b"\x89PNG")

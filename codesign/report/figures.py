@@ -341,7 +341,7 @@ def save_occupancy(
         axes.set_xlabel(f"Time ({unit})")
         for name, begin, stop in operators:
             axes.axvline(stop * scale, color=_GRAY, linewidth=0.5)
-            if (stop - begin) * scale > 0.04 * end:
+            if (stop - begin) * scale > 0.03 * end:
                 middle = (begin + stop) / 2 * scale
                 label = name.replace("_", " ").replace(" projection", "")
                 axes.text(middle, -0.6, label, ha="center", va="bottom", fontsize=8, rotation=30)

@@ -66,6 +66,9 @@ TILING = Tiling(
 )  # fmt: skip
 
 
+_TAKE = ("on_chip", "matrix read")
+
+
 # Events.
 
 
@@ -139,6 +142,15 @@ def test_one_landing_buffer_cannot_hide_the_array() -> None:
         only(100, weight_reads=100.0, array_reads=100.0), replace(hardware, landing_steps=2)
     )
     assert double.time_s == pytest.approx(201.0, rel=0.02)
+
+
+def test_the_array_takes_operands_for_two_steps_at_most() -> None:
+    moved = only(9, cycles=90.0, weight_reads=9.0, array_reads=9.0)
+    run = simulate(moved, machine([1e3, 1e3], [0.0, 0.0], [1.0]), keeps_transactions=True)
+    worked = {item.step: item.end_s for item in run.transactions if item.what == "work"}
+    taken = [item for item in run.transactions if (item.resource, item.what) == _TAKE]
+    assert len(taken) == 9
+    assert all(item.start_s >= worked[item.step - 2] for item in taken if item.step > 1)
 
 
 def test_streams_of_fixed_shares_overlap_and_those_of_one_port_take_turns() -> None:

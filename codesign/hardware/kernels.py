@@ -342,9 +342,7 @@ def gemm(m: float, n: float, k: float, bits: tuple[float, float], **how: Any) ->
 Collective: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "send"]
 
 
-def collective(
-    name: Collective, message_bytes: float, n_ranks: int, **how: Any
-) -> Kernel:
+def collective(name: Collective, message_bytes: float, n_ranks: int, **how: Any) -> Kernel:
     """A collective among the devices of one node, in a ring.
 
     Args:
@@ -356,6 +354,4 @@ def collective(
     rounds = 2 if name == "all_reduce" else 1
     steps = 1 if name == "send" else rounds * (n_ranks - 1)
     factor = 1.0 if name == "send" else steps / n_ranks
-    return Kernel(
-        "collective", traffic_bytes=message_bytes, steps=steps, wire_factor=factor, **how
-    )
+    return Kernel("collective", traffic_bytes=message_bytes, steps=steps, wire_factor=factor, **how)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import codesign.hardware.device as device_module
-from codesign.columns import FloatArray
+from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.hardware.kernels import Efficiency, Kernels, join, kernel_times_s
 from codesign.units import format_quantity
@@ -41,13 +41,20 @@ START = Efficiency.model_validate(
 """Where the fit starts, and stays where no measurement says otherwise: round numbers."""
 
 _LOSS_SCALE = 0.1  # relative errors beyond this count linearly, not squared
-_PULL = 0.02  # weight of a departure from START by a factor e, against an error of each row
+_PULL = 0.01  # weight of a departure from START by a factor e, against an error of each row
 _SCALED_RATES = (("compute", "attention"), ("bandwidth", "rowwise_bandwidth"))
-_SECONDS = tuple(name for name in Efficiency.model_fields if "overhead" in name) + (
+_SECONDS = (
+    *(name for name in Efficiency.model_fields if "overhead" in name),
     "link_latency",
     "link_step",
 )
-_MOST = {"compute": 1.25, "attention": 1.25, "bandwidth": 1.0, "rowwise_bandwidth": 1.0, "link": 1.0}
+_MOST = {
+    "compute": 1.25,
+    "attention": 1.25,
+    "bandwidth": 1.0,
+    "rowwise_bandwidth": 1.0,
+    "link": 1.0,
+}
 """No more than the datasheet; of the sustained peak a little more, since that is published too."""
 SMALL_CLASSES = ("igpu", "npu", "cpu")
 """Classes with one device each: only two rates are fitted, the rest is the GPUs'."""
@@ -62,9 +69,9 @@ def predict_s(rows: Sequence[Measurement], efficiency: Efficiency) -> FloatArray
 def fit(rows: Sequence[Measurement], start: Efficiency = START) -> Efficiency:
     """The efficiencies that make the rows' times come out best.
 
-    Robust least squares of the logarithm of predicted over measured time. Every group of rows
-    (operator, TTFT, TPOT, …) weighs the same, however many rows it has. Constants that no row
-    depends on stay at ``start``.
+    Robust least squares of the logarithm of predicted over measured time. A group of rows
+    (operator, TTFT, TPOT, …) weighs as the square root of their number, between every row and
+    every group alike. Constants that no row depends on stay at ``start``.
 
     Args:
         rows: Of one class of devices, all with kernels.
@@ -133,7 +140,8 @@ def _solve(
     kernels, owner = _joined(rows)
     measured = np.log([row.seconds for row in rows])
     sizes = Counter(row.group for row in rows)
-    weights = np.sqrt([len(rows) / len(sizes) / sizes[row.group] for row in rows])
+    weights = np.array([sizes[row.group] ** -0.25 for row in rows])
+    weights *= np.sqrt(len(rows) / np.sum(weights**2))
 
     def residuals(point: FloatArray) -> FloatArray:
         errors = np.log(_sums(kernels, owner, len(rows), at(point))) - measured
@@ -149,16 +157,16 @@ def _solve(
     return np.asarray(found.x)
 
 
-def _joined(rows: Sequence[Measurement]) -> tuple[Kernels, FloatArray]:
+def _joined(rows: Sequence[Measurement]) -> tuple[Kernels, IntArray]:
     tables = [row.kernels for row in rows if row.kernels is not None]
     if len(tables) != len(rows):
         raise InputError("expected rows that are not left out")
     return join(tables), np.repeat(np.arange(len(rows)), [len(table) for table in tables])
 
 
-def _sums(kernels: Kernels, owner: FloatArray, n_rows: int, efficiency: Efficiency) -> FloatArray:
+def _sums(kernels: Kernels, owner: IntArray, n_rows: int, efficiency: Efficiency) -> FloatArray:
     times = kernels.count * kernel_times_s(kernels, efficiency)
-    return np.bincount(owner, times, minlength=n_rows)
+    return np.asarray(np.bincount(owner, times, minlength=n_rows), dtype=np.float64)
 
 
 def efficiency_text(fitted: Mapping[str, Efficiency], rows: Sequence[Measurement]) -> str:
@@ -166,13 +174,16 @@ def efficiency_text(fitted: Mapping[str, Efficiency], rows: Sequence[Measurement
     lines = [
         "how: >-",
         "  python -m codesign.validation.fitting, to the rows of",
-        "  codesign/validation/data/measured_calibration.csv; robust least squares of the logarithm",
-        "  of predicted over measured time, every group of rows weighing the same",
+        "  codesign/validation/data/measured_calibration.csv; robust least squares of the",
+        "  logarithm of predicted over measured time, a group of rows (operator, TTFT, TPOT, ...)",
+        "  weighing as the square root of their number",
         "classes:",
     ]
     for name, efficiency in fitted.items():
         lines.append(f"  {name}:")
-        lines += [f"    {field}: {_written(field, efficiency)}" for field in Efficiency.model_fields]
+        lines += [
+            f"    {field}: {_written(field, efficiency)}" for field in Efficiency.model_fields
+        ]
     lines.append("sources:")
     counts = {name: len(own) for name, own in group_by_class(rows).items()}
     lines += [f"  {name}: {_source(name, counts)}" for name in fitted]

@@ -122,11 +122,21 @@ def device_folds(rows: Sequence[Measurement]) -> list[Fold]:
 
 
 def shape_folds(rows: Sequence[Measurement], seed: int, n_folds: int) -> list[Fold]:
-    """Folds of random groups of shapes; all rows of a shape are in the same one."""
-    shapes = sorted({(row.group, row.shape) for row in rows})
-    drawn = np.random.default_rng(seed).permutation(len(shapes)) % n_folds
-    fold = {shape: f"shapes {number + 1}" for shape, number in zip(shapes, drawn, strict=True)}
-    return _folds(rows, lambda row: fold[row.group, row.shape])
+    """Folds of random groups of shapes, drawn in each class of devices.
+
+    All rows of a shape are in the same fold.
+    """
+    rng = np.random.default_rng(seed)
+    fold: dict[tuple[str, str, str], str] = {}
+    for _, members in _classes(rows):
+        shapes = sorted({_shape(rows[i]) for i in members})
+        drawn = rng.permutation(len(shapes)) % n_folds
+        fold |= {shape: f"shapes {n + 1}" for shape, n in zip(shapes, drawn, strict=True)}
+    return _folds(rows, lambda row: fold[_shape(row)])
+
+
+def _shape(row: Measurement) -> tuple[str, str, str]:
+    return row.device_class, row.group, row.shape
 
 
 def _folds(rows: Sequence[Measurement], key: Callable[[Measurement], str]) -> list[Fold]:
@@ -219,9 +229,7 @@ def _targets(
     return targets
 
 
-def _target(
-    what: str, chosen: BoolArray, errors: FloatArray, limit: float
-) -> list[dict[str, Any]]:
+def _target(what: str, chosen: BoolArray, errors: FloatArray, limit: float) -> list[dict[str, Any]]:
     known = np.abs(errors[chosen & ~np.isnan(errors)])
     if not len(known):
         return []

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from codesign.errors import CodesignError, InputError, UnknownNameError
 from codesign.hardware.device import Device, load_device
-from codesign.hardware.kernels import Collective, Kernel, Kernels, collective, gemm, on_device
+from codesign.hardware.kernels import (
+    Collective,
+    Kernel,
+    Kernels,
+    Launch,
+    collective,
+    gemm,
+    on_device,
+)
 from codesign.validation.prediction import (
     Framework,
     RequestCase,
@@ -126,7 +134,9 @@ def read_measurement(row: Row, line: int = 0) -> Measurement:
     kernels = None
     if device is not None and not reason:
         kernels, reason = _placed(device, row, read)
-    value = float(row["value"])
+    value = _value(row)
+    if not value > 0:
+        kernels, reason = None, reason or f"expected a value above 0, got {row['value']!r}"
     seconds = read.amount / value if read.amount else value * _TIME_UNITS.get(row["unit"], 1.0)
     return Measurement(
         line=line,
@@ -156,6 +166,13 @@ class _Read:
     shape: str = ""
 
 
+def _value(row: Row) -> float:
+    try:
+        return float(row["value"])
+    except ValueError:
+        return float("nan")
+
+
 def _placed(device: Device, row: Row, read: _Read) -> tuple[Kernels | None, str]:
     if not read.amount and row["unit"] not in _TIME_UNITS:
         return None, f"unit {row['unit']!r} is not understood"
@@ -166,8 +183,10 @@ def _placed(device: Device, row: Row, read: _Read) -> tuple[Kernels | None, str]
 
 
 def _what(row: Row) -> str:
-    keys = ("parallelism", "batch", "prompt", "output", "tokens", "gemm_m", "gemm_n", "gemm_k")
-    keys += ("heads", "kv_heads", "rows", "cols", "message_bytes", "message_size")
+    keys = (
+        *("parallelism", "batch", "prompt", "output", "tokens", "gemm_m", "gemm_n", "gemm_k"),
+        *("heads", "kv_heads", "rows", "cols", "message_bytes", "message_size"),
+    )
     said = [f"{key} {row[key].removesuffix('.0')}" for key in keys if row.get(key)]
     return ", ".join([row["device"], row["model"], row["precision"], row["metric"], *said])
 
@@ -176,7 +195,10 @@ def _number(row: Row, key: str, default: float | None = None) -> float:
     text = (row.get(key) or "").strip()
     if not text and default is None:
         raise _LeftOut(f"{key} is not stated")
-    return float(text) if text else float(default or 0.0)
+    try:
+        return float(text) if text else float(default or 0.0)
+    except ValueError:
+        raise _LeftOut(f"{key}: expected a number, got {text!r}") from None
 
 
 # Whole requests
@@ -288,7 +310,7 @@ def _flash_attention(row: Row) -> _Read:
 
 def _normalization(row: Row) -> _Read:
     elements, model = _number(row, "rows") * _number(row, "cols"), row["model"]
-    launch = "host-softmax" if model == "softmax" else "host-vector"
+    launch: Launch = "host-softmax" if model == "softmax" else "host-vector"
     if row["unit"] != "Gelem/s":
         raise _LeftOut(f"unit {row['unit']!r} is not understood")
     kernel = Kernel("rowwise", launch, traffic_bytes=2 * _BYTES * elements)
@@ -298,7 +320,7 @@ def _normalization(row: Row) -> _Read:
 
 def _layer_operator(row: Row) -> _Read:
     """Operators of one layer of one tensor-parallel rank, as Vidur profiles them."""
-    name, operator = row["model"].split()
+    name, _, operator = row["model"].rpartition(" ")
     model, tokens, share = find_model(name), _number(row, "tokens"), _number(row, "tp", 1)
     shape = f"{tokens:g}/{share:g}"
     queries = model.num_attention_heads * model.head_dim

@@ -55,6 +55,12 @@ _SECOND = re.compile(r"(output|down)_projection$|^value_absorption$")
 _REPLICATED = {"router", "latent_projection"}
 _UNSPLIT = {"norm", "residual", "embedding", "latent_norm", "qk_norm"}
 _STREAMS = {"residual", "embedding"}
+_SAME_SHAPE = {
+    "llama-3.1-8b": "llama-3-8b",
+    "llama-3-70b": "llama-3.3-70b",
+    "llama-3.1-70b": "llama-3.3-70b",
+    "gpt-3": "gpt-3-175b",
+}
 _GROUP_SIZE = 128  # weights that share a scale and a zero point in 4-bit formats (LIFE §4)
 
 
@@ -102,15 +108,19 @@ def parse_precision(text: str) -> Precision:
 def find_model(name: str) -> LanguageModel:
     """A language model by the name that a table of measurements gives it, or by its file.
 
+    Who published it and how it was tuned do not count, since they change no shape.
+
     Raises:
         UnknownNameError: No such model; the nearest is offered.
     """
-    folded = re.sub(r"[\s_]+", "-", name.strip().lower().removesuffix("-hf"))
-    folded = re.sub(r"^(llama|qwen)(\d)", r"\1-\2", folded)
+    if name.endswith((".json", ".yaml", ".yml")):
+        return load_model(name)
+    folded = re.sub(r"[\s_]+", "-", name.strip().lower().rpartition("/")[2])
+    folded = re.sub(r"-(hf|chat|instruct|base|v\d+(\.\d+)?)(?=-|$)", "", folded)
+    folded = re.sub(r"^(llama|qwen)(\d)", r"\1-\2", folded.removeprefix("meta-"))
+    folded = _SAME_SHAPE.get(folded, folded)
     own = _MODELS / f"{folded}.yaml"
-    if own.is_file():
-        return load_model(str(own))
-    return load_model(name if "/" in name or name.endswith((".json", ".yaml")) else folded)
+    return load_model(str(own) if own.is_file() else folded)
 
 
 @dataclass(frozen=True)
@@ -300,9 +310,7 @@ def _kernels(case: RequestCase, table: OperatorTable, batch: int, tokens: int) -
             kernels += one.attention()
         elif kind != "attention_pv" and table.names[position] != "softmax":
             kernels.append(one.elementwise())
-    return on_device(
-        case.device, case.precision.compute, kernels + _messages(case, batch * tokens)
-    )
+    return on_device(case.device, case.precision.compute, kernels + _messages(case, batch * tokens))
 
 
 def _messages(case: RequestCase, tokens: int) -> list[Kernel]:

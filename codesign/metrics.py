@@ -38,7 +38,7 @@ _METRICS = (
            "tokens of the phase per second of device time: prompt tokens in prefill, generated "
            "tokens in decode, over the whole batch"),
     Metric("time_to_first_token_s", "minimize", "s",
-           "time of the prefill of one batch, to the first token"),
+           "time of the prefill of one request that does not wait for others"),
     Metric("time_per_output_token_s", "minimize", "s",
            "time of one decode step, averaged over the generated tokens"),
     Metric("tokens_per_s_per_user", "maximize", "token/s",
@@ -60,7 +60,8 @@ _METRICS = (
     Metric("compute_utilization", "maximize", "",
            "useful multiply-accumulates over what the array could do in the phase's time"),
     Metric("bandwidth_utilization", "maximize", "",
-           "bytes that leave the off-chip memories over what they could read in the time"),
+           "bytes that cross between off-chip and on-chip memory over what the off-chip "
+           "memories together could move in the time"),
     Metric("memory_capacity_bytes", "maximize", "B",
            "capacity of all memory levels"),
     Metric("memory_used_bytes", "minimize", "B",
@@ -72,7 +73,8 @@ _METRICS = (
     Metric("offchip_bandwidth_bytes_per_s", "maximize", "B/s",
            "sum of the off-chip peak bandwidths"),
     Metric("offchip_bytes_per_token", "minimize", "B/token",
-           "bytes read from and written to off-chip memory per token of the phase"),
+           "bytes that cross between off-chip and on-chip memory per token of the phase; what "
+           "a tier passes on for a deeper one is not counted again"),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}

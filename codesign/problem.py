@@ -180,7 +180,7 @@ class Problem:
         n = len(rows)
         try:
             return self.evaluator.evaluate(self.space.columns(rows))
-        except Exception as error:  # a stranger's code may fail in any way
+        except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
             if n == 1:
                 return Evaluation({}, {}, {0: _words(error)})
         first, second = self._attempt(rows[: n // 2]), self._attempt(rows[n // 2 :])
@@ -377,6 +377,6 @@ def _joined(
     }
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -167,6 +168,7 @@ class Campaign:
             JobError: A run failed. The others were done; to run again continues.
             Interrupted: Ctrl-C; everything that was reported is stored.
         """
+        is_new = not self.folder.exists()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -185,6 +187,10 @@ class Campaign:
                 f"stopped; what was done is stored in {self.folder}, "
                 f"'{self._command}' goes on from there"
             ) from None
+        finally:
+            if is_new and not self.store_path.exists():
+                # Refused before it began: leave nothing behind.
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def status(self) -> CampaignStatus:
         """How far the campaign has come; disturbs nobody who runs it.

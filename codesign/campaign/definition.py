@@ -212,6 +212,11 @@ def read_definition(path: Path) -> tuple[Document, Definition]:
     """
     document = read_document(path)
     definition = to_record(document, Definition, {"name": path.stem, **document.data})
+    if definition.name != path.stem:
+        raise InputError(
+            f"expected the name of the file, {path.stem!r}, got {definition.name!r}",
+            document.where("name"),
+        )
     problems = list(_contradictions(document, definition))
     if problems:
         raise InputError(problems)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from codesign.cli import campaigns, evaluation, library, validation
-from codesign.cli.output import say
+from codesign.cli.output import report_stream, reports_only, say
 from codesign.errors import CodesignError, JobError
 
 INTERRUPTED = 130
@@ -39,10 +39,10 @@ def _root(
     if version:
         import codesign
 
-        print(f"codesign {codesign.__version__}")
+        print(f"codesign {codesign.__version__}", file=report_stream())
         raise typer.Exit
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        print(context.get_help(), file=report_stream())
 
 
 for _module in (campaigns, evaluation, library, validation):
@@ -82,9 +82,9 @@ def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.
-        with command.make_context("codesign", arguments) as context:
+        with command.make_context("codesign", arguments) as context, reports_only():
             command.invoke(context)
-            sys.stdout.flush()
+            report_stream().flush()
     except typer.Exit as signal:
         sys.stdout.flush()
         return signal.exit_code

@@ -10,6 +10,7 @@ import typer
 
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
+from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -94,8 +95,26 @@ def _report_results(
         return parts + (uncertainty.front_tables(robust, results, limit) if robust else [])
 
     report(as_json, document, tables)
-    if not len(results.front()):
-        say(f"{campaign.definition.name}: no evaluated design keeps every limit")
+    if len(results) and not len(results.front()):
+        raise InputError(
+            f"none of {len(results):,} evaluated designs keeps every limit"
+            f"{_most_broken(results)}; all are stored in {_shown_path(campaign.store_path)}",
+            campaign.definition.name,
+        )
+
+
+def _most_broken(results: Results) -> str:
+    """The limit that most designs break, and how near one comes to it."""
+    import numpy as np
+
+    excess = {name: values[~results.failed] for name, values in results.violations.items()}
+    broken = {name: int((values > 0).sum()) for name, values in excess.items()}
+    worst = max(broken, key=lambda name: broken[name], default=None)
+    if worst is None or not broken[worst]:
+        return ""
+    nearest = float(np.min(excess[worst]))
+    by = f"nearest over by {nearest:.1%}" if nearest > 0 else "some keep it and break another"
+    return f" ({broken[worst]:,} break {worst!r}, {by})"
 
 
 def _shown_path(path: Path) -> str:

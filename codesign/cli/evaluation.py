@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.errors import InputError, UnknownNameError
 
@@ -70,14 +70,16 @@ def evaluate(
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)
     file = _DesignFile.read(design_file)
-    asked = {
-        "model": model,
-        "phase": phase,
-        "trace": workload,
-        "prompt_tokens": prompt_tokens,
-        "generated_tokens": generated_tokens,
-        **_pairs("--request", request, as_yaml=True),
-    }
+    asked = _asked(
+        {
+            "model": model,
+            "phase": phase,
+            "trace": workload,
+            "prompt_tokens": prompt_tokens,
+            "generated_tokens": generated_tokens,
+        },
+        _pairs("--request", request, as_yaml=True),
+    )
     shown = api.load_space(space or file.space or _DEFAULT_SPACE)
     pairs = _pairs("--set", settings)
     values = file.choose(design) if design_file is not None else _named(shown, design)
@@ -116,6 +118,11 @@ def _report(
         return parts + (shown.design_tables(found, result) if found else [])
 
     report(as_json, document, tables)
+    broken = [
+        f"{name} (by {excess:.1%})" for name, excess in result.violations.items() if excess > 0
+    ]
+    if broken:
+        say(f"warning: this design cannot be built or used so; it breaks {', '.join(broken)}")
 
 
 def _named(space: Any, design: str | None) -> Mapping[str, Any]:
@@ -125,6 +132,14 @@ def _named(space: Any, design: str | None) -> Mapping[str, Any]:
         raise UnknownNameError("design", design, space.designs, f"space {space.name}")
     found: Mapping[str, Any] = space.designs[design]
     return found
+
+
+def _asked(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The workload of the command line; a key may be given once."""
+    for key in more:
+        if options.get(key) is not None:
+            raise InputError(f"{key!r} is given twice", "--request")
+    return {**options, **more}
 
 
 _TOKENS = {"trace", "prompt_tokens", "generated_tokens"}

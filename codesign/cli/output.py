@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
@@ -16,6 +18,25 @@ AsJson: TypeAlias = Annotated[
 ]
 
 
+_stdout: ContextVar[TextIO | None] = ContextVar("stdout", default=None)
+
+
+@contextmanager
+def reports_only() -> Iterator[None]:
+    """Keep standard output for reports: what anybody else prints, a plug-in say, goes to stderr."""
+    token = _stdout.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _stdout.reset(token)
+
+
+def report_stream() -> TextIO:
+    """Where reports go."""
+    return _stdout.get() or sys.stdout
+
+
 def report(
     as_json: bool, document: Callable[[], Any], tables: Callable[[], Iterable[RenderableType]]
 ) -> None:
@@ -23,7 +44,7 @@ def report(
     if as_json:
         from codesign.report.plain import to_json_text
 
-        print(to_json_text(document()))
+        print(to_json_text(document()), file=report_stream())
         return
     console = make_console()
     for table in tables():
@@ -34,7 +55,8 @@ def make_console(to_stderr: bool = False) -> Console:
     """A console on stdout or stderr that neither interprets nor recolors what it prints."""
     from rich.console import Console
 
-    return Console(stderr=to_stderr, highlight=False, emoji=False, markup=False)
+    stream = sys.stderr if to_stderr else report_stream()
+    return Console(file=stream, highlight=False, emoji=False, markup=False)
 
 
 def say(message: str) -> None:

@@ -52,9 +52,13 @@ def thermal_design_watts(
     clock = accelerators.clock_hz
     memory = levels.background_watts + levels.peak_read_watts
     array = accelerators.macs_per_cycle * clock * mac_energy_joules(first_bits, second_bits)
+    vector = accelerators.vector_length * clock * VECTOR_LANE_ENERGY_JOULES
+    # Of a stated TDP the array has what vector unit and memories leave.
+    stated = accelerators.stated_tdp_watts
+    left = np.maximum(stated - vector - memory.sum(axis=0), 0.0)
     parts = {
-        "array": array,
-        "vector": accelerators.vector_length * clock * VECTOR_LANE_ENERGY_JOULES,
+        "array": np.where(stated > 0, left, array),
+        "vector": vector,
         "on_chip": memory[0],
     }
     return parts | {f"tier{i}": memory[i] for i in range(1, len(memory))}

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from codesign.errors import UnknownNameError
 
-Convention: TypeAlias = Literal["plain", "true"]
+Convention: TypeAlias = Literal["plain", "exact"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NumberFormat:
     source: str
 
     @property
-    def true_bits(self) -> float:
+    def exact_bits(self) -> float:
         """Bits of an element with its part of the shared scale."""
         return self.element_bits + self.scale_bits / self.block_size
 
@@ -76,12 +76,12 @@ def find_format(name: str, where: str | None = None) -> NumberFormat:
     return FORMATS[name]
 
 
-def bits_per_element(name: str, convention: Convention = "true") -> float:
+def bits_per_element(name: str, convention: Convention = "exact") -> float:
     """Bits that an element of a format occupies in memory.
 
     Args:
         name: Such as ``mxfp8``.
-        convention: ``true`` counts the shared scale (8.25 for ``mxfp8``); ``plain`` leaves it
+        convention: ``exact`` counts the shared scale (8.25 for ``mxfp8``); ``plain`` leaves it
             out (8.0), as MemExplorer's printed batches need (Table 6, P2).
 
     Raises:
@@ -92,7 +92,7 @@ def bits_per_element(name: str, convention: Convention = "true") -> float:
         (8.25, 8.0)
     """
     found = find_format(name)
-    return found.true_bits if convention == "true" else float(found.element_bits)
+    return found.exact_bits if convention == "exact" else float(found.element_bits)
 
 
 def multiply_bits(name: str) -> int:

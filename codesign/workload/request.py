@@ -64,7 +64,7 @@ class Request(Record):
     """``lookup``: rows are read from the table; ``dense``: a product with one-hot rows (GenZ)."""
     format_convention: Convention = "plain"
     """Bits of an element: ``plain`` (8.0 for an 8-bit format, the only one with which the
-    batches of MemExplorer's tables come out) or ``true`` (with the shared scale, 8.25)."""
+    batches of MemExplorer's tables come out) or ``exact`` (with the shared scale, 8.25)."""
     diffusion_steps: Positive | None = None
     """Denoising steps of a diffusion model; one per generated token if left out."""
 

@@ -14,7 +14,6 @@ from codesign.evaluators.npu.preparation import Batch
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
     VECTOR_LANE_ENERGY_JOULES,
-    mac_energy_joules,
     thermal_design_watts,
 )
 from codesign.workload import Request
@@ -123,23 +122,25 @@ class DesignMetrics:
 
     @cached_property
     def tdp_watts(self) -> FloatArray:
-        modelled = sum(self.tdp_by_component.values(), start=np.zeros(()))
-        stated = self.batch.accelerators.stated_tdp_watts
-        return np.where(stated > 0, stated, modelled)
+        return sum(self.tdp_by_component.values(), start=np.zeros(len(self.batch_size)))
+
+    @cached_property
+    def cycle_joules(self) -> FloatArray:
+        """Energy of one cycle of the whole array, padded lanes included."""
+        return self.tdp_by_component["array"] / self.batch.accelerators.clock_hz
 
     @cached_property
     def activity(self) -> PowerAndTraffic:
         """Bytes at every port and energy of the compute in one pass."""
-        setup, hardware = self.batch.setup, self.batch.accelerators
+        setup = self.batch.setup
         count = self._pass.table.count
         reads, writes = port_traffic(self.moved.totals(count), setup, self._options.topology)
         cycles = sum_over_operators(self._pass.cycles(setup), count)
-        per_mac = mac_energy_joules(*self.batch.operand_bits)
         operations = self._pass.vector_operations(setup.batch_size[:, 0])
         return PowerAndTraffic(
             reads,
             writes,
-            cycles * hardware.macs_per_cycle * per_mac,
+            cycles * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 

@@ -10,10 +10,11 @@ import numpy as np
 from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.operators import Pass
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass
+from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import KINDS
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, mac_energy_joules
+from codesign.hardware.array import ORGANIZATIONS
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
 
 LEVEL_NAMES = ("on_chip", "tier1", "tier2", "tier3")
@@ -34,7 +35,7 @@ def explain(
         operators=_operators(pass_, one, present),
         levels=_levels(one, designs, present),
         power=_power(one, present),
-        notes=[*notes(pass_.options, workload), _balance(pass_.options, one)],
+        notes=[_balance(pass_.options, one), *notes(one, pass_.options, workload)],
     )
 
 
@@ -94,8 +95,7 @@ def _moving_operators(
         reads[:, 0] * levels.read_energy_joules_per_byte
         + writes[:, 0] * levels.write_energy_joules_per_byte
     ).sum(axis=0)
-    per_cycle = one.batch.accelerators.macs_per_cycle * mac_energy_joules(*one.batch.operand_bits)
-    joules = memory_joules + one.operator_cycles()[0] * per_cycle[0]
+    joules = memory_joules + one.operator_cycles()[0] * one.cycle_joules[0]
     times = one.times
     return {
         name: {
@@ -181,12 +181,29 @@ def _balance(options: NpuOptions, one: DesignMetrics) -> str:
     )
 
 
-def notes(options: NpuOptions, workload: Request) -> list[str]:
+def _sharing(one: DesignMetrics, options: NpuOptions) -> str:
+    """Who gets which part of the off-chip bandwidth."""
+    priority = BANDWIDTH_PRIORITIES[int(one.batch.setup.bandwidth_priority[0, 0])]
+    share = MATRIX_SHARE[priority]
+    if options.bandwidth_sharing == "shared" or share is None:
+        return "weights, KV cache and activations share the off-chip bandwidth freely"
+    return (
+        f"bandwidth priority {priority}: weights and KV cache have {share:.0%} of the usable "
+        f"off-chip bandwidth, activations {1 - share:.0%}, also while the other is idle "
+        "(bandwidth_sharing=fixed)"
+    )
+
+
+def notes(one: DesignMetrics, options: NpuOptions, workload: Request) -> list[str]:
     """The assumptions that limit the numbers, for the options in force."""
+    organization = ORGANIZATIONS[int(one.batch.setup.organization[0, 0])]
     said = [
         f"profile {options.profile}: {options.blocking} blocking, {options.streams} streams, "
         f"vector work {options.vector}, {options.offchip_efficiency:.0%} of the off-chip peak "
-        f"usable, {options.topology} memory, {options.array} array",
+        f"usable, {options.topology} memory, {organization} array",
+        _sharing(one, options),
+        "a cycle of the array costs the energy of all its MACs, padding included",
+        "the energies of operators leave out background power",
         "an operand's bytes are interleaved over the levels that hold it",
     ]
     if options.profile == "memexplorer":

@@ -149,6 +149,12 @@ class Shapes:
     near: Passes
 
 
+def is_shared_freely(setup: Setup, options: NpuOptions) -> BoolArray:
+    """(n, 1) whether weights, KV cache and activations have no fixed shares of the bandwidth."""
+    by_design = setup.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
+    return np.asarray(by_design | (options.bandwidth_sharing == "shared"))
+
+
 class Pass:
     """The operators of one pass, ready for any batch of designs.
 
@@ -338,16 +344,19 @@ class Pass:
                 in_flight_bandwidth_bytes_per_s(b, delay, chunk, options.requests_in_flight)
                 for b, delay in zip(bandwidth, latency, strict=True)
             ]
-        if options.bandwidth_sharing == "shared":
-            both = [a + b for a, b in zip(matrix, vector, strict=True)]
-            parts = [(both, matrix_reads + vector_reads, np.asarray(usable))]
-        else:
-            table = np.array([MATRIX_SHARE[name] for name in BANDWIDTH_PRIORITIES])
-            share = table[setup.bandwidth_priority]
-            parts = [
-                (matrix, matrix_reads, usable * share),
-                (vector, vector_reads, usable * (1.0 - share)),
-            ]
+        is_shared = is_shared_freely(setup, options)
+        if is_shared.any():
+            # Streams without shares of their own are one stream.
+            matrix = [a + b * is_shared for a, b in zip(matrix, vector, strict=True)]
+            vector = [b * ~is_shared for b in vector]
+            matrix_reads = matrix_reads + vector_reads * is_shared
+            vector_reads = vector_reads * ~is_shared
+        table = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
+        share = np.where(is_shared, 1.0, table[setup.bandwidth_priority])
+        parts = [
+            (matrix, matrix_reads, usable * share),
+            (vector, vector_reads, usable * (1.0 - share)),
+        ]
         return [
             self._stream_time(setup, crossing, reads > 0, [b * part for b in bandwidth], tile)
             for crossing, reads, part in parts

@@ -29,9 +29,14 @@ TILE_BUFFER_SHARE = 0.5
 blocking; the rest holds what stays resident [our choice: an even split]."""
 ACCUMULATOR_BYTES = 4.0
 """A partial sum: int32 or float32, as usual for 8- and 16-bit products."""
-MATRIX_SHARE = {"matrix": 0.75, "vector": 0.25, "equal": 0.5}
+MATRIX_SHARE: dict[str, float | None] = {
+    "matrix": 0.75,
+    "vector": 0.25,
+    "equal": 0.5,
+    "shared": None,
+}
 """Share of the off-chip bandwidth for weights and KV cache; activations have the rest
-(MemExplorer §4.2)."""
+(MemExplorer §4.2). ``shared``: no fixed shares, as in a GPU [our addition]."""
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "plain": {

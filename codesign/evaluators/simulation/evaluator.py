@@ -25,6 +25,7 @@ from codesign.evaluators.npu.operators import (
     BANDWIDTH_PRIORITIES,
     Pass,
     PassTimes,
+    is_shared_freely,
     sum_over_operators,
 )
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
@@ -32,7 +33,7 @@ from codesign.evaluators.npu.preparation import Batch
 from codesign.evaluators.simulation.machine import Machine, Run, simulate
 from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, mac_energy_joules
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
 from codesign.schema import Record
 from codesign.workload import Request
@@ -149,8 +150,8 @@ class Simulator:
         for tier in range(1, n_levels):
             bandwidth[tier] = self._usable(design, bandwidth[tier], latency[tier])
         tails = setup.shares.tails[:, : n_levels - 1, design]
-        matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]]
-        is_shared = options.bandwidth_sharing == "shared"
+        matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]] or 1.0
+        is_shared = bool(is_shared_freely(setup, options)[design, 0])
         return Machine(
             clock_hz=float(setup.accelerators.clock_hz[design]),
             bandwidth_bytes_per_s=bandwidth,
@@ -218,15 +219,14 @@ class SimulatedMetrics(DesignMetrics):
 
     @cached_property
     def activity(self) -> PowerAndTraffic:
-        hardware, count = self.batch.accelerators, self._pass.table.count
+        count = self._pass.table.count
         reads, writes = (np.einsum("lno,o->ln", moved, count) for moved in self.operator_traffic())
         cycles = sum_over_operators(self.operator_cycles(), count)
-        per_mac = mac_energy_joules(*self.batch.operand_bits)
         operations = self._pass.vector_operations(self.batch.setup.batch_size[:, 0])
         return PowerAndTraffic(
             reads,
             writes,
-            cycles * hardware.macs_per_cycle * per_mac,
+            cycles * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 

@@ -40,8 +40,8 @@ _NOTES = (
     "recomputation are not modeled.",
     "Collectives started from the host (Vidur's) take up to 60 us more than NCCL alone; the model "
     "gives NCCL's time, without its change of protocol at about 1 MB.",
-    "The form of the model, the tiles and LMDeploy's decode step before the first token were chosen "
-    "with all rows in view; only the constants are held out, so other hardware may do worse.",
+    "The form of the model, the tiles and LMDeploy's decode step before the first token were "
+    "chosen with all rows in view; only the constants are held out: other hardware may do worse.",
     "Nearly all rows are of A100s: nothing here measures an H100, an MI300X or a TPU.",
     "With one device held out, what only it shows (links, fused attention, starts from the host) "
     "stays at round starting values.",

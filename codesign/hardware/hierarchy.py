@@ -41,8 +41,7 @@ def staged_time_s(
     Returns:
         max over the levels used of ``(x_i + x_{i+1}) / B_i + fill_i``, where ``fill_i`` is the
         latency of level i and, for each level above, its latency and the way of the first chunk
-        through its port, in and out again; of a chunk, ``x_i / x_1`` comes from level i or below.
-        0 if x_1 = 0.
+        through its port, in and out again, at most ``x_i`` of it. 0 if x_1 = 0.
 
     Examples:
         >>> one = staged_time_s([4.0], [2.0], [0.5], 0.0)
@@ -52,13 +51,12 @@ def staged_time_s(
     """
     total = np.zeros(())
     latency, passing = np.zeros(()), np.zeros(())
-    # The first chunk's share of what crosses each level.
-    share = np.minimum(1.0, chunk_bytes * inverse(crossing_bytes[0]))
     for i, crossing in enumerate(crossing_bytes):
         below = crossing_bytes[i + 1] if i + 1 < len(crossing_bytes) else 0.0
         rate = inverse(bandwidth_bytes_per_s[i])
         latency = latency + latency_s[i]
-        here = (crossing + below) * rate + (latency + share * crossing * passing)
+        first = np.minimum(chunk_bytes, crossing)
+        here = (crossing + below) * rate + (latency + first * passing)
         total = np.maximum(total, np.where(crossing > 0, here, 0.0))
         passing = passing + 2.0 * rate
     return total

@@ -1,12 +1,12 @@
 """How the NPU is modelled: the choices that the papers leave open, each with a name.
 
 Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
-a calibration: of some hundreds of combinations of physically meaningful readings (which streams
+a calibration: of some 1,400 combinations of physically meaningful readings (which streams
 are read again and per what tile, how ``equal`` fills the tiers, width of partial sums, usable
 bandwidth, causal attention, vector work, concurrent streams), the one with the least overall
-logarithmic error over the ratio cells of MemExplorer's [MemExplorer]_ Tables 4 to 6; several are
+logarithmic error over the ratios of MemExplorer's [MemExplorer]_ Tables 4 to 6; several are
 nearly as good. ``codesign validate memexplorer`` shows every cell: what it misses most is the
-gain of Table 5 from more on-chip memory, of which it gives about half.
+gain of Table 5 from more memory, of which it gives 40 to 55 %.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def _root(
 
 for _module in (campaigns, evaluation, library, validation):
     for _command in _module.COMMANDS:
-        app.command()(_command)
+        app.command()(reports_only(_command))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +82,7 @@ def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.
-        with command.make_context("codesign", arguments) as context, reports_only():
+        with command.make_context("codesign", arguments) as context:
             command.invoke(context)
             report_stream().flush()
     except typer.Exit as signal:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from contextvars import ContextVar
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
@@ -21,15 +22,22 @@ AsJson: TypeAlias = Annotated[
 _stdout: ContextVar[TextIO | None] = ContextVar("stdout", default=None)
 
 
-@contextmanager
-def reports_only() -> Iterator[None]:
-    """Keep standard output for reports: what anybody else prints, a plug-in say, goes to stderr."""
-    token = _stdout.set(sys.stdout)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        _stdout.reset(token)
+def reports_only(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with standard output kept for its report.
+
+    What anybody else prints meanwhile, a plug-in say, goes to stderr.
+    """
+
+    @wraps(command)
+    def quiet(*arguments: Any, **options: Any) -> None:
+        token = _stdout.set(sys.stdout)
+        try:
+            with redirect_stdout(sys.stderr):
+                command(*arguments, **options)
+        finally:
+            _stdout.reset(token)
+
+    return quiet
 
 
 def report_stream() -> TextIO:

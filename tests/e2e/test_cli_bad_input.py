@@ -37,7 +37,7 @@ _SPACE = """\
     """
 
 _CAMPAIGN = """\
-    name: trial
+    name: a
     space: memexplorer
     evaluator: npu
     workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
@@ -259,13 +259,24 @@ CASES = {
         ["plot", "a.yaml", "--format", "sgv"], ["unknown figure format 'sgv'", "'svg'"],
         {"a.yaml": _CAMPAIGN},
     ),
+    "a campaign named unlike its file": Case(
+        ["run", "a.yaml"], ["a.yaml:1: name", "'a'", "'b'"],
+        {"a.yaml": _CAMPAIGN.replace("name: a", "name: b")},
+    ),
+    "a key of the workload given twice": Case(
+        ["evaluate", "--design", "P1", "--model", "llama-3-8b", "--request", "model=llama-2-7b"],
+        ["--request", "'model' is given twice"], {},
+    ),
+    "a study that is unknown": Case(
+        ["validate", "memexplore"], ["unknown study 'memexplore'", "'memexplorer'"], {},
+    ),
     "a store that is no store": Case(
         ["run", "a.yaml"], ["campaign.sqlite"],
-        {"a.yaml": _CAMPAIGN, "runs/trial/campaign.sqlite": "not a database" * 100},
+        {"a.yaml": _CAMPAIGN, "runs/a/campaign.sqlite": "not a database" * 100},
     ),
     "a file where the folder should be": Case(
-        ["run", "a.yaml"], ["runs/trial", "cannot be made"],
-        {"a.yaml": _CAMPAIGN, "runs/trial": ""},
+        ["run", "a.yaml"], ["runs/a", "cannot be made"],
+        {"a.yaml": _CAMPAIGN, "runs/a": ""},
     ),
 }  # fmt: skip
 

@@ -78,10 +78,10 @@ def evaluate(
             "prompt_tokens": prompt_tokens,
             "generated_tokens": generated_tokens,
         },
-        _pairs("--request", request, as_yaml=True),
+        read_pairs("--request", request, as_yaml=True),
     )
     shown = api.load_space(space or file.space or _DEFAULT_SPACE)
-    pairs = _pairs("--set", settings)
+    pairs = read_pairs("--set", settings)
     values = file.choose(design) if design_file is not None else _named(shown, design)
     if not (values or pairs):
         named = f"; {shown.name} names {', '.join(shown.designs)}" if shown.designs else ""
@@ -91,7 +91,7 @@ def evaluate(
         design={**values, **pairs},
         workload=_merged(file.workload, asked),
         evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
-        options={**file.options, **_pairs("--option", option, as_yaml=True)},
+        options={**file.options, **read_pairs("--option", option, as_yaml=True)},
     )
     title = design or (design_file.stem if design_file else "Design")
     _report(result, title, draws if uncertainty else None, as_json)
@@ -153,7 +153,7 @@ def _merged(filed: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any
     return {key: value for key, value in filed.items() if key not in dropped} | given
 
 
-def _pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:
+def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:
     """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read."""
     pairs: dict[str, Any] = {}
     for text in texts or ():

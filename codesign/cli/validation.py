@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from codesign.cli.output import AsJson, report, say
+
+if TYPE_CHECKING:
+    from codesign.evaluators.simulation import SimulationEvaluator
 
 
 def validate(
@@ -47,4 +50,47 @@ def validate(
     )
 
 
-COMMANDS: list[Callable[..., Any]] = [validate]
+def timeline(
+    design: Annotated[str, typer.Option(help="A design that the space names.")],
+    model: Annotated[str, typer.Option(help="Language model, or the path of a config.json.")],
+    phase: Annotated[str, typer.Option(help="prefill or decode.")],
+    prompt_tokens: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 4096,
+    generated_tokens: Annotated[int, typer.Option(help="Tokens generated after it.")] = 1,
+    space: Annotated[str, typer.Option(help="Design space.")] = "memexplorer",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the simulation; may be repeated."),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the files.")] = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
+    from codesign import api
+    from codesign.cli.evaluation import read_pairs
+    from codesign.report.figures import save_occupancy
+    from codesign.report.tables import pairs_table
+    from codesign.validation.timeline import block_timeline, occupancy, save_trace
+
+    where = api.load_space(space)
+    counts = {"prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens}
+    asked = {"model": model, "phase": phase, **counts}
+    simulation = cast(
+        "SimulationEvaluator",
+        api.build_evaluator("simulation", asked, read_pairs("--option", option, as_yaml=True)),
+    )
+    lines = block_timeline(simulation, where.columns(api.find_design(where, design)))
+    busy = occupancy(lines)
+    output.mkdir(parents=True, exist_ok=True)
+    stem = f"{design}-{model}-{phase}".replace("/", "-")
+    title = f"{design}, one layer of {model}, {phase}, {prompt_tokens:,} tokens of prompt"
+    chart = save_occupancy(output / f"{stem}.png", title, lines.operators, busy.edges_s, busy.busy)
+    trace = save_trace(lines, output / f"{stem}.json")
+    shares = {name: float(values.mean()) for name, values in busy.busy.items()}
+    document = {"time_s": lines.time_s, "busy_share": shares, "files": [str(chart), str(trace)]}
+    shown = {"time of the layer": f"{lines.time_s:.4g} s"}
+    shown |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
+    shown |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
+    report(as_json, lambda: document, lambda: [pairs_table(title, shown)])
+
+
+COMMANDS: list[Callable[..., Any]] = [validate, timeline]

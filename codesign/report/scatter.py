@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,20 @@ def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) 
     """Draw rows with ``reference`` and ``ours``; those without a positive pair are left out.
 
     Args:
-        rows: Of a study; ``group``, where there is one, gives the color.
+        rows: Of a study; ``group`` or ``kind``, where there is one, gives the color.
         title: Above the figure.
         path: Of a PNG or SVG file.
     """
     pairs = [
-        (str(row.get("group", "")), float(row["reference"]), float(row["ours"]))
+        (
+            str(row.get("group") or row.get("kind") or ""),
+            float(row["reference"]),
+            float(row["ours"]),
+        )
         for row in rows
         if _is_positive(row.get("reference")) and _is_positive(row.get("ours"))
     ]
+    pairs = _with_few_groups(pairs)
     groups = list(dict.fromkeys(group for group, _, _ in pairs))
     with drawing_style():
         from matplotlib.figure import Figure
@@ -44,13 +50,22 @@ def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) 
             left.set(xscale="log", yscale="log")
         left.set(xlabel="Reference", ylabel="Ours")
         right.set(xlabel="Relative error (beyond ±1 drawn at ±1)", ylabel="Cases")
-        if 1 < len(groups) <= len(COLORS):
+        if len(groups) > 1:
             left.legend(fontsize=9)
         return save_figure(figure, path)
 
 
 _FARTHEST = 1.0
 _BINS = np.linspace(-_FARTHEST, _FARTHEST, 81)
+
+
+def _with_few_groups(pairs: list[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
+    """The same with the smallest groups as one, so that every group has its own color."""
+    largest = [group for group, _ in Counter(group for group, _, _ in pairs).most_common()]
+    if len(largest) <= len(COLORS):
+        return pairs
+    shown = set(largest[: len(COLORS) - 1])
+    return [(group if group in shown else "others", r, o) for group, r, o in pairs]
 
 
 def _is_positive(value: object) -> bool:

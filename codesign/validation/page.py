@@ -20,10 +20,10 @@ _SUMMARY = {
     "n": "cases",
     "median_error": "median error",
     "median_absolute_error": "median size",
-    "p90_absolute_error": "90 % below",
     "p95_absolute_error": "95 % below",
     "largest_absolute_error": "largest",
 }
+_ROWS = {"what": "compared", "reference": "reference", "ours": "ours", "error": "error"}
 _TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
 _MOST_ROWS = 40
 
@@ -35,7 +35,7 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
-    shown.append(_table(f"{study.name}{few}", _columns(rows), rows))
+    shown.append(_table(f"{study.name}{few}", _ROWS, rows))
     shown.append(_table("Errors", _SUMMARY, study.summary))
     if study.targets:
         shown.append(_table("Promises", _TARGETS, study.targets))
@@ -108,6 +108,7 @@ def _table(
         if any(isinstance(row.get(name), int | float) for row in rows)
     ]
     table = plain_table(title, list(columns.values()), numbers)
+    table.columns[0].no_wrap = False  # long names fold, so that no number is cut
     for row in rows:
         table.add_row(*(_cell(name, row.get(name)) for name in columns))
     return table
@@ -130,12 +131,26 @@ def _size_of(row: Mapping[str, Any]) -> float:
     return abs(error) if isinstance(error, int | float) else 0.0
 
 
+_LONGEST_CELL = 160
+
+
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(_columns(rows)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()}
+    """The rows without long texts: what a whole design was, its name has to say."""
+    long = {
+        name
         for row in rows
-    )
+        for name, value in row.items()
+        if not isinstance(value, int | float) and len(str(value)) > _LONGEST_CELL
+    }
+    names = [name for name in _columns(rows) if name not in long]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = {name: row.get(name) for name in names}
+        writer.writerow({name: _short(value) for name, value in cells.items()})
     return text.getvalue()
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value

@@ -82,7 +82,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         summarize("blocks, operands fetched at first use", np.array(early)),
     ]
     return Study(
-        name="simulated",
+        name="simulation",
         question="How far is the closed form of npu from a simulation that moves every chunk?",
         rows=[*transfers, *blocks],
         summary=summary,

@@ -1,0 +1,30 @@
+"""``codesign validate`` and ``codesign timeline`` on real input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codesign.cli import main
+
+
+def test_the_published_tables_are_compared_as_one_json_document(capsys) -> None:
+    assert main(["validate", "memexplorer", "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert study["name"] == "memexplorer"
+    batches = [row for row in study["rows"] if row["metric"] == "batch_size"]
+    assert [row["error"] for row in batches] == [0.0] * 9
+
+
+def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(
+    tmp_path: Path, capsys
+) -> None:
+    words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
+    counts = ["--prompt-tokens", "256", "--output", str(tmp_path)]
+    assert main(["timeline", *words, *counts, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    chart, trace = (Path(path) for path in shown["files"])
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    events = [item for item in json.loads(trace.read_text())["traceEvents"] if item["ph"] == "X"]
+    ends = [item["ts"] + item["dur"] for item in events if item["cat"] == "operator"]
+    assert max(ends) * 1e-6 == pytest.approx(shown["time_s"])

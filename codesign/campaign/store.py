@@ -7,7 +7,8 @@ Tables
     timings       wall time of each batch, apart because it is never the same twice
 
 ``design`` holds d little-endian int32 level indices, ``numbers`` the float64 metrics and
-violations named in the layout. A batch is one transaction with ``synchronous=FULL``. The journal
+violations named in the layout; ``checksum`` is the CRC-32 of a row, for SQLite does not notice
+when a value changes on the disk. A batch is one transaction with ``synchronous=FULL``. The journal
 is a write-ahead log, so that readers and the writer do not wait for each other, except on file
 systems shared between machines, where that needs memory which such systems do not share.
 """
@@ -17,6 +18,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -29,7 +32,7 @@ import numpy as np
 from codesign.campaign.observations import Batch, Layout, Run, Status, Table
 from codesign.errors import CodesignError, JobError, StoreError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x636F6465
 """Marks the file as ours: "code" in ASCII."""
 CHUNK = 20_000
@@ -43,7 +46,7 @@ CREATE TABLE runs (
 CREATE TABLE observations (
     run INTEGER NOT NULL, step INTEGER NOT NULL, batch INTEGER NOT NULL,
     design BLOB NOT NULL, numbers BLOB NOT NULL, status INTEGER NOT NULL, reason TEXT,
-    hypervolume REAL NOT NULL,
+    hypervolume REAL NOT NULL, checksum INTEGER NOT NULL,
     PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE timings (
@@ -119,7 +122,7 @@ class Store:
         with _explained(self.path), self._transaction():
             for batch in batches:
                 self._connection.executemany(
-                    "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _records(batch)
+                    "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _records(batch)
                 )
                 self._connection.execute(
                     "INSERT INTO timings VALUES (?, ?, ?, ?)",
@@ -183,7 +186,7 @@ class Store:
                 f"SELECT count(*) FROM observations {where}", arguments
             ).fetchone()[0]
             cursor = self._connection.execute(
-                "SELECT run, step, batch, design, numbers, status, reason, hypervolume "
+                "SELECT run, step, batch, design, numbers, status, reason, hypervolume, checksum "
                 f"FROM observations {where} ORDER BY run, step",
                 arguments,
             )
@@ -194,7 +197,9 @@ class Store:
         reasons: dict[int, str] = {}
         start = 0
         while chunk := cursor.fetchmany(CHUNK):
-            run, step, batch, design, numbers, status, reason, hypervolume = zip(
+            if not all(map(_is_intact, chunk)):
+                raise _damaged(self.path, "an observation is not what was written")
+            run, step, batch, design, numbers, status, reason, hypervolume, _ = zip(
                 *chunk, strict=True
             )
             part = slice(start, start + len(chunk))
@@ -392,7 +397,7 @@ def _records(batch: Batch) -> Iterator[tuple[Any, ...]]:
     width = batch.numbers.shape[1] * 8
     status, hypervolume = batch.status.tolist(), batch.hypervolume.tolist()
     for i in range(k):
-        yield (
+        row = (
             batch.run,
             batch.first_step + i,
             batch.batch,
@@ -402,6 +407,32 @@ def _records(batch: Batch) -> Iterator[tuple[Any, ...]]:
             batch.reasons.get(i),
             hypervolume[i],
         )
+        yield (*row, _checksum(*row))
+
+
+def _is_intact(row: tuple[Any, ...]) -> bool:
+    try:
+        return bool(_checksum(*row[:-1]) == row[-1])
+    except (TypeError, AttributeError, struct.error):  # a value of another kind
+        return False
+
+
+_SCALARS = struct.Struct("<qqqqd")
+
+
+def _checksum(
+    run: int,
+    step: int,
+    batch: int,
+    design: bytes | memoryview,
+    numbers: bytes | memoryview,
+    status: int,
+    reason: str | None,
+    hypervolume: float,
+) -> int:
+    found = zlib.crc32(_SCALARS.pack(run, step, batch, status, hypervolume))
+    found = zlib.crc32(numbers, zlib.crc32(design, found))
+    return zlib.crc32((reason or "").encode(), found)
 
 
 def _journals(path: Path) -> tuple[Path, ...]:

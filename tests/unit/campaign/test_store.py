@@ -140,6 +140,9 @@ def change(path, *statements):
     connection.close()
 
 
+ZEROS = "zeroblob(length(design))"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -147,14 +150,22 @@ def change(path, *statements):
         (damage_empty, "not a codesign store"),
         (damage_half, "damaged .*malformed"),
         (damage_middle, "damaged"),
-        (lambda p: change(p, "PRAGMA user_version = 99"), "version 99, but this codesign reads 1"),
+        (lambda p: change(p, "PRAGMA user_version = 99"), "version 99, but this codesign reads 2"),
         (lambda p: change(p, "PRAGMA application_id = 1"), "not a codesign store"),
         (lambda p: change(p, "DROP TABLE observations"), "no such table: observations"),
         (lambda p: change(p, "DROP TABLE meta"), "no such table: meta"),
         (lambda p: change(p, "DELETE FROM meta WHERE key = 'layout'"), "incomplete"),
         (lambda p: change(p, "UPDATE meta SET value = '{'"), "not JSON"),
         (lambda p: change(p, "DELETE FROM observations WHERE step = 1"), "are missing"),
-        (lambda p: change(p, "UPDATE observations SET design = x'00'"), "wrong length"),
+        (lambda p: change(p, "UPDATE observations SET design = x'00'"), "not what was written"),
+        (lambda p: change(p, f"UPDATE observations SET design = {ZEROS}"), "not what was written"),
+        (
+            lambda p: change(p, "UPDATE observations SET numbers = zeroblob(length(numbers))"),
+            "not what was written",
+        ),
+        (lambda p: change(p, "UPDATE observations SET hypervolume = 1e99"), "not what was written"),
+        (lambda p: change(p, "UPDATE observations SET hypervolume = 'x'"), "not what was written"),
+        (lambda p: change(p, "UPDATE observations SET status = 77"), "not what was written"),
     ],
 )
 def test_a_damaged_store_is_one_clear_line_and_stays_as_it_is(path, damage, message):

@@ -93,6 +93,7 @@ def evaluate(
         evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
         options={**file.options, **read_pairs("--option", option, as_yaml=True)},
     )
+    _say_what_moved(pairs, result.design)
     title = design or (design_file.stem if design_file else "Design")
     _report(result, title, draws if uncertainty else None, as_json)
 
@@ -123,6 +124,24 @@ def _report(
     ]
     if broken:
         say(f"warning: this design cannot be built or used so; it breaks {', '.join(broken)}")
+
+
+def _say_what_moved(settings: Mapping[str, str], design: Mapping[str, Any]) -> None:
+    """Point out settings that the canonical form of the design has elsewhere."""
+    from codesign.report.labels import format_setting
+
+    for name, text in settings.items():
+        shown = format_setting(design.get(name))
+        if text != "none" and shown != text and not _is_number(text):
+            say(f"note: {name} is {shown}: the space keeps its designs in one canonical order")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(space: Any, design: str | None) -> Mapping[str, Any]:

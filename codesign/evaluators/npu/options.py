@@ -83,7 +83,8 @@ class NpuOptions(Record):
     (MemExplorer §4.2). ``shared``: whoever asks gets the port, and the priority has no effect."""
     topology: Literal["staged", "parallel"] = "staged"
     """``staged``: bytes pass every level above their own (MemExplorer). ``parallel``: every
-    off-chip interface feeds the on-chip memory directly."""
+    off-chip interface feeds the on-chip memory directly; as data fill the nearest tier first, more
+    capacity there can idle a deeper tier's bandwidth and slow a design."""
     array: Organization = "flattened"
     """``flattened`` (PLENA), ``systolic`` (an R x C grid with SCALE-Sim's cycles) or ``ideal``; a
     space with the parameter ``array_organization`` says it itself."""
@@ -92,7 +93,8 @@ class NpuOptions(Record):
     requests_in_flight: Annotated[float | None, Field(gt=0)] = None
     """Chunks that a memory level can have outstanding; no limit if left out."""
     technology_level: Level = "typical"
-    """Which end of the published technology ranges to take."""
+    """Which end of the published ranges to take for every number, good or bad: not a bound. For
+    intervals see ``codesign evaluate --uncertainty``."""
     memory_edge_m: Annotated[float, quantity("mm"), Field(gt=0)] = 0.066
     """Die edge reserved for memory: two 33 mm edges of the reticle (MemExplorer Eq. 1)."""
 

@@ -80,7 +80,6 @@ def timeline(
     )
     lines = block_timeline(simulation, where.columns(api.find_design(where, design)))
     busy = occupancy(lines)
-    output.mkdir(parents=True, exist_ok=True)
     stem = f"{design}-{model}-{phase}".replace("/", "-")
     title = f"{design}, one layer of {model}, {phase}, {prompt_tokens:,} tokens of prompt"
     chart = save_occupancy(output / f"{stem}.png", title, lines.operators, busy.edges_s, busy.busy)

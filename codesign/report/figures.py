@@ -1,6 +1,6 @@
 """Figures of a campaign: hypervolume against evaluations, and the front.
 
-The only module that imports matplotlib. Files are deterministic: the same results give the
+With ``scatter.py`` the only module that imports matplotlib. Files are deterministic: the same results give the
 same bytes under the same matplotlib. Colors are those of Okabe and Ito (2008), which people
 with impaired color vision can tell apart; each series has its own line or marker as well.
 """

@@ -54,7 +54,6 @@ def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Pat
     from codesign.report.scatter import save_predictions
 
     data = folder / "validation"
-    data.mkdir(parents=True, exist_ok=True)
     written = []
     for study in studies:
         written.append(_write(data / f"{study.name}.csv", _csv(study.rows)))

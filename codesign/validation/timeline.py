@@ -13,6 +13,7 @@ import numpy as np
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.evaluators.simulation.machine import Transaction
+from codesign.report.plain import replacing
 from codesign.validation.simulated import block_instances
 
 
@@ -135,6 +136,11 @@ def trace_events(timeline: Timeline) -> dict[str, Any]:
 
 
 def save_trace(timeline: Timeline, path: Path) -> Path:
-    """Write the trace viewer's JSON."""
-    path.write_text(json.dumps(trace_events(timeline)) + "\n", encoding="utf-8")
+    """Write the trace viewer's JSON.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    with replacing(path) as unfinished:
+        unfinished.write_text(json.dumps(trace_events(timeline)) + "\n", encoding="utf-8")
     return path

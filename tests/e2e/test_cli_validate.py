@@ -28,3 +28,14 @@ def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(
     events = [item for item in json.loads(trace.read_text())["traceEvents"] if item["ph"] == "X"]
     ends = [item["ts"] + item["dur"] for item in events if item["cat"] == "operator"]
     assert max(ends) * 1e-6 == pytest.approx(shown["time_s"])
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, capsys) -> None:
+    (tmp_path / "file").write_text("")
+    words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
+    place = ["--prompt-tokens", "256", "--output", str(tmp_path / "file" / "folder")]
+    assert main(["timeline", *words, *place]) == 2
+    assert main(["validate", "memexplorer", "--write", str(tmp_path / "file")]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    assert all("cannot be written" in line for line in errors)

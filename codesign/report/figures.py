@@ -1,8 +1,9 @@
 """Figures of a campaign: hypervolume against evaluations, and the front.
 
 With ``scatter.py`` the only module that imports matplotlib. Files are deterministic: the same
-results give the same bytes under the same matplotlib. Colors are those of Okabe and Ito (2008), which people
-with impaired color vision can tell apart; each series has its own line or marker as well.
+results give the same bytes under the same matplotlib. Colors are those of Okabe and Ito (2008),
+which people with impaired color vision can tell apart; each series has its own line or marker as
+well.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ ORGANIZATIONS: tuple[Organization, ...] = ("flattened", "systolic", "ideal")
 
 
 Drain: TypeAlias = Literal["shifted", "direct"]
-"""How the sums of an output-stationary fold leave the grid: ``shifted`` down through it, R cycles
-after the last of them is finished [Samajdar2018]_, or ``direct``, each as it is finished
-[ScaleSim3]_."""
+"""How the sums of an output-stationary fold leave the grid: ``direct``, each as it is finished, as
+SCALE-Sim 3 has it [ScaleSim3]_ and the default here; or ``shifted`` down through the grid, R cycles
+after the last of them is finished, as its first paper has it [Samajdar2018]_."""
 
 
 def flattened_cycles(
@@ -90,7 +90,7 @@ def systolic_cycles(
     rows: FloatArray,
     columns: FloatArray,
     dataflow: Dataflow,
-    drain: Drain = "shifted",
+    drain: Drain = "direct",
 ) -> FloatArray:
     """Cycles of an (m x k) by (k x n) product on an R x C systolic array.
 

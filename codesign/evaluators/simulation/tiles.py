@@ -253,8 +253,10 @@ def _cycles_per_product(work: Work, tiling: Tiling) -> float:
             "is": (work.inner, work.rows, work.columns),
         }[tiling.dataflow]
         folds = len(tiles(rows, depth)) * len(tiles(columns, width))
-        # A fold fills the grid, streams past it and drains it (SCALE-Sim).
-        return folds * (2.0 * depth + width + streamed - 2.0)
+        # A fold loads what stays, if anything, then the stream crosses the grid; sums leave as
+        # they are finished (SCALE-Sim 3).
+        loading = 0.0 if tiling.dataflow == "os" else depth
+        return folds * (loading + depth + width + streamed - 2.0)
     slots = max(1.0, math.floor(depth / max(work.inner, 1.0))) if work.heads > 1 else 1.0
     groups = len(tiles(work.heads, slots))
     row_tiles = len(tiles(work.rows / work.heads, width))

@@ -47,8 +47,8 @@ def test_another_seed_gives_other_products_of_all_sizes() -> None:
 def test_the_drain_is_the_only_difference_and_only_under_output_stationary() -> None:
     size = np.array([40.0])
     for flow, less in (("ws", 0), ("is", 0), ("os", 16)):
-        shifted = systolic_cycles(size, size, size, 8.0, 32.0, flow)
-        direct = systolic_cycles(size, size, size, 8.0, 32.0, flow, "direct")
+        shifted = systolic_cycles(size, size, size, 8.0, 32.0, flow, "shifted")
+        direct = systolic_cycles(size, size, size, 8.0, 32.0, flow)
         folds = 5 * 2
         assert float((shifted - direct)[0]) == (8 * folds if less else 0)
 

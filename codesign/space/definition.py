@@ -35,6 +35,7 @@ from codesign.space.parameters import (
     Parameter,
     RepeatedPart,
     contents_of,
+    numbers_of,
     read_values,
     repeated_part,
 )
@@ -256,7 +257,7 @@ class _Builder:
         if record.scale == "log":
             if not parameter.is_numeric:
                 raise InputError("only numbers have a logarithm", self.where(*path, "scale"))
-            if min(float(value) for value in values) <= 0:  # type: ignore[arg-type] # numbers
+            if min(numbers_of(values)) <= 0:
                 raise InputError(
                     f"a logarithmic scale needs values above 0, got {values[0]}",
                     self.where(*path, "scale"),
@@ -523,8 +524,7 @@ def _kind_of(values: tuple[Value, ...], wanted: Kind | None, where: str) -> Kind
         return "categorical"
     if not is_numeric:
         raise InputError(f"an {wanted} parameter needs numbers", where)
-    numbers = [float(value) for value in values]  # type: ignore[arg-type] # numbers
-    if any(after <= before for before, after in pairwise(numbers)):
+    if any(after <= before for before, after in pairwise(numbers_of(values))):
         raise InputError("numbers must increase; else say 'kind: categorical'", where)
     if wanted == "integer" and not all(isinstance(value, int) for value in values):
         raise InputError("an integer parameter needs whole numbers", where)
@@ -566,7 +566,8 @@ def _is_fixed_to(parameter: Parameter, value: Value) -> Expression:
     presence = nodes.HasLevel(name + PRESENT, (int(value is not None),))
     if value is None:
         return Expression(text, presence, frozenset({name + PRESENT}), None)
-    same = nodes.Compare("==", nodes.Name(name), nodes.Constant(float(value)))  # type: ignore[arg-type] # a number
+    (number,) = numbers_of([value])
+    same = nodes.Compare("==", nodes.Name(name), nodes.Constant(number))
     both = nodes.AllOf((presence, same))
     return Expression(text, both, frozenset({name, name + PRESENT}), None)
 

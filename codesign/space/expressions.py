@@ -426,8 +426,9 @@ class _Parser:
             return _plain(operand.node.value)
         if operand.kind == "list":
             numbers = [self._literal(item) for item in operand.items]
-            if all(isinstance(number, int) for number in numbers):
-                return tuple(int(number) for number in numbers)  # type: ignore[arg-type] # ints
+            whole = [number for number in numbers if isinstance(number, int)]
+            if len(whole) == len(numbers):
+                return tuple(whole)
         _fail(f"expected a value to compare with, got {operand.text!r}", operand.column)
 
     # Numbers

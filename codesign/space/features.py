@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.space.expressions import format_value
-from codesign.space.parameters import Parameter, RepeatedPart
+from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
 from codesign.space.structure import Structure
 
 
@@ -105,8 +105,7 @@ def _of_parameter(column: int, parameter: Parameter) -> Iterator[TableFeature]:
     if len(values) == 1:
         return
     if parameter.is_numeric:
-        numbers = [float(value) for value in values]  # type: ignore[arg-type] # numbers
-        yield _scaled(name, column, numbers, parameter.scale == "log")
+        yield _scaled(name, column, numbers_of(values), parameter.scale == "log")
     elif parameter.n_entries:
         yield from _entries(column, parameter)
     else:

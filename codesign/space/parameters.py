@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Parameter:
     def _nearly(self, number: float) -> int | None:
         """The position of a number that differs by rounding only, as one read back may."""
         for position, known in enumerate(self.values):
-            if _is_number(known) and math.isclose(float(known), number, rel_tol=1e-12):  # type: ignore[arg-type] # a number
+            if _is_number(known) and math.isclose(float(known), number, rel_tol=1e-12):
                 return position
         return None
 
@@ -97,11 +97,25 @@ class Parameter:
         return format_value(value)
 
 
-def _is_number(value: object) -> bool:
+def numbers_of(values: Iterable[Value]) -> list[float]:
+    """The values of a numeric parameter as floats.
+
+    Raises:
+        TypeError: One is not a number.
+    """
+    numbers = []
+    for value in values:
+        if not _is_number(value):
+            raise TypeError(f"expected a number, got {value!r}")
+        numbers.append(float(value))
+    return numbers
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_value(value: object) -> bool:
+def _is_value(value: object) -> TypeGuard[Value]:
     return value is None or isinstance(value, bool | int | float | str | tuple)
 
 
@@ -111,7 +125,7 @@ def _readings(value: object, unit: str) -> list[Value]:
         value = value.item()
     if isinstance(value, list):
         value = tuple(value)
-    readings: list[Value] = [value] if _is_value(value) else []  # type: ignore[list-item] # is one
+    readings: list[Value] = [value] if _is_value(value) else []
     if isinstance(value, str):
         if re.fullmatch(r"\d+(\s*[x×]\s*\d+)+", value):
             readings.append(tuple(int(part) for part in re.split(r"\s*[x×]\s*", value)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.space.expressions import PRESENT, Category, Expression
-from codesign.space.parameters import Parameter, RepeatedPart
+from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
 from codesign.units import Unit, parse_unit
 
 
@@ -84,7 +84,7 @@ class Symbols:
         self.categories[name] = Category(values, parameter.declared)
         if parameter.is_numeric:
             self.units[name] = Unit(1.0, parse_unit(parameter.unit).exponents)
-            self._tabulate(name, column, [float(value) for value in values])  # type: ignore[arg-type] # numbers
+            self._tabulate(name, column, numbers_of(values))
             self._tabulate(name + PRESENT, column, [1.0] * len(values))
         else:
             self._tabulate(name, column, range(len(values)), absent=-1.0)

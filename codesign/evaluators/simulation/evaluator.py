@@ -237,7 +237,9 @@ class SimulatedMetrics(DesignMetrics):
 
 
 class SimulationEvaluator:
-    """See the module's text; ``explain`` lists the assumptions in force.
+    """Every chunk moved through ports, one event after the other; metrics and rows as ``npu``.
+
+    ``explain`` lists the assumptions in force.
 
     Args:
         workload: Model, phase, tokens, batch.

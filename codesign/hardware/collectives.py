@@ -1,0 +1,223 @@
+"""Time of collective communication between devices: steps times latency, bytes over bandwidth.
+
+The models are of the latency-bandwidth (Hockney) kind: a step costs the link's latency, and
+bytes take their time on the link. GenZ [GenZ]_ §IV-D gives the ring all-reduce (Eq. 3) and the
+message from node to node (Eq. 4); the tree is the double binary tree of [Sanders2009]_; the
+others follow from the same ring. All arguments broadcast, and one rank alone costs nothing.
+
+A group that spans nodes is hierarchical: an all-reduce is a reduce-scatter within the node, an
+all-reduce of the shards between nodes, and an all-gather within the node [Thakur2005]_.
+
+.. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference
+   Use Cases, 2024.
+.. [Sanders2009] P. Sanders, J. Speck, J. L. Träff, Two-tree algorithms for full bandwidth
+   broadcast, reduction and scan, Parallel Computing 35, 2009.
+.. [Thakur2005] R. Thakur, R. Rabenseifner, W. Gropp, Optimization of collective communication
+   operations in MPICH, IJHPCA 19, 2005.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from codesign.columns import FloatArray
+
+Algorithm: TypeAlias = Literal["ring", "tree"]
+Numbers: TypeAlias = float | FloatArray | NDArray[np.int64]
+
+WARM_UP_S = 5e-6
+"""Fixed start of a collective, T_warmup of Eq. 3 (models of GenZ: 5 us)."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """What one device sends over, in one direction.
+
+    Attributes:
+        bandwidth_bytes_per_s: Usable rate; an efficiency is already in it.
+        latency_s: Time of a step that carries nothing.
+    """
+
+    bandwidth_bytes_per_s: Numbers
+    latency_s: Numbers
+
+    def steps_s(self, n_steps: Numbers, step_bytes: Numbers) -> FloatArray:
+        """``n_steps`` steps, one after the other, of ``step_bytes`` each."""
+        step = self.latency_s + np.asarray(step_bytes) / self.bandwidth_bytes_per_s
+        return np.asarray(n_steps * step, dtype=np.float64)
+
+
+def _started(n_ranks: ArrayLike, time_s: FloatArray, warm_up_s: Numbers) -> FloatArray:
+    """The time with its start; nothing for one rank alone."""
+    return np.where(np.asarray(n_ranks) > 1, warm_up_s + time_s, 0.0)
+
+
+def ring_all_reduce_s(
+    message_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
+) -> FloatArray:
+    """All-reduce on a ring: 2 (N - 1) steps of a shard (GenZ Eq. 3).
+
+    Args:
+        message_bytes: What every rank holds before and after.
+        n_ranks: Ranks.
+        link: Of every rank.
+        warm_up_s: Fixed start.
+
+    Examples:
+        >>> round(float(ring_all_reduce_s(4e6, 4, Link(1e9, 1e-6), 0.0)), 9)  # 6 x 1 MB
+        0.006006
+    """
+    return _started(n_ranks, _ring_reduction(message_bytes, n_ranks, link), warm_up_s)
+
+
+def tree_all_reduce_s(
+    message_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
+) -> FloatArray:
+    """All-reduce up and down a double binary tree, pipelined; arguments as for the ring.
+
+    The depth counts in the latency only: both trees together keep a rank's link busy in both
+    directions, so that the bytes pass once up and once down [Sanders2009]_.
+    """
+    return _started(n_ranks, _tree_reduction(message_bytes, n_ranks, link), warm_up_s)
+
+
+def all_gather_s(
+    gathered_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
+) -> FloatArray:
+    """All-gather, or reduce-scatter, on a ring: N - 1 steps of a shard.
+
+    Args:
+        gathered_bytes: The whole message: after an all-gather, before a reduce-scatter.
+        n_ranks: Ranks.
+        link: Of every rank.
+        warm_up_s: Fixed start.
+    """
+    return _started(n_ranks, _shards(gathered_bytes, n_ranks, link), warm_up_s)
+
+
+def all_to_all_s(
+    buffer_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
+) -> FloatArray:
+    """All-to-all by pairs: every rank sends N - 1 of the N parts of its buffer.
+
+    Args:
+        buffer_bytes: What every rank distributes over all ranks, itself included.
+        n_ranks: Ranks.
+        link: Of every rank.
+        warm_up_s: Fixed start.
+    """
+    return _started(n_ranks, _shards(buffer_bytes, n_ranks, link), warm_up_s)
+
+
+def point_to_point_s(
+    message_bytes: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
+) -> FloatArray:
+    """A message from one device to another (GenZ Eq. 4)."""
+    return np.asarray(warm_up_s + link.steps_s(1.0, message_bytes))
+
+
+def hierarchical_all_reduce_s(
+    message_bytes: Numbers,
+    n_inner: Numbers,
+    n_outer: Numbers,
+    inner: Link,
+    outer: Link,
+    warm_up_s: Numbers = WARM_UP_S,
+    algorithm: Algorithm = "ring",
+) -> FloatArray:
+    """All-reduce of a group that spans ``n_outer`` nodes with ``n_inner`` ranks each.
+
+    Reduce-scatter within the node, all-reduce of the shards between nodes, all-gather within
+    the node. With one node it is the flat ring, or tree, over the inner links.
+
+    Args:
+        message_bytes: What every rank holds.
+        n_inner: Ranks of a node; need not be whole where a group splits unevenly.
+        n_outer: Nodes.
+        inner: Links within a node.
+        outer: Links between nodes, of one rank.
+        warm_up_s: Fixed start.
+        algorithm: Between nodes, and within a node where there is only one.
+    """
+    reduce = _REDUCTIONS[algorithm]
+    shard = np.asarray(message_bytes) / n_inner
+    spanning = 2.0 * _shards(message_bytes, n_inner, inner) + reduce(shard, n_outer, outer)
+    time = np.where(np.asarray(n_outer) > 1, spanning, reduce(message_bytes, n_inner, inner))
+    return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
+
+
+def hierarchical_all_gather_s(
+    gathered_bytes: Numbers,
+    n_inner: Numbers,
+    n_outer: Numbers,
+    inner: Link,
+    outer: Link,
+    warm_up_s: Numbers = WARM_UP_S,
+) -> FloatArray:
+    """All-gather (or reduce-scatter) over nodes first, then within the node; see the all-reduce."""
+    between = _shards(np.asarray(gathered_bytes) / n_inner, n_outer, outer)
+    time = between + _shards(gathered_bytes, n_inner, inner)
+    return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
+
+
+def hierarchical_all_to_all_s(
+    buffer_bytes: Numbers,
+    n_inner: Numbers,
+    n_outer: Numbers,
+    inner: Link,
+    outer: Link,
+    warm_up_s: Numbers = WARM_UP_S,
+) -> FloatArray:
+    """All-to-all by pairs: partners of the own node over the inner links, then the others.
+
+    The two kinds of link are used one after the other, which bounds the time from above.
+    """
+    n_ranks = np.asarray(n_inner * n_outer)
+    part = np.asarray(buffer_bytes) / n_ranks
+    time = inner.steps_s(np.asarray(n_inner) - 1.0, part) + outer.steps_s(n_ranks - n_inner, part)
+    return _started(n_ranks, time, warm_up_s)
+
+
+def split_over_nodes(
+    n_ranks: Numbers, stride: Numbers, node_size: Numbers
+) -> tuple[FloatArray, FloatArray]:
+    """How a group of ranks falls on nodes: ranks within a node, and nodes.
+
+    Devices are numbered node after node; the group's ranks are ``stride`` devices apart.
+    Limiting assumption: an uneven split counts as even (12 ranks on nodes of 8 are 6 and 6).
+
+    Examples:
+        >>> [part.tolist() for part in split_over_nodes(16, 1, 8)]
+        [8.0, 2.0]
+        >>> [part.tolist() for part in split_over_nodes(4, 8, 8)]  # one rank a node
+        [1.0, 4.0]
+    """
+    per_node = np.clip(np.floor_divide(node_size, stride), 1, n_ranks)
+    n_nodes = np.ceil(np.asarray(n_ranks) / per_node)
+    return np.asarray(n_ranks / n_nodes), np.asarray(n_nodes, dtype=np.float64)
+
+
+def _ring_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
+    return 2.0 * _shards(message_bytes, n_ranks, link)
+
+
+def _tree_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
+    depth = np.ceil(np.log2(np.maximum(n_ranks, 1.0)))
+    passed = 2.0 * np.asarray(message_bytes) / link.bandwidth_bytes_per_s
+    return np.where(depth > 0, 2.0 * depth * link.latency_s + passed, 0.0)
+
+
+def _shards(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
+    """N - 1 steps, each of one of ``n_ranks`` equal shards."""
+    return link.steps_s(np.asarray(n_ranks) - 1.0, np.asarray(message_bytes) / n_ranks)
+
+
+_REDUCTIONS: dict[str, Callable[[Numbers, Numbers, Link], FloatArray]] = {
+    "ring": _ring_reduction,
+    "tree": _tree_reduction,
+}

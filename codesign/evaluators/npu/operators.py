@@ -194,12 +194,28 @@ class Pass:
 
     def shapes(self, setup: Setup) -> Shapes:
         """Cycles and streams of every distinct array, dataflow and batch size."""
-        table, hardware, one = self.table, setup.accelerators, setup.representative
-        batch, dataflow = setup.batch_size[one], setup.dataflow[one]
-        depth, width = hardware.array_depth[one, None], hardware.array_width[one, None]
+        hardware, one = setup.accelerators, setup.representative
+        return self.shapes_of(
+            hardware.array_depth[one, None],
+            hardware.array_width[one, None],
+            setup.organization[one],
+            setup.dataflow[one],
+            setup.batch_size[one],
+        )
+
+    def shapes_of(
+        self,
+        depth: FloatArray,
+        width: FloatArray,
+        organization: IntArray,
+        dataflow: IntArray,
+        batch: FloatArray,
+    ) -> Shapes:
+        """Cycles and streams of ``u`` arrays; every argument is (u, 1)."""
+        table = self.table
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
-        cycles = self._cycles_per_product(m, depth, width, setup.organization[one], dataflow)
+        cycles = self._cycles_per_product(m, depth, width, organization, dataflow)
         near = array_passes(m / self.heads, table.k, table.n, depth, width, dataflow)
         return Shapes(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),

@@ -67,7 +67,34 @@ class PluginChoice(Record):
 Choice = Annotated[PluginChoice, BeforeValidator(_choice)]
 
 
-class Definition(Record):
+class SearchSettings(Record):
+    """Which optimizers search, from which seeds and for how long; nothing of the problem."""
+
+    optimizers: Annotated[tuple[Choice, ...], Field(min_length=1)]
+    """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
+    initial: PositiveInt = 20
+    """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
+    budget: PositiveInt
+    """Distinct designs that each run evaluates, the initial ones included."""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_seeds)] = (0,)
+    """How many (0, 1, ...), or which."""
+    batch: PositiveInt | None = None
+    """Designs asked for at one time; each optimizer's own number if not given."""
+    workers: PositiveInt | None = None
+    """Processes; one per core if not given. Does not change any result."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The optimizers' names here, in the order of the file."""
+        return tuple(choice.label or choice.name for choice in self.optimizers)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every optimizer with every seed, in the order in which they are started."""
+        return tuple(Run(label, seed) for label in self.labels for seed in self.seeds)
+
+
+class Definition(SearchSettings):
     """The keys of a campaign file."""
 
     name: Label
@@ -86,28 +113,10 @@ class Definition(Record):
     """Conditions over metrics, parameters and derived quantities."""
     fixed: dict[str, Any] = Field(default_factory=dict)
     """Parameters that do not vary, with their values."""
-    optimizers: Annotated[tuple[Choice, ...], Field(min_length=1)]
-    """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
-    initial: PositiveInt = 20
-    """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
-    budget: PositiveInt
-    """Distinct designs that each run evaluates, the initial ones included."""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_seeds)] = (0,)
-    """How many (0, 1, ...), or which."""
-    batch: PositiveInt | None = None
-    """Designs asked for at one time; each optimizer's own number if not given."""
     reference_point: dict[str, Any] | None = None
     """Bound of the hypervolume by objective; taken from a sample if not given."""
     reference_sample: PositiveInt = 512
     """Designs evaluated, outside every budget, to find the reference point."""
-    workers: PositiveInt | None = None
-    """Processes; one per core if not given. Does not change any result."""
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """Every optimizer with every seed, in the order in which they are started."""
-        labels = [choice.label or choice.name for choice in self.optimizers]
-        return tuple(Run(label, seed) for label in labels for seed in self.seeds)
 
 
 @dataclass(frozen=True)
@@ -198,7 +207,7 @@ def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
     """
     path = resources.find("runs", str(name_or_path))
     document, definition = read_definition(path)
-    optimizers = tuple(_optimizers(document, definition))
+    optimizers = tuple(configured_optimizers(document, definition))
     problem = _problem(document, definition)
     reference_point = _reference_point(document, definition, problem)
     return ResolvedDefinition(path.resolve(), definition, problem, optimizers, reference_point)
@@ -217,33 +226,40 @@ def read_definition(path: Path) -> tuple[Document, Definition]:
             f"expected the name of the file, {path.stem!r}, got {definition.name!r}",
             document.where("name"),
         )
-    problems = list(_contradictions(document, definition))
+    problems = list(contradictions(document, definition))
+    if definition.evaluator.label is not None:
+        problems.append(f"{document.where('evaluator', 'label')}: only optimizers have a label")
     if problems:
         raise InputError(problems)
     return document, definition
 
 
-def _contradictions(document: Document, definition: Definition) -> Iterator[str]:
-    if definition.budget < definition.initial:
+def contradictions(document: Document, settings: SearchSettings) -> Iterator[str]:
+    """What cannot hold together in the settings of a file, one line each."""
+    if settings.budget < settings.initial:
         yield (
-            f"{document.where('budget')}: expected at least the {definition.initial} initial "
-            f"designs, got {definition.budget}; raise budget or lower initial"
+            f"{document.where('budget')}: expected at least the {settings.initial} initial "
+            f"designs, got {settings.budget}; raise budget or lower initial"
         )
-    if definition.evaluator.label is not None:
-        yield f"{document.where('evaluator', 'label')}: only optimizers have a label"
-    if len(set(definition.seeds)) < len(definition.seeds):
-        yield f"{document.where('seeds')}: expected distinct seeds, got {list(definition.seeds)}"
-    labels = [choice.label or choice.name for choice in definition.optimizers]
-    for i, label in enumerate(labels):
-        if label in labels[:i]:
+    if len(set(settings.seeds)) < len(settings.seeds):
+        yield f"{document.where('seeds')}: expected distinct seeds, got {list(settings.seeds)}"
+    for i, label in enumerate(settings.labels):
+        if label in settings.labels[:i]:
             yield (
                 f"{document.where('optimizers', i)}: {label!r} is used twice; "
                 "tell them apart by 'label: NAME'"
             )
 
 
-def _optimizers(document: Document, definition: Definition) -> Iterator[ConfiguredOptimizer]:
-    for i, choice in enumerate(definition.optimizers):
+def configured_optimizers(
+    document: Document, settings: SearchSettings
+) -> Iterator[ConfiguredOptimizer]:
+    """The optimizers that a file names, found and with checked options.
+
+    Raises:
+        InputError: An unknown optimizer or option; the nearest is offered.
+    """
+    for i, choice in enumerate(settings.optimizers):
         path: KeyPath = ("optimizers", i)
         factory = plugins.load("optimizers", choice.name, document.where(*path))
         options = to_record(document, factory.Options, choice.options, path)

@@ -7,14 +7,25 @@ from typing import Literal, TypeAlias
 
 from codesign.errors import InputError, UnknownNameError
 
-Kind: TypeAlias = Literal["spaces", "memtech", "runs"]
+Kind: TypeAlias = Literal["spaces", "memtech", "runs", "comparisons"]
+
+_COMPARISON = "compare-"
+"""How the name of a comparison begins, which tells it from a campaign in the same folder."""
+
+_LABELS: dict[Kind, str] = {
+    "spaces": "space",
+    "memtech": "memory technology",
+    "runs": "campaign",
+    "comparisons": "comparison",
+}
 
 _PACKAGE = Path(__file__).resolve().parent
 
 
 def _folders(kind: Kind) -> list[Path]:
+    folder = "runs" if kind == "comparisons" else kind
     # The wheel carries the data inside the package; a checkout has it next to the package.
-    places = [Path.cwd() / kind, _PACKAGE / "_data" / kind, _PACKAGE.parent / kind]
+    places = [Path.cwd() / folder, _PACKAGE / "_data" / folder, _PACKAGE.parent / folder]
     seen: dict[Path, None] = {place.resolve(): None for place in places if place.is_dir()}
     return list(seen)
 
@@ -24,8 +35,15 @@ def listed(kind: Kind) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in _folders(kind):
         for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
+            if _is_of(kind, path.stem):
+                found.setdefault(path.stem, path)
     return dict(sorted(found.items()))
+
+
+def _is_of(kind: Kind, name: str) -> bool:
+    if kind == "runs":
+        return not name.startswith(_COMPARISON)
+    return kind != "comparisons" or name.startswith(_COMPARISON)
 
 
 def find(kind: Kind, name: str, where: str | None = None) -> Path:
@@ -39,9 +57,26 @@ def find(kind: Kind, name: str, where: str | None = None) -> Path:
         path = Path(name)
         if not path.is_file():
             raise InputError(f"no such file: {name}", where)
+        _check_kind(kind, path.stem, where)
         return path
     known = listed(kind)
+    if kind == "runs" or (kind == "comparisons" and name in listed("runs")):
+        _check_kind(kind, name, where)
     if name not in known:
-        label = {"spaces": "space", "memtech": "memory technology", "runs": "campaign"}[kind]
-        raise UnknownNameError(label, name, known, where)
+        raise UnknownNameError(_LABELS[kind], name, known, where)
     return known[name]
+
+
+def _check_kind(kind: Kind, name: str, where: str | None) -> None:
+    """Refuse a comparison where a campaign is expected, and a campaign for a comparison."""
+    if _is_of(kind, name):
+        return
+    if kind == "runs":
+        raise InputError(
+            f"expected a campaign, got the comparison {name!r}: see 'codesign compare'", where
+        )
+    raise InputError(
+        f"expected a comparison, whose file's name begins with {_COMPARISON!r}, got {name!r}; "
+        "if it is a campaign: see 'codesign run'",
+        where,
+    )

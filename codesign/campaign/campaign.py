@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,9 +32,10 @@ from codesign.campaign.loop import Plan
 from codesign.campaign.observations import Layout, Run
 from codesign.campaign.reference import find_reference, minimized
 from codesign.campaign.results import Results, read_results
-from codesign.campaign.store import RunCounts, Store, create_store, open_store
+from codesign.campaign.store import BatchTiming, RunCounts, Store, create_store, open_store
 from codesign.errors import CodesignError, InputError, StoreError
 from codesign.problem import Problem
+from codesign.processes import n_cores
 
 State: TypeAlias = Literal["not started", "running", "stopped", "complete", "exhausted"]
 """``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
@@ -221,6 +221,17 @@ class Campaign:
             self._check_same(store)
             return read_results(store, self.definition, self.problem)
 
+    def timings(self) -> list[BatchTiming]:
+        """Wall time of every batch so far; empty if the campaign was not begun.
+
+        Raises:
+            StoreError: The store is damaged.
+        """
+        if not self.store_path.exists():
+            return []
+        with open_store(self.store_path) as store:
+            return store.timings()
+
     def _create(self) -> None:
         given = self._resolved.reference_point
         reference = find_reference(self.problem, self.definition.reference_sample, given)
@@ -279,9 +290,7 @@ class Campaign:
         wanted = workers or self.definition.workers
         if wanted is not None:
             return wanted
-        if hasattr(os, "sched_getaffinity"):  # what the scheduler lets us use
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return n_cores()
 
 
 def results_folder(folder: str | Path | None = None) -> Path:

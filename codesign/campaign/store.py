@@ -87,6 +87,25 @@ class RunCounts:
     ended: str | None
 
 
+@dataclass(frozen=True)
+class BatchTiming:
+    """Wall time of one batch: never the same twice, so no result depends on it.
+
+    Attributes:
+        run: Index of the run.
+        batch: Number of the batch within the run; the initial designs are batch 0.
+        n_designs: Observations in it.
+        ask_seconds: The optimizer's.
+        evaluate_seconds: The evaluator's.
+    """
+
+    run: int
+    batch: int
+    n_designs: int
+    ask_seconds: float
+    evaluate_seconds: float
+
+
 class Store:
     """An open store; use :func:`create_store`, :func:`open_store`.
 
@@ -173,6 +192,18 @@ class Store:
             seconds=seconds.get(index, 0.0),
             ended=ended.get(index),
         )
+
+    def timings(self) -> list[BatchTiming]:
+        """Wall time of every batch, in the order of run and batch."""
+        with _explained(self.path), self._snapshot():
+            return [
+                BatchTiming(*row)
+                for row in self._connection.execute(
+                    "SELECT run, batch, count(*), ask_seconds, evaluate_seconds "
+                    "FROM timings JOIN observations USING (run, batch) "
+                    "GROUP BY run, batch ORDER BY run, batch"
+                )
+            ]
 
     def read(self, run: int | None = None) -> Table:
         """The observations of one run, or of all, in the order of run and step.

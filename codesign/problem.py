@@ -115,6 +115,13 @@ class Problem:
         """Every metric of the evaluator, in its order."""
         return tuple(metric.name for metric in self.evaluator.metrics)
 
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """The metrics of objectives and constraints: they alone decide on the front."""
+        used = {objective.metric.name for objective in self.objectives}
+        used.update(*(item.expression.names for item in self.constraints))
+        return tuple(name for name in self.metric_names if name in used)
+
     def known_violations(self, rows: IntArray) -> dict[str, FloatArray]:
         """(n,) violations by name that need no evaluation, of designs of the space.
 
@@ -138,33 +145,37 @@ class Problem:
             admitted[inside] &= values <= 0
         return admitted
 
-    def evaluate(self, rows: IntArray) -> Observations:
+    def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.
 
         An evaluator that raises on a batch is given its halves, down to the designs at fault;
         these are recorded as failed, as are designs with an objective or a violation that is
         not a number, or an infinite objective.
 
+        Args:
+            rows: (n, d) designs.
+            metrics: Those to compute, the deciding ones among them; all if None.
+
         Raises:
             JobError: The evaluator's answer has the wrong shape or lacks an objective.
         """
         n = len(rows)
-        evaluation = self._attempt(rows)
+        evaluation = self._attempt(rows, metrics)
         failures = {int(i): str(reason) for i, reason in evaluation.failures.items()}
         failed = np.zeros(n, dtype=bool)
         failed[list(failures)] = True
-        metrics = self._metrics_of(evaluation, n, failed)
+        found = self._metrics_of(evaluation, n, failed)
         violations = {name: self._checked(name, v, n) for name, v in evaluation.violations.items()}
         after = [item for item in self.constraints if not item.is_known]
-        violations |= self._violations_of(after, rows, metrics)
-        self._find_failures(metrics, violations, failures)
+        violations |= self._violations_of(after, rows, found)
+        self._find_failures(found, violations, failures)
         failed[list(failures)] = True
         matrix = np.column_stack([*violations.values(), np.empty((n, 0))])
         matrix[failed] = np.nan
-        metrics = {name: np.where(failed, np.nan, values) for name, values in metrics.items()}
-        objectives = [item.sign * metrics[item.metric.name] for item in self.objectives]
+        found = {name: np.where(failed, np.nan, values) for name, values in found.items()}
+        objectives = [item.sign * found[item.metric.name] for item in self.objectives]
         return Observations(
-            rows, np.column_stack(objectives), matrix, tuple(violations), metrics, failures
+            rows, np.column_stack(objectives), matrix, tuple(violations), found, failures
         )
 
     def provenance(self) -> dict[str, Any]:
@@ -176,14 +187,17 @@ class Problem:
             "constraints": [constraint.text for constraint in self.constraints],
         }
 
-    def _attempt(self, rows: IntArray) -> Evaluation:
+    def _attempt(self, rows: IntArray, metrics: Sequence[str] | None) -> Evaluation:
         n = len(rows)
         try:
-            return self.evaluator.evaluate(self.space.columns(rows))
+            columns = self.space.columns(rows)
+            if metrics is None:
+                return self.evaluator.evaluate(columns)
+            return self.evaluator.evaluate(columns, metrics)
         except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
             if n == 1:
                 return Evaluation({}, {}, {0: _words(error)})
-        first, second = self._attempt(rows[: n // 2]), self._attempt(rows[n // 2 :])
+        first, second = (self._attempt(half, metrics) for half in (rows[: n // 2], rows[n // 2 :]))
         return Evaluation(
             _joined(first.metrics, second.metrics, n),
             _joined(first.violations, second.violations, n),

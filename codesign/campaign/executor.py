@@ -3,24 +3,15 @@
 A worker is a fresh Python process with one thread. It builds the problem from the definition,
 is given one run at a time with its stored history, sends each batch to the parent and goes on
 when the parent says that the batch is durable. Workers never open the store, so whatever kills
-one loses nothing. A worker ends with its parent: it watches a pipe that only the parent holds.
-
-Processes are started anew rather than forked: a fork of a process with threads may hang, and a
-user's script need not guard its main module.
+one loses nothing.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,20 +21,7 @@ from codesign.campaign.observations import Batch, Layout, Run, Table
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray
 from codesign.errors import CodesignError, InputError, JobError
-
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-}
-"""One process per core leaves no core for a second thread."""
-
-_BOOTSTRAP = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from codesign.campaign.worker import main; main(int(sys.argv[2]))"
-)
+from codesign.processes import WorkerProcess
 
 
 class Progress(Protocol):
@@ -208,7 +186,7 @@ def execute_in_processes(
                 crew[worker.connection] = worker
                 worker.assign(waiting.popleft(), recorder)
             ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index] # only connections were given
-            messages = [(worker, worker.receive(runs)) for worker in ready]
+            messages = [(worker, worker.said(runs)) for worker in ready]
             # Batches that arrive together share one transaction.
             recorder.record([said for _, said in messages if isinstance(said, Batch)])
             for worker, said in messages:
@@ -234,27 +212,12 @@ def _crew() -> Iterator[dict[Connection, _Worker]]:
             worker.stop()
 
 
-class _Worker:
-    """The parent's handle of a worker process."""
+class _Worker(WorkerProcess):
+    """A process that does one run at a time."""
 
     def __init__(self, setup: Setup) -> None:
-        self.connection, theirs = Pipe()
+        super().__init__("codesign.campaign.worker")
         self.run = -1
-        self.is_alive = True
-        arguments = [
-            json.dumps([path or str(Path.cwd()) for path in sys.path]),
-            str(theirs.fileno()),
-        ]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOTSTRAP, *arguments],
-            stdin=subprocess.PIPE,  # never written to: it breaks when the parent dies
-            stdout=2,  # standard output belongs to the parent's report
-            pass_fds=[theirs.fileno()],
-            env={**os.environ, **ONE_THREAD},
-            # Ctrl-C is for the parent to handle; and what a worker starts can be ended with it.
-            start_new_session=True,
-        )
-        theirs.close()
         self.send(setup)
 
     def assign(self, run: int, recorder: Recorder) -> None:
@@ -262,34 +225,11 @@ class _Worker:
         self.run = run
         self.send(Assignment(run, recorder.history(run)))
 
-    def send(self, message: Setup | Assignment | Durable) -> None:
-        """Send, unless the worker is gone, which :meth:`receive` tells."""
-        try:
-            self.connection.send(message)
-        except (BrokenPipeError, ConnectionResetError):
-            self.is_alive = False
-
-    def receive(self, runs: Sequence[Run]) -> Batch | Ended:
+    def said(self, runs: Sequence[Run]) -> Batch | Ended:
         """The next message; the worker's death is the failure of its run."""
         try:
-            message: Batch | Ended = self.connection.recv()
-        except (EOFError, ConnectionResetError):
-            self.is_alive = False
-            return Ended(self.run, f"the worker of run {runs[self.run]} {self._death()}")
+            message: Batch | Ended = self.receive()
+        except EOFError:
+            text = "what it had finished is stored, run again to go on"
+            return Ended(self.run, f"the worker of run {runs[self.run]} {self.death()}; {text}")
         return message
-
-    def _death(self) -> str:
-        code = self._process.wait()
-        how = f"ended with code {code}"
-        if code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
-        return f"{how}; what it had finished is stored, run again to go on"
-
-    def stop(self) -> None:
-        """End the process and what it started. It holds nothing that could be lost."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self.connection.close()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from multiprocessing.connection import Connection
 
 from codesign.campaign.definition import load_definition
@@ -13,14 +10,8 @@ from codesign.campaign.loop import Plan, run_batches
 from codesign.errors import CodesignError, InputError
 
 
-def main(descriptor: int) -> None:
-    """Serve runs until the parent hangs up.
-
-    Args:
-        descriptor: Of the connection to the parent.
-    """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    connection = Connection(descriptor)
+def main(connection: Connection) -> None:
+    """Serve runs until the parent hangs up."""
     setup: Setup = connection.recv()
     plan: Plan | None = None
     try:
@@ -35,13 +26,6 @@ def main(descriptor: int) -> None:
                 connection.send(Ended(assignment.run))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
-
-
-def _end_with_parent() -> None:
-    """Wait until the parent, dying, breaks the pipe; then end at once, with all children."""
-    while os.read(0, 1):
-        continue
-    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _plan(setup: Setup) -> Plan:

@@ -17,8 +17,9 @@ import numpy as np
 
 from codesign.columns import IntArray
 from codesign.errors import MissingExtraError
+from codesign.files import replacing
 from codesign.report.frames import Scope, observation_columns, positions_of
-from codesign.report.plain import replacing, to_json_text, to_plain
+from codesign.report.plain import to_json_text, to_plain
 
 if TYPE_CHECKING:
     from codesign.campaign import Results

@@ -18,9 +18,9 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError, MissingExtraError, describe_unknown
+from codesign.files import replacing
 from codesign.metrics import Metric
 from codesign.report.labels import axis_label, takes_prefix
-from codesign.report.plain import replacing
 from codesign.report.summary import convergence, optimizer_names
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.report.plain import replacing
+from codesign.files import replacing
 from codesign.report.tables import plain_table, text_line
 from codesign.validation.study import Study
 

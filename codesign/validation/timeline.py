@@ -13,7 +13,7 @@ import numpy as np
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.evaluators.simulation.machine import Transaction
-from codesign.report.plain import replacing
+from codesign.files import replacing
 from codesign.validation.simulated import block_instances
 
 

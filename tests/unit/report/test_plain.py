@@ -10,7 +10,8 @@ import pytest
 
 from codesign.errors import InputError
 from codesign.metrics import METRICS
-from codesign.report.plain import replacing, to_json_text, to_plain
+from codesign.files import replacing
+from codesign.report.plain import to_json_text, to_plain
 from codesign.schema import Record
 
 

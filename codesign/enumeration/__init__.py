@@ -1,0 +1,1 @@
+"""The exact Pareto front of a whole space."""

@@ -19,6 +19,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.hardware.elementwise import inverse, larger, smaller, where
+
+__all__ = [
+    "in_flight_bandwidth_bytes_per_s",
+    "inverse",
+    "parallel_time_s",
+    "parallel_time_s_at",
+    "staged_time_s",
+    "staged_time_s_at",
+]
+
+# A plain number would do for NumPy and the compiled loop alike, but is not an array.
+_NOTHING: FloatArray = np.float64(0.0)  # type: ignore[assignment]
 
 
 def staged_time_s(
@@ -49,16 +62,27 @@ def staged_time_s(
         >>> float(one), float(two)
         (2.5, 0.315)
     """
-    total = np.zeros(())
-    latency, passing = np.zeros(()), np.zeros(())
-    for i, crossing in enumerate(crossing_bytes):
-        below = crossing_bytes[i + 1] if i + 1 < len(crossing_bytes) else 0.0
-        rate = inverse(bandwidth_bytes_per_s[i])
+    rates = [inverse(bandwidth) for bandwidth in bandwidth_bytes_per_s]
+    return staged_time_s_at(crossing_bytes, rates, latency_s, chunk_bytes)
+
+
+def staged_time_s_at(
+    crossing_bytes: Sequence[FloatArray],
+    seconds_per_byte: Sequence[FloatArray],
+    latency_s: Sequence[FloatArray],
+    chunk_bytes: FloatArray,
+) -> FloatArray:
+    """:func:`staged_time_s` with the ports' inverse bandwidths, 0 for a level that is not there."""
+    total, latency, passing = _NOTHING, _NOTHING, _NOTHING
+    last = len(crossing_bytes) - 1
+    for i in range(len(crossing_bytes)):
+        crossing = crossing_bytes[i]
+        below = crossing_bytes[i + 1] if i < last else _NOTHING
         latency = latency + latency_s[i]
-        first = np.minimum(chunk_bytes, crossing)
-        here = (crossing + below) * rate + (latency + first * passing)
-        total = np.maximum(total, np.where(crossing > 0, here, 0.0))
-        passing = passing + 2.0 * rate
+        first = smaller(chunk_bytes, crossing)
+        here = (crossing + below) * seconds_per_byte[i] + (latency + first * passing)
+        total = larger(total, where(crossing > 0, here, 0.0))
+        passing = passing + 2.0 * seconds_per_byte[i]
     return total
 
 
@@ -77,12 +101,20 @@ def parallel_time_s(
     Returns:
         max over the levels used of ``latency_i + r_i / B_i``.
     """
-    total = np.zeros(())
-    for owned, bandwidth, latency in zip(
-        owned_bytes, bandwidth_bytes_per_s, latency_s, strict=True
-    ):
-        here = owned * inverse(bandwidth) + latency
-        total = np.maximum(total, np.where(owned > 0, here, 0.0))
+    rates = [inverse(bandwidth) for bandwidth in bandwidth_bytes_per_s]
+    return parallel_time_s_at(owned_bytes, rates, latency_s)
+
+
+def parallel_time_s_at(
+    owned_bytes: Sequence[FloatArray],
+    seconds_per_byte: Sequence[FloatArray],
+    latency_s: Sequence[FloatArray],
+) -> FloatArray:
+    """:func:`parallel_time_s` with the ports' inverse bandwidths."""
+    total = _NOTHING
+    for i in range(len(owned_bytes)):
+        here = owned_bytes[i] * seconds_per_byte[i] + latency_s[i]
+        total = larger(total, where(owned_bytes[i] > 0, here, 0.0))
     return total
 
 
@@ -100,10 +132,4 @@ def in_flight_bandwidth_bytes_per_s(
     round_trip = latency_s + chunk_bytes * inverse(bandwidth_bytes_per_s)
     # A level that does not exist has no latency and no bandwidth.
     sustained = n_in_flight * chunk_bytes * inverse(round_trip)
-    return np.minimum(bandwidth_bytes_per_s, sustained)
-
-
-def inverse(values: FloatArray) -> FloatArray:
-    """1/x, and 0 where x is 0: a level that does not exist takes no time for its zero bytes."""
-    values = np.asarray(values, dtype=np.float64)
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+    return smaller(bandwidth_bytes_per_s, sustained)

@@ -8,19 +8,25 @@ first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
+from codesign.hardware.elementwise import larger, smaller, where
 
 KINDS = ("activation", "kv", "weight")
 """Kinds of data, in the order of every first axis here."""
 PRIORITIES = (*KINDS, "equal")
 """Storage priorities; a code is the position here."""
 
-# In which order the kinds fill the tiers: the preferred one, then what is moved most often per
-# byte (activations cross twice per operator, weights and the KV cache once per pass).
-_TIER_ORDER = np.array([[0, 2, 1], [1, 0, 2], [2, 0, 1], [0, 2, 1]])
+Three: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""One value per kind of data, or per off-chip tier."""
+Two: TypeAlias = tuple[FloatArray, FloatArray]
+"""One value for each of tiers 2 and 3."""
+
+_ACTIVATION, _KV, _WEIGHT, _EQUAL = range(len(PRIORITIES))
+_TINY = float(np.finfo(float).tiny)
 
 
 def share_on_chip(
@@ -39,19 +45,35 @@ def share_on_chip(
     Returns:
         (3, n) bytes.
     """
-    given = np.zeros_like(needs_bytes)
-    for kind in range(len(KINDS)):
-        preferred = np.minimum(needs_bytes[kind], capacity_bytes)
-        given[kind] = np.where(priority == kind, preferred, 0.0)
-    # Even shares: each round the kinds that still need some split what is left, so that after
-    # three rounds nothing is left that anybody needs.
-    for _ in KINDS:
-        wanted = needs_bytes - given
-        hungry = wanted > 0
-        left = capacity_bytes - given.sum(axis=0)
-        even = left / np.maximum(hungry.sum(axis=0), 1)
-        given += np.where(hungry, np.minimum(wanted, even), 0.0)
+    activation, kv, weight = needs_bytes
+    return np.stack(on_chip_bytes((activation, kv, weight), capacity_bytes, priority))
+
+
+def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
+    """:func:`share_on_chip` with one value per kind, in and out."""
+    given = (
+        where(priority == _ACTIVATION, smaller(needs[0], capacity), 0.0),
+        where(priority == _KV, smaller(needs[1], capacity), 0.0),
+        where(priority == _WEIGHT, smaller(needs[2], capacity), 0.0),
+    )
+    # Each round the kinds that still need some split what is left, so that after three rounds
+    # nothing is left that anybody needs.
+    for _ in range(3):
+        given = _poured(needs, given, capacity)
     return given
+
+
+def _poured(needs: Three, given: Three, capacity: FloatArray) -> Three:
+    """One round: an even part of what is left for every kind that still needs some."""
+    left = capacity - (given[0] + given[1] + given[2])
+    wanted = (needs[0] - given[0], needs[1] - given[1], needs[2] - given[2])
+    hungry = ((wanted[0] > 0) * 1.0, (wanted[1] > 0) * 1.0, (wanted[2] > 0) * 1.0)
+    even = left / larger(hungry[0] + hungry[1] + hungry[2], 1.0)
+    return (
+        given[0] + hungry[0] * smaller(wanted[0], even),
+        given[1] + hungry[1] * smaller(wanted[1], even),
+        given[2] + hungry[2] * smaller(wanted[2], even),
+    )
 
 
 @dataclass(frozen=True)
@@ -70,33 +92,63 @@ def share_over_tiers(
 ) -> TierShares:
     """Distribution of each kind over the off-chip tiers, nearest first.
 
-    The kinds fill the tiers one after the other in the order of the priority; under ``equal``
-    every kind is spread like the whole. What exceeds all tiers (activations, which the batch
-    size does not count) is charged to the last.
+    The kinds fill the tiers one after the other in the order of the priority, those after the
+    preferred one in the order of how often they are moved per byte (activations cross twice per
+    operator, weights and the KV cache once per pass); under ``equal`` every kind is spread like
+    the whole. What exceeds all tiers (activations, which the batch size does not count) is
+    charged to the last.
 
     Args:
         sizes_bytes: (3, n) bytes of each kind.
-        tier_capacity_bytes: (t, n); 0 for a tier that does not exist.
+        tier_capacity_bytes: (3, n); 0 for a tier that does not exist.
         priority: (n,) positions in ``PRIORITIES``.
     """
-    n_tiers, n = tier_capacity_bytes.shape
-    order = _TIER_ORDER[priority]
-    columns = np.arange(n)
-    starts, ends = np.zeros((3, n)), np.zeros((3, n))
-    position = np.zeros(n)
-    for turn in range(3):
-        kind = order[:, turn]
-        starts[kind, columns] = position
-        position = position + sizes_bytes[kind, columns]
-        ends[kind, columns] = position
-    is_equal = priority == PRIORITIES.index("equal")
-    starts = np.where(is_equal, 0.0, starts)
-    ends = np.where(is_equal, position, ends)
-    tails = np.ones((3, n_tiers, n))
-    size = np.maximum(ends - starts, np.finfo(float).tiny)
-    filled = np.zeros(n)
-    for tier in range(1, n_tiers):
-        filled = filled + tier_capacity_bytes[tier - 1]
-        beyond = np.clip((ends - np.maximum(filled, starts)) / size, 0.0, 1.0)
-        tails[:, tier] = np.where(tier_capacity_bytes[tier] > 0, beyond, 0.0)
-    return TierShares(tails)
+    activation, kv, weight = sizes_bytes
+    first, second, third = tier_capacity_bytes
+    tails = tier_tails((activation, kv, weight), (first, second, third), priority)
+    whole = np.ones_like(activation)
+    return TierShares(np.stack([np.stack([whole, *of_kind]) for of_kind in tails]))
+
+
+def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two, Two, Two]:
+    """:func:`share_over_tiers` with one value per kind and tier; the first tier's 1 left out."""
+    activation, kv, weight = sizes
+    # Where each kind begins: behind the kinds that are put before it.
+    before_activation = where(priority == _KV, kv, where(priority == _WEIGHT, weight, 0.0))
+    before_kv = where(priority == _KV, 0.0, activation + weight)
+    before_weight = where(
+        priority == _KV, kv + activation, where(priority == _WEIGHT, 0.0, activation)
+    )
+    whole = activation + weight + kv
+    is_equal = priority == _EQUAL
+    return (
+        _tails_between(
+            where(is_equal, 0.0, before_activation),
+            where(is_equal, whole, before_activation + activation),
+            capacities,
+        ),
+        _tails_between(
+            where(is_equal, 0.0, before_kv), where(is_equal, whole, before_kv + kv), capacities
+        ),
+        _tails_between(
+            where(is_equal, 0.0, before_weight),
+            where(is_equal, whole, before_weight + weight),
+            capacities,
+        ),
+    )
+
+
+def _tails_between(start: FloatArray, end: FloatArray, capacities: Three) -> Two:
+    """Share of the bytes from ``start`` to ``end`` that lives in tier 2 or deeper, and in 3."""
+    size = larger(end - start, _TINY)
+    filled = capacities[0]
+    second = _share_beyond(filled, start, end, size)
+    third = _share_beyond(filled + capacities[1], start, end, size)
+    return where(capacities[1] > 0, second, 0.0), where(capacities[2] > 0, third, 0.0)
+
+
+def _share_beyond(
+    filled: FloatArray, start: FloatArray, end: FloatArray, size: FloatArray
+) -> FloatArray:
+    beyond = (end - larger(filled, start)) / size
+    return smaller(larger(beyond, 0.0), 1.0)

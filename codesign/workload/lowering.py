@@ -86,6 +86,7 @@ def lower(
     embedding: Embedding = "lookup",
     diffusion_steps: int | None = None,
     context: float | None = None,
+    past_tokens: int = 0,
 ) -> OperatorTable:
     """The operators of one pass of a phase, and the number of passes.
 
@@ -103,8 +104,12 @@ def lower(
         embedding: ``lookup`` or ``dense`` (a product with one-hot rows).
         diffusion_steps: Denoising steps; one per generated token if None.
         context: Tokens that a decode step attends to, instead of the mean over the decode.
+        past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
+            a later chunk of a prompt; a decode or a diffusion model has none.
     """
-    one = _pass(model, phase, prompt_tokens, generated_tokens, causal, logits, context)
+    one = _pass(
+        model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens
+    )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [
         _embedding(model, one, embedding),
@@ -126,14 +131,16 @@ def _pass(
     causal: bool,
     logits: Logits,
     context: float | None,
+    past: int,
 ) -> Pass:
     if model.is_diffusion:
         length = prompt if phase == "prefill" else prompt + generated
         predicted = 1 if phase == "prefill" else generated
         return Pass(length, length, length, length if logits == "all" else predicted, True)
     if phase == "prefill":
-        mean = _mean_window(model, 1, prompt) if causal else float(prompt)
-        return Pass(prompt, mean, prompt, prompt if logits == "all" else 1, True)
+        whole = past + prompt
+        mean = _mean_window(model, past + 1, whole) if causal else float(whole)
+        return Pass(prompt, mean, whole, prompt if logits == "all" else 1, True)
     if context is None:
         mean = _mean_window(model, prompt + 1, prompt + generated)
     else:
@@ -423,7 +430,7 @@ def _expanded(model: LanguageModel, one: Pass) -> list[Operator]:
         "key_value_projection",
         "attention",
         model.num_hidden_layers,
-        tokens,
+        one.cached,  # the cache holds latents: those of earlier chunks are expanded again
         dims.kv_lora_rank,
         heads * (nope + value),
     )

@@ -17,6 +17,16 @@ Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
 
 _FOLDER = Path(__file__).parent / "devices"
 _NOT_DEVICES = ("efficiency",)
+_OPTIONAL = (
+    "link_bandwidth",
+    "link_latency",
+    "network_bandwidth",
+    "network_latency",
+    "slow_bandwidth",
+    "slow_capacity",
+    "power",
+)
+"""Numbers that need not be stated, and need a source if they are."""
 _FALLBACK = {"bf16": "fp16", "fp16": "bf16", "int8": "fp8", "fp8": "int8"}
 
 
@@ -48,8 +58,22 @@ class Device(Record):
     """Bytes per second to the other devices of its node, each way; None: none stated."""
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
     """Devices of one node that these links join."""
+    link_latency: Annotated[float, quantity("us")] | None = None
+    """Seconds of one step over these links that carries nothing; None: none stated."""
+    network_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    """Bytes per second of one device to other nodes, each way; None: none stated."""
+    network_latency: Annotated[float, quantity("us")] | None = None
+    """Seconds of one step between nodes that carries nothing; None: none stated."""
+    slow_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    """Bytes per second that one device reads from the slower memory behind its own, such as its
+    host's; None: none stated."""
+    slow_capacity: Annotated[float, quantity("GB")] | None = None
+    """Bytes of that memory for one device; None: none stated, as a host's memory is free to
+    choose."""
     power: Annotated[float, quantity("W")] | None = None
     """Board power limit in watts."""
+    is_announced: bool = False
+    """Whether the figures are announced ones, of a device that nobody can buy yet."""
     also_called: tuple[str, ...] = ()
     """Other names, as published measurements use them."""
     note: str = ""
@@ -61,11 +85,13 @@ class Device(Record):
         numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
         numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
         numbers |= {"sustained_fraction": self.sustained_fraction}
+        stated = [name for name in _OPTIONAL if getattr(self, name) is not None]
+        numbers |= {name: getattr(self, name) for name in stated}
         wrong = [f"{name} > 0 must hold" for name, value in numbers.items() if not value > 0]
         if self.sustained_fraction > 1:
             wrong.append("sustained_fraction <= 1 must hold")
         needed = ["peak", "n_cores", "bandwidth", "capacity"]
-        needed += [n for n in ("link_bandwidth", "power") if getattr(self, n) is not None]
+        needed += stated
         needed += ["sustained_fraction"] if "sustained_fraction" in self.model_fields_set else []
         missing = [name for name in needed if not self.sources.get(name, "").strip()]
         if missing:

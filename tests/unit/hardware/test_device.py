@@ -43,10 +43,12 @@ def test_every_device_file_is_sourced_and_physical(name: str) -> None:
     needed = {"peak", "n_cores", "bandwidth", "capacity"}
     assert needed <= set(device.sources)
     assert all(len(text) > 8 for text in device.sources.values())
-    # From a laptop's CPU to the fastest accelerator of 2025.
-    assert all(1e11 < rate < 1e16 for rate in device.peak.values())
-    assert 1e11 < device.bandwidth < 1e13
-    assert 1e10 < device.capacity < 3e11
+    # From a laptop's CPU to the fastest accelerator announced for 2026; an LPU has SRAM only.
+    assert all(1e11 < rate < 4e16 for rate in device.peak.values())
+    assert 1e11 < device.bandwidth < 1e14
+    assert 2e8 < device.capacity < 3e11
+    # Only SRAM passes 1e13 bytes per second today.
+    assert device.bandwidth < 1e13 or device.is_announced or device.capacity < 1e9
     assert 0.4 < device.sustained_fraction <= 1
     assert device.link_bandwidth is None or device.link_bandwidth < device.bandwidth
     assert device.device_class in load_efficiencies().classes
@@ -54,8 +56,26 @@ def test_every_device_file_is_sourced_and_physical(name: str) -> None:
 
 def test_the_devices_that_the_project_promises_are_there() -> None:
     promised = ("A100 SXM 80GB", "A100 40GB", "H100 SXM", "H100 PCIe", "V100", "MI300X", "TPU v4")
+    promised += ("H200", "GH200", "B200", "GB200", "MI325X", "TPU v5e", "TPU v5p", "TPU v6e")
+    promised += ("Gaudi 2", "Gaudi 3", "Groq", "Rubin")
     for name in promised:
         load_device(name)
+
+
+def test_every_further_number_of_a_device_is_positive_and_sourced(tmp_path: Path) -> None:
+    lines = "name: chip\nvendor: none\ndevice_class: gpu\npeak:\n  fp16: 1 TFLOP/s\nn_cores: 4\n"
+    lines += "bandwidth: 1 GB/s\ncapacity: 1 GB\nlink_latency: 0 us\nsources:\n"
+    lines += "".join(f"  {name}: datasheet\n" for name in ("peak", "n_cores", "bandwidth"))
+    file = tmp_path / "chip.yaml"
+    file.write_text(lines + "  capacity: datasheet\n")
+    with pytest.raises(
+        InputError, match=r"link_latency > 0 must hold; sources: .*for link_latency"
+    ):
+        load_device(str(file))
+
+
+def test_only_a_device_that_cannot_be_bought_is_marked_announced() -> None:
+    assert [name for name in list_devices() if load_device(name).is_announced] == ["rubin"]
 
 
 def test_the_a100_peak_follows_from_its_cores_and_clock() -> None:

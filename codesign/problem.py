@@ -20,6 +20,7 @@ from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
 
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
+_LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*[^<>=()]+$")
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,14 @@ class Constraint:
         text: As written; names the violation.
         expression: Its meaning.
         is_known: It involves no metric, so it is checked before a design is evaluated.
+        is_limit: It bounds one metric from its bad side by a number, as ``tdp_watts <= 700``
+            does: a better value of the metric never violates it more.
     """
 
     text: str
     expression: Expression
     is_known: bool
+    is_limit: bool = False
 
 
 @dataclass(frozen=True)
@@ -372,7 +376,16 @@ def _read_constraint(
     expression = space.parse(text, where, units)
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
-    return Constraint(text, expression, is_known=not expression.names & set(units))
+    known = not expression.names & set(units)
+    return Constraint(text, expression, known, _is_limit(expression, evaluator))
+
+
+def _is_limit(expression: Expression, evaluator: Evaluator) -> bool:
+    senses = {metric.name: metric.sense for metric in evaluator.metrics}
+    match = _LIMIT.match(expression.text)
+    if match is None or expression.names != {match[1]} or match[1] not in senses:
+        return False
+    return match[2].startswith("<") == (senses[match[1]] == "minimize")
 
 
 def _joined(

@@ -6,11 +6,11 @@ randomness, no files, no globals while evaluating. It knows nothing of search.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from codesign.columns import Columns, FloatArray
+from codesign.columns import Columns, FloatArray, Value
 from codesign.metrics import Metric
 from codesign.schema import Record
 
@@ -95,6 +95,37 @@ class Explains(Protocol):
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of a batch of one."""
+        ...
+
+
+@runtime_checkable
+class Bounds(Protocol):
+    """An evaluator that can tell cheaply what designs cannot reach, so that whole blocks of a
+    space can be left out of an exact enumeration (``codesign.enumeration``)."""
+
+    undecided_parameters: tuple[str, ...]
+    """Parameters that ``best_case`` may be left without, in the order in which to decide them:
+    those that tell most first."""
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        """A key for each value of a parameter: in every design, values of equal keys give the
+        same metrics and violations to the last bit."""
+        ...
+
+    def best_case(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) of each metric that can be bounded, a value that no completion of a design beats
+        in the metric's own sense.
+
+        Args:
+            designs: Columns of all parameters but the undecided ones.
+            undecided: The values that each of the others may take.
+            metrics: Those of interest.
+        """
         ...
 
 

@@ -10,14 +10,15 @@ tiers, plus the first chunk that nothing hides.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray
+from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.operators import Pass
@@ -69,13 +70,34 @@ class NpuEvaluator:
         self.pass_ = Pass(table, self.options)
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()
         self._largest_activations = float(largest)
-        self._preparation = self._prepared()
+        self._preparation, self._best_case = self._prepared()
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
 
-    def _prepared(self) -> Preparation:
-        return Preparation(self.workload, self.options, self._library, self._largest_activations)
+    undecided_parameters = UNDECIDED_PARAMETERS
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        """Formats of equal widths are; all other values differ."""
+        return self._best_case.interchangeable(parameter, values)
+
+    def best_case(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) what no completion of a design beats (see ``bounds.py``)."""
+        return self._best_case.bounds(designs, undecided, metrics)
+
+    def _prepared(self) -> tuple[Preparation, BestCase]:
+        """What depends on the technologies."""
+        preparation = Preparation(
+            self.workload, self.options, self._library, self._largest_activations
+        )
+        return preparation, BestCase(
+            self.pass_, preparation, self.workload, self.options, self._library
+        )
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         """Memory technologies by name."""
@@ -85,7 +107,7 @@ class NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         other = copy.copy(self)
         other._library = library
-        other._preparation = other._prepared()
+        other._preparation, other._best_case = other._prepared()
         return other
 
     def provenance(self) -> Mapping[str, Any]:

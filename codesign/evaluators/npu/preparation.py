@@ -11,7 +11,7 @@ from codesign.columns import Columns, FloatArray, IntArray
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
-from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, share_over_tiers
+from codesign.evaluators.npu.placement import PRIORITIES
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
@@ -83,7 +83,6 @@ class Preparation:
         storage = _codes(designs, "storage_priority", PRIORITIES)
         capacity = accelerators.levels.capacity_bytes
         for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
-        on_chip = share_on_chip(sizes, (1.0 - for_tiles) * capacity[0], storage)
         bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
         dataflow = _codes(designs, "dataflow", DATAFLOWS)
         organization = self._organization(designs)
@@ -101,9 +100,10 @@ class Preparation:
             dataflow=dataflow[:, None],
             bandwidth_priority=_codes(designs, "bandwidth_priority", BANDWIDTH_PRIORITIES)[:, None],
             batch_size=in_pass[:, None],
-            on_chip_bytes=on_chip,
-            pinned=np.minimum(1.0, on_chip / np.maximum(sizes, 1.0)),
-            shares=share_over_tiers(sizes, capacity[1:], self._tier_priority(storage)),
+            storage=storage,
+            tier_priority=self._tier_priority(storage),
+            sizes_bytes=sizes,
+            data_capacity_bytes=(1.0 - for_tiles) * capacity[0],
             shape=shape,
             representative=representative,
         )
@@ -132,7 +132,7 @@ class Preparation:
         kv = self._workload.kv_elements_per_request * self._bytes(designs, "kv_format")
         levels = accelerators.levels
         capacity = levels.capacity_bytes.sum(axis=0)
-        size = self._batch_size(capacity, weights, kv)
+        size = self.batch_of(capacity, weights, kv)
         missing = ~(levels.exists[0] & levels.exists[1])
         violations = {
             "capacity": (weights + size * kv) / np.maximum(capacity, 1.0) - 1.0,
@@ -154,7 +154,7 @@ class Preparation:
         n = len(designs["pe_array"])
         return np.full(n, ORGANIZATIONS.index(self._options.array), dtype=np.int64)
 
-    def _batch_size(self, capacity: FloatArray, weights: FloatArray, kv: FloatArray) -> FloatArray:
+    def batch_of(self, capacity: FloatArray, weights: FloatArray, kv: FloatArray) -> FloatArray:
         """The batch asked for, or the largest power of two that the capacity allows.
 
         Reproduces every batch of MemExplorer's Tables 5 and 6: weights and KV cache at the end

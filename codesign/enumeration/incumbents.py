@@ -1,0 +1,59 @@
+"""A good front, quickly: what lets the walk leave out most of a space.
+
+A uniform sample, then the neighbors of its front, and theirs, until nothing new is found: a
+Pareto local search. It decides how much work the exact front takes, never what the front is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.enumeration.front import Archive
+from codesign.problem import Problem
+
+SEED = 40_000
+"""Of the sample."""
+SAMPLE = 1 << 16
+_MOST_ROUNDS = 60
+_MOST_NEIGHBORS_OF = 512
+"""Points of the front whose neighbors are looked at in one round, evenly spread over it."""
+
+
+def find_incumbents(problem: Problem, n_sampled: int = SAMPLE) -> FloatArray:
+    """(p, m) objectives of feasible designs, non-dominated, in lexicographic order.
+
+    Args:
+        problem: The problem.
+        n_sampled: Designs of the first sample.
+    """
+    rng = np.random.default_rng(SEED)
+    archive = Archive(len(problem.objectives))
+    explored: set[int] = set()
+    rows = problem.space.sample(rng, min(n_sampled, problem.space.size))
+    for _ in range(_MOST_ROUNDS):
+        seen = _take(problem, archive, rows)
+        fresh = [row for key, row in _front_rows(archive, seen) if key not in explored]
+        if not fresh:
+            break
+        spread = np.linspace(0, len(fresh) - 1, min(len(fresh), _MOST_NEIGHBORS_OF))
+        chosen = [fresh[i] for i in np.unique(spread.astype(np.int64))]
+        explored.update(problem.space.keys(np.stack(chosen)).tolist())
+        rows = np.concatenate([problem.space.neighbors(row) for row in chosen])
+    return archive.points
+
+
+def _take(problem: Problem, archive: Archive, rows: IntArray) -> dict[int, IntArray]:
+    """Evaluate designs into the archive; returns each feasible row by its key."""
+    rows = rows[problem.admits(rows)]
+    results = problem.evaluate(rows, problem.deciding_metrics)
+    feasible = np.flatnonzero(results.feasible)
+    keys = problem.space.keys(rows[feasible])
+    archive.add(results.objectives[feasible], keys, np.ones_like(keys))
+    return dict(zip(keys.tolist(), rows[feasible], strict=True))
+
+
+def _front_rows(archive: Archive, seen: dict[int, IntArray]) -> list[tuple[int, IntArray]]:
+    """One design of each point of the front that was just met."""
+    first = [int(group[0]) for group in archive.members]
+    return [(key, seen[key]) for key in first if key in seen]

@@ -1,0 +1,465 @@
+"""What a design, or all that can become of a partial design, cannot beat.
+
+A pass takes at least as long as each unit needs for the work of all operators together: the
+array for its cycles, each port for the bytes that must cross it, the vector unit for its
+operations. (The evaluator takes the longest unit operator by operator, so it is never below.)
+What is undecided counts with its best value, and what placement decides with the best placement:
+
+- Pinned on chip, weights and KV cache each have all of its memory; every operand is read once
+  at least, or as often as ``array`` blocking streams it.
+- Of weights and KV cache, what exceeds the capacity of the tiers above tier t lives in t or
+  deeper, and crosses its port as often as the less read of the two is read.
+- The first chunk of a transfer and all latencies count as nothing; activations that do not fit
+  on chip likewise.
+
+TDP follows exactly from the hardware and the widths of the formats. ``codesign.testing`` and
+the enumeration's tests check that no design beats its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.options import (
+    ACCUMULATOR_BYTES,
+    MATRIX_SHARE,
+    TILE_BUFFER_SHARE,
+    NpuOptions,
+)
+from codesign.evaluators.npu.preparation import FORMATS, Preparation
+from codesign.evaluators.npu.traffic import Passes, streamed_passes
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
+from codesign.hardware.hierarchy import inverse
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, thermal_design_watts
+from codesign.memtech import MemoryTechnology
+from codesign.workload import Request, bits_per_element, multiply_bits
+
+UNDECIDED_PARAMETERS = (
+    "activation_format",
+    "weight_format",
+    "kv_format",
+    "vector_length",
+    "dataflow",
+    "bandwidth_priority",
+    "storage_priority",
+)
+"""Formats first: they set widths, and so both power and traffic."""
+
+_ROUNDING = 1.0 - 1e-9
+"""Bounds on times add up in another order than the times do; far more than that can change."""
+
+
+class _Totals(NamedTuple):
+    """Sums over the operators of a pass for one array, dataflow and batch size.
+
+    Elements, of ``near`` between array and on-chip memory, of ``far`` from off chip.
+    """
+
+    cycles: float
+    near_weights: float
+    near_kv: float
+    near_inputs: float
+    outputs: float
+    sums: float
+    far_weights: float
+    far_kv: float
+    written_kv: float
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The best case of ``n`` designs; every array is (n,) or (l, n).
+
+    Attributes:
+        hardware: With the longest vector that is possible.
+        tdp_watts: With the shortest.
+        array_watts: Of the array, at least; 0 where the TDP is stated.
+        weight_bytes: Of an element, at least; likewise the others.
+        smallest_batch: With the widest formats.
+        largest_batch: With the narrowest.
+        matrix_share: Of the off-chip bandwidth for weights and KV cache, at most.
+        array: Position of each design's array, dataflow where decided, and organization.
+    """
+
+    hardware: AcceleratorBatch
+    tdp_watts: FloatArray
+    array_watts: FloatArray
+    weight_bytes: FloatArray
+    activation_bytes: FloatArray
+    kv_bytes: FloatArray
+    smallest_batch: FloatArray
+    largest_batch: FloatArray
+    matrix_share: FloatArray
+    array: IntArray
+
+    def take(self, positions: IntArray) -> _Case:
+        """The case of some of the designs."""
+        if len(positions) == len(self.array):
+            return self
+        taken = {
+            item.name: getattr(self, item.name)[positions]
+            for item in fields(self)
+            if item.name != "hardware"
+        }
+        return _Case(hardware=_take(self.hardware, positions), **taken)
+
+
+def _take(record: Any, positions: IntArray) -> Any:
+    """The same record of arrays, their last axis cut down."""
+    if isinstance(record, np.ndarray):
+        return record[..., positions]
+    parts = {item.name: _take(getattr(record, item.name), positions) for item in fields(record)}
+    return replace(record, **parts)
+
+
+class BestCase:
+    """Bounds on the metrics of designs that may be decided in part.
+
+    Args:
+        pass_: The operators.
+        preparation: Batch size and organization of designs.
+        workload: What is run.
+        options: Resolved options.
+        library: Memory technologies.
+    """
+
+    def __init__(
+        self,
+        pass_: Pass,
+        preparation: Preparation,
+        workload: Request,
+        options: NpuOptions,
+        library: Mapping[str, MemoryTechnology],
+    ) -> None:
+        self._pass = pass_
+        self._preparation = preparation
+        self._workload = workload
+        self._options = options
+        self._library = library
+        self._totals: dict[tuple[float, float, int, int, float], _Totals] = {}
+
+    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+        """Formats of equal widths are; all other values differ."""
+        if parameter not in FORMATS:
+            return values
+        convention = self._workload.format_convention
+        return [
+            (bits_per_element(str(value), convention), multiply_bits(str(value)))
+            for value in values
+        ]
+
+    def bounds(
+        self,
+        designs: Columns,
+        undecided: Mapping[str, Sequence[Value]],
+        metrics: Sequence[str],
+    ) -> dict[str, FloatArray]:
+        """(n,) bounds by metric, of those asked for that can be bounded."""
+        reader = _Reader(designs, undecided)
+        case, arrays = self._case(reader)
+        found = _hardware_metrics(case)
+        if set(metrics) - set(found):
+            found |= self._timed_metrics(case, arrays)
+        return {name: found[name] for name in metrics if name in found}
+
+    def _case(self, reader: _Reader) -> tuple[_Case, list[tuple[float, float, IntArray, int]]]:
+        """The best case, and the arrays that occur in it."""
+        lanes, _ = reader.extremes("vector_length", float)
+        hardware = build_accelerators(
+            reader.with_most_lanes(), self._library, self._options.technology_level
+        )
+        least = {name: reader.extremes(name, self._element_bytes)[0] for name in FORMATS}
+        most = {name: reader.extremes(name, self._element_bytes)[1] for name in FORMATS}
+        bits = {name: reader.extremes(name, multiply_bits)[0] for name in FORMATS}
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        slowest = replace(hardware, vector_length=lanes)
+        watts = thermal_design_watts(slowest, bits["activation_format"], wider)
+        array, arrays = self._arrays(reader)
+        case = _Case(
+            hardware=hardware,
+            tdp_watts=sum(watts.values(), start=np.zeros(reader.n)),
+            array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, watts["array"]),
+            weight_bytes=least["weight_format"],
+            activation_bytes=least["activation_format"],
+            kv_bytes=least["kv_format"],
+            smallest_batch=self._batch(hardware, most),
+            largest_batch=self._batch(hardware, least),
+            matrix_share=reader.extremes("bandwidth_priority", self._matrix_share)[1],
+            array=array,
+        )
+        return case, arrays
+
+    def _element_bytes(self, name: str) -> float:
+        return bits_per_element(name, self._workload.format_convention) / 8
+
+    def _matrix_share(self, priority: str) -> float:
+        is_shared = self._options.bandwidth_sharing == "shared"
+        return 1.0 if is_shared else MATRIX_SHARE[priority] or 1.0
+
+    def _batch(self, hardware: AcceleratorBatch, widths: Mapping[str, FloatArray]) -> FloatArray:
+        return self._preparation.batch_of(
+            hardware.levels.capacity_bytes.sum(axis=0),
+            self._workload.weight_elements * widths["weight_format"],
+            self._workload.kv_elements_per_request * widths["kv_format"],
+        )
+
+    def _arrays(self, reader: _Reader) -> tuple[IntArray, list[tuple[float, float, IntArray, int]]]:
+        """Numbers the distinct arrays: depth, width, possible dataflows, organization."""
+        organization = reader.codes("array_organization", ORGANIZATIONS)
+        if organization is None:
+            organization = np.full(reader.n, ORGANIZATIONS.index(self._options.array))
+        dataflow = reader.codes("dataflow", DATAFLOWS)
+        allowed = np.array([DATAFLOWS.index(flow) for flow in reader.undecided.get("dataflow", ())])
+        grid = reader.designs["pe_array"]
+        flow_code = np.full(reader.n, len(DATAFLOWS)) if dataflow is None else dataflow
+        key = (grid.codes * len(ORGANIZATIONS) + organization) * (len(DATAFLOWS) + 1) + flow_code
+        present, number = np.unique(key, return_inverse=True)
+        arrays = []
+        for code in present.tolist():
+            rest, flow = divmod(code, len(DATAFLOWS) + 1)
+            place, kind = divmod(rest, len(ORGANIZATIONS))
+            depth, width = grid.values[place]
+            flows = allowed if dataflow is None else np.array([flow])
+            arrays.append((float(depth), float(width), flows, kind))
+        return number.ravel(), arrays
+
+    # Times
+
+    def _timed_metrics(
+        self, case: _Case, arrays: list[tuple[float, float, IntArray, int]]
+    ) -> dict[str, FloatArray]:
+        n = len(case.array)
+        is_prefill = self._workload.phase == "prefill"
+        seconds, phase_s = np.full(n, np.inf), np.full(n, np.inf)
+        per_user_s, joules = np.full(n, np.inf), np.full(n, np.inf)
+        tokens = float(self._workload.tokens_of_phase)
+        n_passes = self._pass.table.n_passes
+        for batch in _batches(case):
+            here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
+            in_pass = 1.0 if is_prefill else batch
+            pass_s, pass_joules = self._pass_bounds(case.take(here), arrays, in_pass, batch)
+            share = n_passes / (in_pass * tokens)
+            passes = n_passes * (batch if is_prefill else 1.0)
+            seconds[here] = np.minimum(seconds[here], pass_s * share)
+            joules[here] = np.minimum(joules[here], pass_joules * share)
+            phase_s[here] = np.minimum(phase_s[here], pass_s * passes)
+            per_user_s[here] = np.minimum(per_user_s[here], pass_s * n_passes / tokens)
+        found = {
+            "throughput_tokens_per_s": inverse(seconds),
+            "phase_time_s": phase_s,
+            "tokens_per_s_per_user": inverse(per_user_s),
+            "energy_joules_per_token": joules,
+            "tokens_per_joule": inverse(joules),
+            "tokens_per_joule_tdp": inverse(seconds * case.tdp_watts),
+        }
+        if is_prefill:
+            return found | {"time_to_first_token_s": seconds * (tokens / n_passes)}
+        return found | {"time_per_output_token_s": per_user_s}
+
+    def _pass_bounds(
+        self,
+        case: _Case,
+        arrays: list[tuple[float, float, IntArray, int]],
+        in_pass: float,
+        held: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Least time and energy of a pass with so many requests in it and held in memory."""
+        hardware, options = case.hardware, self._options
+        levels = hardware.levels
+        totals = self._totals_of(case, arrays, in_pass)
+        weights, kv, written = self._off_chip_bytes(case, totals, held)
+        moved = weights + kv + written
+        near_reads = (
+            totals.near_weights * case.weight_bytes
+            + totals.near_kv * case.kv_bytes
+            + totals.near_inputs * case.activation_bytes
+            + totals.sums * ACCUMULATOR_BYTES
+        )
+        near_writes = totals.outputs * case.activation_bytes + totals.sums * ACCUMULATOR_BYTES
+        on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
+        compute = totals.cycles / hardware.clock_hz
+        off_chip = self._off_chip_s(case, totals, moved, held)
+        matrix = np.maximum(np.maximum(compute, on_chip), off_chip)
+        operations = self._pass.vector_operations(np.full(len(case.array), in_pass))
+        vector = operations / (hardware.vector_length * hardware.clock_hz)
+        pass_s = matrix
+        if options.vector == "overlapped":
+            pass_s = np.maximum(matrix, vector)
+        elif options.vector == "serial":
+            pass_s = matrix + vector
+        energy = near_reads * levels.read_energy_joules_per_byte[0]
+        energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
+        if options.topology == "staged":
+            # Whatever comes from a deeper tier is read at the first one too.
+            energy = energy + (weights + kv) * levels.read_energy_joules_per_byte[1]
+        energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
+        background = levels.background_watts.sum(axis=0) * pass_s
+        return pass_s * _ROUNDING, (energy + background) * _ROUNDING
+
+    def _off_chip_bytes(
+        self, case: _Case, totals: _Totals, held: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Least bytes of weights and KV cache read, and of KV cache written, in a pass."""
+        for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
+        room = (1.0 - for_tiles) * case.hardware.levels.capacity_bytes[0]
+        weights, kv = self._resident_bytes(case, held)
+        loose_weights = 1.0 - np.minimum(1.0, room / np.maximum(weights, 1.0))
+        loose_kv = 1.0 - np.minimum(1.0, room / np.maximum(kv, 1.0))
+        return (
+            totals.far_weights * case.weight_bytes * loose_weights,
+            totals.far_kv * case.kv_bytes * loose_kv,
+            totals.written_kv * case.kv_bytes * loose_kv,
+        )
+
+    def _resident_bytes(self, case: _Case, held: float) -> tuple[FloatArray, FloatArray]:
+        kv = self._workload.kv_elements_per_request * held
+        return self._workload.weight_elements * case.weight_bytes, kv * case.kv_bytes
+
+    def _off_chip_s(
+        self, case: _Case, totals: _Totals, moved: FloatArray, held: float
+    ) -> FloatArray:
+        """Least time of the busiest off-chip port."""
+        levels = case.hardware.levels
+        usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
+        rates = levels.bandwidth_bytes_per_s[1:]
+        if self._options.topology == "parallel":
+            return moved * inverse(usable * rates.sum(axis=0))
+        busiest = moved * inverse(usable * rates[0])
+        weights, kv = self._resident_bytes(case, held)
+        per_byte = self._least_reads(case, totals, held)
+        above = np.zeros(len(case.array))
+        for tier in range(1, len(rates)):
+            above = above + levels.capacity_bytes[tier]
+            beyond = np.maximum(weights + kv - above, 0.0)
+            busiest = np.maximum(busiest, beyond * per_byte * inverse(usable * rates[tier]))
+        return busiest
+
+    def _least_reads(self, case: _Case, totals: _Totals, held: float) -> FloatArray:
+        """How often a pass reads a resident byte of weights or KV cache, at least."""
+        weights, kv, _ = self._off_chip_bytes(case, totals, held)
+        resident_weights, resident_kv = self._resident_bytes(case, held)
+        by_weights = weights / np.maximum(resident_weights, 1.0)
+        if not self._workload.kv_elements_per_request:
+            return by_weights
+        return np.minimum(by_weights, kv / np.maximum(resident_kv, 1.0))
+
+    def _totals_of(
+        self, case: _Case, arrays: list[tuple[float, float, IntArray, int]], batch: float
+    ) -> _Totals:
+        """The sums of each design's array; (n,) in every field."""
+        present = np.unique(case.array)
+        table = np.zeros((len(arrays), len(_Totals._fields)))
+        for number in present.tolist():
+            depth, width, flows, kind = arrays[number]
+            of_flows = [self._summed(depth, width, kind, flow, batch) for flow in flows.tolist()]
+            table[number] = np.min(of_flows, axis=0)
+        return _Totals(*table[case.array].T)
+
+    def _summed(
+        self, depth: float, width: float, organization: int, dataflow: int, batch: float
+    ) -> _Totals:
+        key = (depth, width, organization, dataflow, batch)
+        if key not in self._totals:
+            self._totals[key] = self._sum(*key)
+        return self._totals[key]
+
+    def _sum(
+        self, depth: float, width: float, organization: int, dataflow: int, batch: float
+    ) -> _Totals:
+        pass_, table = self._pass, self._pass.table
+        d, w, b = (np.array([[value]]) for value in (depth, width, batch))
+        flow, kind = np.array([[dataflow]]), np.array([[organization]])
+        shapes = pass_.shapes_of(d, w, kind, flow, b)
+        far = Passes(*(np.ones((1, 1)),) * 3)
+        if self._options.blocking == "array":
+            far = streamed_passes(shapes.rows / pass_.queries, table.k, d, w, flow)
+        near, kv = shapes.near, table.kv_read_elements_per_request * batch
+        inputs = table.input_elements_per_request * pass_.moves_activations * batch
+        outputs = table.output_elements_per_request * pass_.moves_activations * batch
+
+        def total(values: FloatArray) -> float:
+            return float((np.broadcast_to(values, (1, len(table)))[0] * table.count).sum())
+
+        return _Totals(
+            cycles=total(shapes.cycles),
+            near_weights=total(shapes.weights_read * near.stationary),
+            near_kv=total(kv * near.stationary),
+            near_inputs=total(inputs * near.inputs),
+            outputs=total(outputs),
+            sums=total(outputs * near.spills),
+            far_weights=total(shapes.weights_read * np.maximum(far.stationary, 1.0)),
+            far_kv=total(kv * np.maximum(far.stationary, 1.0)),
+            written_kv=total(table.kv_written_elements_per_request * batch),
+        )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Columns, and the values that what is undecided may take."""
+
+    designs: Columns
+    undecided: Mapping[str, Sequence[Value]]
+
+    @property
+    def n(self) -> int:
+        return len(self.designs["pe_array"])
+
+    def extremes(
+        self, parameter: str, function: Callable[[Any], float]
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) the least and the largest that a function of the parameter can be."""
+        if parameter in self.designs:
+            values = self.designs[parameter].lookup(function)
+            return values, values
+        values_of = self.undecided[parameter]
+        possible = [0.0 if value is None else float(function(value)) for value in values_of]
+        return np.full(self.n, min(possible)), np.full(self.n, max(possible))
+
+    def codes(self, parameter: str, known: Sequence[str]) -> IntArray | None:
+        """(n,) positions in ``known``; None if the parameter is undecided or not there."""
+        if parameter not in self.designs:
+            return None
+        return self.designs[parameter].lookup(lambda value: float(known.index(value))).astype(int)
+
+    def with_most_lanes(self) -> Columns:
+        """The designs with a vector length, the longest if it is undecided."""
+        if "vector_length" in self.designs:
+            return self.designs
+        longest = max(self.undecided["vector_length"], key=_number)
+        lanes = Column((longest,), np.zeros(self.n, dtype=np.int64))
+        return {**self.designs, "vector_length": lanes}
+
+
+def _number(value: Any) -> float:
+    return 0.0 if value is None else float(value)
+
+
+def _batches(case: _Case) -> list[float]:
+    """Every batch size that may occur: given ones, and the powers of two between them."""
+    least, most = case.smallest_batch.min(initial=np.inf), case.largest_batch.max(initial=0.0)
+    if not np.isfinite(least):
+        return []
+    powers = 2.0 ** np.arange(np.floor(np.log2(least)), np.ceil(np.log2(most)) + 1)
+    between = powers[(powers >= least) & (powers <= most)]
+    ends = [case.smallest_batch, case.largest_batch]
+    return [float(b) for b in np.unique(np.concatenate([between, *map(np.unique, ends)]))]
+
+
+def _hardware_metrics(case: _Case) -> dict[str, FloatArray]:
+    """Those that follow from the hardware alone."""
+    hardware, levels = case.hardware, case.hardware.levels
+    return {
+        "tdp_watts": case.tdp_watts,
+        "batch_size": case.largest_batch,
+        "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0)),
+        "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
+        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz,
+        "offchip_bandwidth_bytes_per_s": np.asarray(levels.bandwidth_bytes_per_s[1:].sum(axis=0)),
+    }

@@ -17,7 +17,8 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray, IntArray
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.operators import Moved, Pass
+from codesign.evaluators.npu.operator_stage import Moved
+from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import Blocking
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.evaluator import Demand, Simulator

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.operators import Moved, Pass, PassTimes, Setup, sum_over_operators
+from codesign.evaluators.npu.operator_stage import Moved, PassTimes
+from codesign.evaluators.npu.operators import Pass, Setup, Stage
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import Batch
 from codesign.hardware.hierarchy import inverse
@@ -48,19 +49,22 @@ class DesignMetrics:
         self._pass = pass_
         self._workload = workload
         self._options = options
+        self._stage = Stage(pass_, batch.setup)
 
-    @cached_property
+    @property
     def moved(self) -> Moved:
-        return self._pass.moved(self.batch.setup)
+        """(n, o) bytes that one instance of each operator moves."""
+        return self._stage.moved
 
-    @cached_property
+    @property
     def times(self) -> PassTimes:
-        return self._pass.times(self.batch.setup, self.moved)
+        """(n, o) how long one instance of each operator takes."""
+        return self._stage.times
 
-    @cached_property
+    @property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass."""
-        return sum_over_operators(self.times.time_s, self._pass.table.count)
+        return self._stage.pass_time_s
 
     @cached_property
     def vector_s(self) -> FloatArray:
@@ -133,14 +137,12 @@ class DesignMetrics:
     def activity(self) -> PowerAndTraffic:
         """Bytes at every port and energy of the compute in one pass."""
         setup = self.batch.setup
-        count = self._pass.table.count
-        reads, writes = port_traffic(self.moved.totals(count), setup, self._options.topology)
-        cycles = sum_over_operators(self._pass.cycles(setup), count)
+        reads, writes = port_traffic(self._stage.pass_moved, setup, self._options.topology)
         operations = self._pass.vector_operations(setup.batch_size[:, 0])
         return PowerAndTraffic(
             reads,
             writes,
-            cycles * self.cycle_joules,
+            self._stage.pass_cycles * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 
@@ -150,7 +152,7 @@ class DesignMetrics:
 
     def operator_cycles(self) -> FloatArray:
         """(n, o) cycles of the array in one instance of each operator."""
-        return self._pass.cycles(self.batch.setup)
+        return self._stage.cycles
 
     @cached_property
     def level_joules(self) -> FloatArray:
@@ -194,7 +196,7 @@ class DesignMetrics:
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory in one pass."""
-        moved = self.moved.totals(self._pass.table.count)
+        moved = self._stage.pass_moved
         reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
         return reads + moved.kv_writes + moved.activation_writes
 

@@ -6,19 +6,28 @@ Arrays are (n, o) unless said otherwise; what depends on the design alone is (n,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.placement import TierShares
-from codesign.evaluators.npu.traffic import (
-    Passes,
-    array_passes,
-    blocked_passes,
-    read_off_chip_bytes,
-    streamed_passes,
+from codesign.evaluators.npu.compiled import sum_compiled
+from codesign.evaluators.npu.operator_stage import (
+    Design,
+    DesignInputs,
+    Modelling,
+    Moved,
+    Operator,
+    PassTimes,
+    Shape,
+    design_of,
+    moved_bytes,
+    operator_times,
+    pinned_shares,
 )
+from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.placement import Three, TierShares, share_on_chip, share_over_tiers
+from codesign.evaluators.npu.traffic import Passes, array_passes, streamed_passes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
@@ -28,25 +37,23 @@ from codesign.hardware.array import (
     ideal_cycles,
     systolic_cycles,
 )
-from codesign.hardware.hierarchy import (
-    in_flight_bandwidth_bytes_per_s,
-    inverse,
-    parallel_time_s,
-    staged_time_s,
-)
 from codesign.workload.operators import OperatorTable
 
 BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
 """Bandwidth priorities; a code is the position here."""
+_MATRIX_SHARES = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
 
 
 def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
     """(n,) sums over a pass of (n, o) values of single instances.
 
-    Not a matrix product: the order in which that adds depends on a design's position in the
-    batch, and so would the last digit of its result.
+    One operator after the other, as the compiled loop adds them: neither a matrix product nor a
+    pairwise sum, whose last digit depends on how they split the work.
     """
-    return np.asarray(np.einsum("no,o->n", values, count))
+    total = np.zeros(len(values))
+    for i, times in enumerate(count.tolist()):
+        total = total + values[:, i] * times
+    return total
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,10 @@ class Setup:
         dataflow: (n, 1) positions in ``DATAFLOWS``.
         bandwidth_priority: (n, 1) positions in ``BANDWIDTH_PRIORITIES``.
         batch_size: (n, 1) requests processed together in the pass.
-        on_chip_bytes: (3, n) what each kind of data has on chip.
-        pinned: (3, n) the share of all data of each kind that this is.
-        shares: Where the rest lives.
+        storage: (n,) positions in ``PRIORITIES``, on chip.
+        tier_priority: (n,) positions in ``PRIORITIES``, off chip.
+        sizes_bytes: (3, n) bytes of each kind of data.
+        data_capacity_bytes: (n,) on-chip bytes for data that stay.
         shape: (n,) which of the ``u`` distinct combinations of array, dataflow and batch size
             each design has; what depends on those alone is computed ``u`` times.
         representative: (u,) position of one design of each.
@@ -78,56 +86,33 @@ class Setup:
     dataflow: IntArray
     bandwidth_priority: IntArray
     batch_size: FloatArray
-    on_chip_bytes: FloatArray
-    pinned: FloatArray
-    shares: TierShares
+    storage: IntArray
+    tier_priority: IntArray
+    sizes_bytes: FloatArray
+    data_capacity_bytes: FloatArray
     shape: IntArray
     representative: IntArray
 
+    @cached_property
+    def on_chip_bytes(self) -> FloatArray:
+        """(3, n) what each kind of data has on chip."""
+        return share_on_chip(self.sizes_bytes, self.data_capacity_bytes, self.storage)
 
-@dataclass(frozen=True)
-class Moved:
-    """Bytes that one instance of each operator moves.
+    @cached_property
+    def pinned(self) -> FloatArray:
+        """(3, n) the share of all data of each kind that this is."""
+        return np.stack(pinned_shares(_three(self.on_chip_bytes), _three(self.sizes_bytes)))
 
-    Attributes:
-        array_reads: From on-chip memory into the array.
-        array_writes: From the array into on-chip memory, partial sums included.
-        weight_reads: Weights from off chip.
-        kv_reads: Keys and values from off chip.
-        kv_writes: Keys and values to off chip.
-        activation_reads: Activations and partial sums from off chip.
-        activation_writes: Activations and partial sums to off chip.
-    """
-
-    array_reads: FloatArray
-    array_writes: FloatArray
-    weight_reads: FloatArray
-    kv_reads: FloatArray
-    kv_writes: FloatArray
-    activation_reads: FloatArray
-    activation_writes: FloatArray
-
-    def totals(self, count: FloatArray) -> Moved:
-        """The same summed over the operators of a pass: every array is (n,)."""
-        summed = {name: sum_over_operators(value, count) for name, value in vars(self).items()}
-        return Moved(**summed)
+    @cached_property
+    def shares(self) -> TierShares:
+        """Where the rest lives."""
+        capacity = self.accelerators.levels.capacity_bytes
+        return share_over_tiers(self.sizes_bytes, capacity[1:], self.tier_priority)
 
 
-@dataclass(frozen=True)
-class PassTimes:
-    """How long one instance of each operator takes.
-
-    Attributes:
-        compute_s: On the matrix array.
-        on_chip_s: Through the on-chip memory's port.
-        off_chip_s: Through the off-chip tiers.
-        time_s: Of the operator, its first chunk exposed.
-    """
-
-    compute_s: FloatArray
-    on_chip_s: FloatArray
-    off_chip_s: FloatArray
-    time_s: FloatArray
+def _three(rows: FloatArray) -> Three:
+    first, second, third = rows
+    return first, second, third
 
 
 @dataclass(frozen=True)
@@ -140,6 +125,7 @@ class Shapes:
         n_products: Products of one instance; at least 1.
         weights_read: Weight elements of one instance.
         near: How often the array streams each operand.
+        far: How often it comes from off chip; of blocking ``array`` only, else as ``near``.
     """
 
     cycles: FloatArray
@@ -147,6 +133,7 @@ class Shapes:
     n_products: FloatArray
     weights_read: FloatArray
     near: Passes
+    far: Passes
 
 
 def is_shared_freely(setup: Setup, options: NpuOptions) -> BoolArray:
@@ -188,9 +175,33 @@ class Pass:
         """(n,) useful multiply-accumulates in one pass; ``batch_size`` is (n,)."""
         return batch_size * float(self.table.mac_per_request @ self.table.count)
 
-    def cycles(self, setup: Setup) -> FloatArray:
-        """(n, o) cycles of the matrix array for one instance of each operator."""
-        return self.shapes(setup).cycles[setup.shape]
+    @cached_property
+    def modelling(self) -> Modelling:
+        """The options as numbers."""
+        options = self.options
+        return Modelling(
+            blocks_for_capacity=options.blocking == "capacity",
+            is_staged=options.topology == "staged",
+            is_serial=options.streams == "serial",
+            offchip_efficiency=options.offchip_efficiency or 1.0,
+            requests_in_flight=options.requests_in_flight or 0.0,
+        )
+
+    @cached_property
+    def operators(self) -> Operator:
+        """(o,) what the innermost formulas need of each operator."""
+        table = self.table
+        return Operator(
+            instances=table.count,
+            k=table.k,
+            n=table.n,
+            has_rows=table.m_per_request > 0,
+            is_attention=table.is_attention,
+            inputs=table.input_elements_per_request * self.moves_activations,
+            outputs=table.output_elements_per_request * self.moves_activations,
+            kv_read=table.kv_read_elements_per_request,
+            kv_written=table.kv_written_elements_per_request,
+        )
 
     def shapes(self, setup: Setup) -> Shapes:
         """Cycles and streams of every distinct array, dataflow and batch size."""
@@ -223,7 +234,21 @@ class Pass:
             n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
             near=near,
+            far=self._far_passes(m, depth, width, dataflow, near),
         )
+
+    def _far_passes(
+        self,
+        m: FloatArray,
+        depth: FloatArray,
+        width: FloatArray,
+        dataflow: IntArray,
+        near: Passes,
+    ) -> Passes:
+        if self.options.blocking != "array":
+            return near
+        # The query heads of a group share what is streamed of their keys and values.
+        return streamed_passes(m / self.queries, self.table.k, depth, width, dataflow)
 
     def _cycles_per_product(
         self,
@@ -248,152 +273,106 @@ class Pass:
             [organization == code for code in range(len(ORGANIZATIONS))], by_organization
         )
 
-    def moved(self, setup: Setup) -> Moved:
+
+class Stage:
+    """What the operators of a pass move and take on ``n`` designs, each computed when asked for.
+
+    Sums over the pass come from the compiled loop where that is worth its start, else from the
+    (n, o) tables; the numbers are the same to the last bit.
+    """
+
+    def __init__(self, pass_: Pass, setup: Setup) -> None:
+        self._pass = pass_
+        self._setup = setup
+
+    @cached_property
+    def _design(self) -> Design:
+        return design_of(_inputs(self._setup, self._pass.options, (-1, 1)), self._pass.modelling)
+
+    @cached_property
+    def _shapes(self) -> FloatArray:
+        """(10, u, o) the fields of :class:`Shape`."""
+        shapes = self._pass.shapes(self._setup)
+        own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read)
+        return np.stack(np.broadcast_arrays(*own, *shapes.near, *shapes.far))
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape(*self._shapes[:, self._setup.shape])
+
+    @cached_property
+    def moved(self) -> Moved:
         """What one instance of each operator moves."""
-        table, batch, held = self.table, setup.batch_size, setup.on_chip_bytes[:, :, None]
-        shapes = self.shapes(setup)
-        weights = shapes.weights_read[setup.shape] * setup.weight_bytes
-        kv = table.kv_read_elements_per_request * setup.kv_bytes
-        per_activation = batch * setup.activation_bytes
-        inputs = (table.input_elements_per_request * self.moves_activations) * per_activation
-        outputs = (table.output_elements_per_request * self.moves_activations) * per_activation
-        far = self._far_passes(setup, shapes, weights + kv * batch, inputs)
-        near = Passes(*(np.asarray(item)[setup.shape] for item in shapes.near))
-        # Streamed anew for every tile of the array, an operand is pinned or not; only a compiler
-        # that blocks for the on-chip memory keeps the operand at hand there.
-        cache = held if self.options.blocking == "capacity" else np.zeros((3, 1, 1))
-        pinned = setup.pinned[:, :, None]
-        resident = np.minimum(1.0, held[0] / np.maximum(inputs + outputs, 1.0))
-        spilled = 1.0 - resident
-        sums = outputs * (ACCUMULATOR_BYTES / setup.activation_bytes) * near.spills
-        far_sums = outputs * far.spills
-        kv_reads = read_off_chip_bytes(kv, far.stationary, pinned[1], cache[1])
-        return Moved(
-            array_reads=(weights + kv * batch) * near.stationary + inputs * near.inputs + sums,
-            array_writes=outputs + sums,
-            weight_reads=read_off_chip_bytes(weights, far.stationary, pinned[2], cache[2]),
-            kv_reads=batch * kv_reads,
-            kv_writes=table.kv_written_elements_per_request
-            * (batch * setup.kv_bytes * (1.0 - pinned[1])),
-            activation_reads=(inputs * far.inputs + far_sums) * spilled,
-            activation_writes=(outputs + far_sums) * spilled,
-        )
+        one = self._pass
+        return moved_bytes(one.operators, self._shape, self._design, one.modelling)
 
-    def _far_passes(
-        self, setup: Setup, shapes: Shapes, stationary: FloatArray, inputs: FloatArray
-    ) -> Passes:
-        """How often what is not resident has to come from off chip."""
-        table, hardware, one = self.table, setup.accelerators, setup.representative
-        if self.options.blocking == "array":
-            depth, width = hardware.array_depth[one, None], hardware.array_width[one, None]
-            # The query heads of a group share what is streamed of their keys and values.
-            rows = shapes.rows / self.queries
-            passes = streamed_passes(rows, table.k, depth, width, setup.dataflow[one])
-            return Passes(*(np.asarray(item)[setup.shape] for item in passes))
-        per_product = 1.0 / shapes.n_products[setup.shape]
-        return blocked_passes(
-            shapes.rows[setup.shape],
-            table.n,
-            stationary * per_product,
-            inputs * per_product,
-            hardware.levels.capacity_bytes[0][:, None],
-            setup.dataflow,
-        )
-
-    def times(self, setup: Setup, moved: Moved) -> PassTimes:
+    @cached_property
+    def times(self) -> PassTimes:
         """How long one instance of each operator takes."""
-        hardware, options = setup.accelerators, self.options
-        levels = hardware.levels
-        compute = self.cycles(setup) / hardware.clock_hz[:, None]
-        chunk = hardware.macs_per_cycle[:, None] * setup.weight_bytes
-        from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
-        to_tiers = moved.kv_writes + moved.activation_writes
-        off_chip = from_tiers + to_tiers
-        port_rate = inverse(levels.bandwidth_bytes_per_s[0])[:, None]
-        on_chip = (moved.array_reads + moved.array_writes + off_chip) * port_rate
-        is_active = on_chip > 0
-        tile = self._tile_bytes(setup, chunk)
-        streams = self._stream_times(setup, moved, chunk, tile)
-        if options.streams == "serial":
-            transfer = np.add.reduce(streams)
-        else:
-            transfer = np.maximum.reduce(streams)
-        usable = options.offchip_efficiency or 1.0
-        # The first chunk is no larger than all that comes.
-        first = np.minimum(tile, moved.array_reads)
-        near_fill = levels.latency_s[0][:, None] + first * port_rate
-        first_tier = (
-            levels.latency_s[1][:, None]
-            + np.minimum(tile, from_tiers)
-            * inverse(usable * levels.bandwidth_bytes_per_s[1])[:, None]
-        )
-        exposed = (near_fill + first_tier * (from_tiers > 0)) * is_active
-        on_chip = (on_chip + levels.latency_s[0][:, None]) * is_active
-        time = np.maximum(compute + exposed, np.maximum(on_chip, transfer))
-        return PassTimes(compute, on_chip, transfer, time)
+        one = self._pass
+        return operator_times(one.operators, self._shape, self._design, self.moved, one.modelling)
 
-    def _tile_bytes(self, setup: Setup, chunk: FloatArray) -> FloatArray:
-        """What the array holds of an operator's weights or of its keys or values."""
-        hardware, table = setup.accelerators, self.table
-        depth, width = hardware.array_depth[:, None], hardware.array_width[:, None]
-        element = np.where(table.is_attention, setup.kv_bytes, setup.weight_bytes)
-        clipped = np.minimum(depth, table.k) * np.minimum(width, table.n) * element
-        return np.where(table.m_per_request > 0, clipped, chunk)
+    @property
+    def cycles(self) -> FloatArray:
+        """Cycles of the matrix array for one instance of each operator."""
+        return self._shape.cycles
 
-    def _stream_times(
-        self, setup: Setup, moved: Moved, chunk: FloatArray, tile: FloatArray
-    ) -> list[FloatArray]:
-        """Time of the matrix stream and of the vector stream, or of both as one."""
-        levels, options = setup.accelerators.levels, self.options
-        tails = setup.shares.tails[..., None]
-        kv = moved.kv_reads + moved.kv_writes
-        activations = moved.activation_reads + moved.activation_writes
-        n_tiers = tails.shape[1]
-        matrix = [moved.weight_reads * tails[2, t] + kv * tails[1, t] for t in range(n_tiers)]
-        vector = [activations * tails[0, t] for t in range(n_tiers)]
-        matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
-        bandwidth = [levels.bandwidth_bytes_per_s[t + 1][:, None] for t in range(n_tiers)]
-        usable = options.offchip_efficiency or 1.0
-        if options.requests_in_flight is not None:
-            latency = [levels.latency_s[t + 1][:, None] for t in range(n_tiers)]
-            bandwidth = [
-                in_flight_bandwidth_bytes_per_s(b, delay, chunk, options.requests_in_flight)
-                for b, delay in zip(bandwidth, latency, strict=True)
-            ]
-        is_shared = is_shared_freely(setup, options)
-        if is_shared.any():
-            # Streams without shares of their own are one stream.
-            matrix = [a + b * is_shared for a, b in zip(matrix, vector, strict=True)]
-            vector = [b * ~is_shared for b in vector]
-            matrix_reads = matrix_reads + vector_reads * is_shared
-            vector_reads = vector_reads * ~is_shared
-        table = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
-        share = np.where(is_shared, 1.0, table[setup.bandwidth_priority])
-        parts = [
-            (matrix, matrix_reads, usable * share),
-            (vector, vector_reads, usable * (1.0 - share)),
-        ]
-        return [
-            self._stream_time(setup, crossing, reads > 0, [b * part for b in bandwidth], tile)
-            for crossing, reads, part in parts
-        ]
+    @cached_property
+    def _compiled(self) -> FloatArray | None:
+        """(9, n) sums over the pass: time, cycles, then what is moved."""
+        one, setup = self._pass, self._setup
+        inputs = _inputs(setup, one.options, (-1,))
+        return sum_compiled(one.operators, self._shapes, setup.shape, inputs, one.modelling)
 
-    def _stream_time(
-        self,
-        setup: Setup,
-        crossing: list[FloatArray],
-        has_reads: BoolArray,
-        bandwidth: list[FloatArray],
-        tile: FloatArray,
-    ) -> FloatArray:
-        levels = setup.accelerators.levels
-        # Writes are posted: a stream of nothing else waits for no latency.
-        latency = [levels.latency_s[t + 1][:, None] * has_reads for t in range(len(crossing))]
-        if self.options.topology == "staged":
-            time = staged_time_s(crossing, bandwidth, latency, tile)
-        else:
-            below = [*crossing[1:], np.zeros(())]
-            owned = [a - b for a, b in zip(crossing, below, strict=True)]
-            time = parallel_time_s(owned, bandwidth, latency)
-        landing = np.minimum(tile, crossing[0]) * inverse(levels.bandwidth_bytes_per_s[0])[:, None]
-        return np.asarray(time + landing + levels.latency_s[0][:, None] * has_reads)
+    @cached_property
+    def pass_time_s(self) -> FloatArray:
+        """(n,) array and memories in one pass."""
+        if self._compiled is not None:
+            return np.asarray(self._compiled[0])
+        return sum_over_operators(self.times.time_s, self._pass.table.count)
+
+    @cached_property
+    def pass_cycles(self) -> FloatArray:
+        """(n,) cycles of the matrix array in one pass."""
+        if self._compiled is not None:
+            return np.asarray(self._compiled[1])
+        return sum_over_operators(self.cycles, self._pass.table.count)
+
+    @cached_property
+    def pass_moved(self) -> Moved:
+        """What is moved in one pass: every array is (n,)."""
+        if self._compiled is not None:
+            return Moved(*self._compiled[2:])
+        count = self._pass.table.count
+        return Moved(*(sum_over_operators(value, count) for value in self.moved))
+
+
+def _inputs(setup: Setup, options: NpuOptions, shape: tuple[int, ...]) -> DesignInputs:
+    """What the operator stage needs of designs; every array in this shape, (n,) or (n, 1)."""
+    hardware, levels = setup.accelerators, setup.accelerators.levels
+    is_shared = is_shared_freely(setup, options)
+    share = np.where(is_shared, 1.0, _MATRIX_SHARES[setup.bandwidth_priority])
+    capacity, bandwidth = levels.capacity_bytes, levels.bandwidth_bytes_per_s
+    latency = levels.latency_s
+    return DesignInputs(
+        batch_size=setup.batch_size.reshape(shape),
+        weight_bytes=setup.weight_bytes.reshape(shape),
+        activation_bytes=setup.activation_bytes.reshape(shape),
+        kv_bytes=setup.kv_bytes.reshape(shape),
+        dataflow=setup.dataflow.reshape(shape),
+        depth=hardware.array_depth.reshape(shape),
+        width=hardware.array_width.reshape(shape),
+        clock_hz=hardware.clock_hz.reshape(shape),
+        matrix_share=share.reshape(shape),
+        is_shared=is_shared.reshape(shape),
+        storage=setup.storage.reshape(shape),
+        tier_priority=setup.tier_priority.reshape(shape),
+        sizes=_three(setup.sizes_bytes.reshape(3, *shape)),
+        data_capacity_bytes=setup.data_capacity_bytes.reshape(shape),
+        on_chip_capacity_bytes=capacity[0].reshape(shape),
+        on_chip_bandwidth_bytes_per_s=bandwidth[0].reshape(shape),
+        on_chip_latency_s=latency[0].reshape(shape),
+        tier_capacity_bytes=_three(capacity[1:].reshape(3, *shape)),
+        tier_bandwidth_bytes_per_s=_three(bandwidth[1:].reshape(3, *shape)),
+        tier_latency_s=_three(latency[1:].reshape(3, *shape)),
+    )

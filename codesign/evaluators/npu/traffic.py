@@ -14,6 +14,7 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, ARRAY_TILE_SHARE, TILE_BUFFER_SHARE
 from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.elementwise import larger, smaller, square_root, where, whole_blocks
 
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 
@@ -105,28 +106,28 @@ def blocked_passes(
         on_chip_bytes: (n, 1) on-chip capacity.
         dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
-    buffer = np.maximum(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
+    buffer = larger(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
     by_stationary = _blocks(stationary_bytes, buffer)
     by_inputs = _blocks(input_bytes, buffer)
-    fits = np.minimum(by_stationary, by_inputs) <= 1.0
+    fits = smaller(by_stationary, by_inputs) <= 1.0
     sums = buffer / ACCUMULATOR_BYTES
-    side = np.sqrt(sums)
+    side = square_root(sums)
     # A product narrower than the square block leaves room for a longer one.
-    row_blocks = _blocks(m, np.maximum(side, sums / np.maximum(n, 1.0)))
-    column_blocks = _blocks(n, np.maximum(side, sums / np.maximum(m, 1.0)))
+    row_blocks = _blocks(m, larger(side, sums / larger(n, 1.0)))
+    column_blocks = _blocks(n, larger(side, sums / larger(m, 1.0)))
     is_os = dataflow == _OS
-    re_read = np.where(is_os, row_blocks, by_inputs)
-    re_read_inputs = np.where(is_os, column_blocks, by_stationary)
+    re_read = where(is_os, row_blocks, by_inputs)
+    re_read_inputs = where(is_os, column_blocks, by_stationary)
     return Passes(
-        stationary=np.where(fits | (dataflow == _WS), 1.0, re_read),
-        inputs=np.where(fits | (dataflow == _IS), 1.0, re_read_inputs),
-        spills=np.zeros((1, 1)),
+        stationary=where(fits | (dataflow == _WS), 1.0, re_read),
+        inputs=where(fits | (dataflow == _IS), 1.0, re_read_inputs),
+        spills=0.0 * buffer,
     )
 
 
 def _blocks(size: FloatArray, block: FloatArray) -> FloatArray:
     """Blocks that cover a size; one at least, as an operator without rows reads its weights."""
-    return np.maximum(np.ceil(size / block), 1.0)
+    return larger(whole_blocks(size, block), 1.0)
 
 
 def read_off_chip_bytes(
@@ -147,7 +148,7 @@ def read_off_chip_bytes(
         pinned_share: Share of all data of its kind that on-chip memory holds.
         cache_bytes: On-chip bytes for its kind.
     """
-    cached = np.minimum(1.0, cache_bytes / np.maximum(operand_bytes, 1.0))
+    cached = smaller(1.0, cache_bytes / larger(operand_bytes, 1.0))
     by_pinning = (1.0 - pinned_share) * passes
     by_caching = 1.0 + (1.0 - cached) * (passes - 1.0)
-    return operand_bytes * np.minimum(by_pinning, by_caching)
+    return operand_bytes * smaller(by_pinning, by_caching)

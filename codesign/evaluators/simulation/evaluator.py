@@ -21,10 +21,10 @@ from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
 from codesign.evaluators.npu.evaluator import NpuEvaluator
 from codesign.evaluators.npu.explain import explain
+from codesign.evaluators.npu.operator_stage import PassTimes
 from codesign.evaluators.npu.operators import (
     BANDWIDTH_PRIORITIES,
     Pass,
-    PassTimes,
     is_shared_freely,
     sum_over_operators,
 )
@@ -201,6 +201,10 @@ class SimulatedMetrics(DesignMetrics):
             off_chip_s=self._of_runs("off_chip_s"),
             time_s=self._of_runs("time_s"),
         )
+
+    @property
+    def matrix_s(self) -> FloatArray:
+        return sum_over_operators(self.times.time_s, self._pass.table.count)
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         reads, writes = (self._by_level(name) for name in ("reads", "writes"))

@@ -1,0 +1,282 @@
+"""The operator stage as one compiled loop over designs and operators (numba, optional).
+
+The loop calls the very functions of ``operator_stage.py``, which then work on single numbers:
+there is no second copy of an equation. Without fused or reordered arithmetic the results have the
+same bits as on NumPy arrays, so whether numba is installed or used never shows in a result.
+
+When it is used (``CODESIGN_COMPILED`` unset): loading numba and a loop compiled earlier costs about
+a second, compiling it some 15 s, and the loop saves some 2 microseconds a design. A process
+therefore starts on NumPy and loads the loop after ``LOAD_AFTER`` designs, or compiles it after
+``COMPILE_AFTER``, when as much time has been lost as the start costs. ``CODESIGN_COMPILED=1`` loads
+or compiles at once, ``0`` never.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.evaluators.npu import operator_stage as stage
+from codesign.evaluators.npu import placement, traffic
+from codesign.hardware import elementwise, hierarchy
+
+SWITCH = "CODESIGN_COMPILED"
+LOAD_AFTER = 400_000
+"""Designs on NumPy after which a loop that lies on the disk is loaded [ours, from measurements]."""
+COMPILE_AFTER = 6_000_000
+"""Designs on NumPy after which it is compiled."""
+FEWEST = 64
+"""A smaller batch is as fast on NumPy arrays."""
+
+N_SUMS = 2 + len(stage.Moved._fields)
+
+Loop = Callable[..., None]
+_progress = {"designs": 0}
+
+
+def sum_compiled(
+    operators: stage.Operator,
+    shapes: FloatArray,
+    shape_of: IntArray,
+    designs: stage.DesignInputs,
+    modelling: stage.Modelling,
+) -> FloatArray | None:
+    """Sums over the operators of a pass.
+
+    Args:
+        operators: Arrays (o,).
+        shapes: (10, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
+        shape_of: (n,) the shape of each design.
+        designs: Arrays (n,).
+        modelling: The options.
+
+    Returns:
+        (9, n) time, cycles, then what is moved, in the order of ``Moved``; None if NumPy is to
+        do the work.
+    """
+    n = len(shape_of)
+    if not is_worthwhile(n):
+        return None
+    sums = np.empty((N_SUMS, n))
+    contiguous = stage.DesignInputs(*(_contiguous(item) for item in designs))
+    _loop()(operators, shapes, shape_of, contiguous, modelling, sums)
+    return sums
+
+
+def is_worthwhile(n: int) -> bool:
+    """Whether the next ``n`` designs go through the compiled loop."""
+    wish = os.environ.get(SWITCH, "")
+    if wish == "0" or not has_numba():
+        return False
+    if wish == "1" or (n >= FEWEST and _loop.cache_info().currsize):
+        return True
+    _progress["designs"] += n
+    done = _progress["designs"]
+    return done > COMPILE_AFTER or (done > LOAD_AFTER and is_on_disk())
+
+
+@cache
+def has_numba() -> bool:
+    """Whether numba is installed; it is not imported."""
+    return find_spec("numba") is not None
+
+
+@cache
+def is_on_disk() -> bool:
+    """Whether the loop has been compiled for this source before."""
+    folder = _cache_folder()
+    return folder is not None and any(folder.rglob("*.nbi"))
+
+
+def _contiguous(item: Any) -> Any:
+    if isinstance(item, tuple):
+        return tuple(np.ascontiguousarray(part) for part in item)
+    return np.ascontiguousarray(item)
+
+
+_SHARED: tuple[Callable[..., Any], ...] = (
+    placement.on_chip_bytes,
+    placement._poured,
+    placement.tier_tails,
+    placement._tails_between,
+    placement._share_beyond,
+    traffic._blocks,
+    traffic.blocked_passes,
+    traffic.read_off_chip_bytes,
+    hierarchy.staged_time_s_at,
+    hierarchy.parallel_time_s_at,
+    hierarchy.in_flight_bandwidth_bytes_per_s,
+    stage.design_of,
+    stage.pinned_shares,
+    stage._ports,
+    stage.moved_bytes,
+    stage._far_passes,
+    stage.operator_times,
+    stage._tile_bytes,
+    stage._stream_times,
+    stage._stream_time,
+)
+"""The formulas that the loop shares with the NumPy path."""
+
+
+@cache
+def _loop() -> Loop:
+    """The loop, its machine code read from the disk if it is there."""
+    import numba
+    from numba.extending import overload, register_jitable
+
+    for operation, on_numbers in _ON_NUMBERS.items():
+        # Not strict: the names of arguments may differ.
+        overload(operation, strict=False)(partial(_implementation, on_numbers))
+    own: tuple[Callable[..., Any], ...] = (_one_design, _one_operator, _one_shape)
+    for function in (*_SHARED, *own):
+        register_jitable(function)
+    folder = _cache_folder()
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = "" if folder is None else str(folder)
+    try:
+        # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
+        compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
+        return cast(Loop, compile_(_sum_over_designs))
+    finally:
+        config.CACHE_DIR = before
+
+
+_ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
+    elementwise.where: lambda condition, if_true, if_false: if_true if condition else if_false,
+    elementwise.larger: lambda first, second: first if first > second else second,
+    elementwise.smaller: lambda first, second: first if first < second else second,
+    elementwise.whole_blocks: lambda size, block: np.ceil(size / block),
+    elementwise.square_root: lambda value: math.sqrt(value),
+    elementwise.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
+}
+"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN."""
+
+
+def _sum_over_designs(
+    operators: stage.Operator,
+    shapes: FloatArray,
+    shape_of: IntArray,
+    designs: stage.DesignInputs,
+    modelling: stage.Modelling,
+    sums: FloatArray,
+) -> None:
+    """Compiled: fills (9, n) ``sums``, one operator after the other."""
+    for i in range(len(shape_of)):
+        design = stage.design_of(_one_design(designs, i), modelling)
+        for which in range(len(sums)):
+            sums[which, i] = 0.0
+        for j in range(len(operators.instances)):
+            operator = _one_operator(operators, j)
+            shape = _one_shape(shapes, shape_of[i], j)
+            moved = stage.moved_bytes(operator, shape, design, modelling)
+            times = stage.operator_times(operator, shape, design, moved, modelling)
+            sums[0, i] += times.time_s * operator.instances
+            sums[1, i] += shape.cycles * operator.instances
+            for which in range(len(moved)):
+                sums[2 + which, i] += moved[which] * operator.instances
+
+
+def _one_design(designs: stage.DesignInputs, i: int) -> stage.DesignInputs:
+    return stage.DesignInputs(
+        designs.batch_size[i],
+        designs.weight_bytes[i],
+        designs.activation_bytes[i],
+        designs.kv_bytes[i],
+        designs.dataflow[i],
+        designs.depth[i],
+        designs.width[i],
+        designs.clock_hz[i],
+        designs.matrix_share[i],
+        designs.is_shared[i],
+        designs.storage[i],
+        designs.tier_priority[i],
+        (designs.sizes[0][i], designs.sizes[1][i], designs.sizes[2][i]),
+        designs.data_capacity_bytes[i],
+        designs.on_chip_capacity_bytes[i],
+        designs.on_chip_bandwidth_bytes_per_s[i],
+        designs.on_chip_latency_s[i],
+        (
+            designs.tier_capacity_bytes[0][i],
+            designs.tier_capacity_bytes[1][i],
+            designs.tier_capacity_bytes[2][i],
+        ),
+        (
+            designs.tier_bandwidth_bytes_per_s[0][i],
+            designs.tier_bandwidth_bytes_per_s[1][i],
+            designs.tier_bandwidth_bytes_per_s[2][i],
+        ),
+        (
+            designs.tier_latency_s[0][i],
+            designs.tier_latency_s[1][i],
+            designs.tier_latency_s[2][i],
+        ),
+    )
+
+
+def _one_operator(operators: stage.Operator, j: int) -> stage.Operator:
+    return stage.Operator(
+        operators.instances[j],
+        operators.k[j],
+        operators.n[j],
+        operators.has_rows[j],
+        operators.is_attention[j],
+        operators.inputs[j],
+        operators.outputs[j],
+        operators.kv_read[j],
+        operators.kv_written[j],
+    )
+
+
+def _one_shape(shapes: FloatArray, u: int, j: int) -> stage.Shape:
+    return stage.Shape(
+        shapes[0, u, j],
+        shapes[1, u, j],
+        shapes[2, u, j],
+        shapes[3, u, j],
+        shapes[4, u, j],
+        shapes[5, u, j],
+        shapes[6, u, j],
+        shapes[7, u, j],
+        shapes[8, u, j],
+        shapes[9, u, j],
+    )
+
+
+def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..., Any]:
+    return on_numbers
+
+
+@cache
+def _cache_folder() -> Path | None:
+    """Where the machine code of this very source is kept; None without a writable place.
+
+    numba notices a change of the loop, but not of what the loop calls; so the folder's name has
+    the content of everything that may take part.
+    """
+    content = hashlib.sha256()
+    package = Path(__file__).parents[2]
+    for folder in (package / "hardware", package / "evaluators" / "npu"):
+        for path in sorted(folder.glob("*.py")):
+            content.update(path.name.encode() + path.read_bytes())
+    content.update(f"{sys.version} {np.__version__}".encode())
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(base).expanduser() / "codesign" / f"compiled-{content.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None

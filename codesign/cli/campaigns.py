@@ -76,7 +76,7 @@ def _report_results(
     from codesign.report import uncertainty
     from codesign.report.tables import pairs_table, text_line
 
-    paths = [_shown_path(path) for path in written]
+    paths = [shown_path(path) for path in written]
 
     def document() -> dict[str, Any]:
         files = {"files": paths} if paths else {}
@@ -98,7 +98,7 @@ def _report_results(
     if len(results) and not len(results.front()):
         raise InputError(
             f"none of {len(results):,} evaluated designs keeps every limit"
-            f"{_most_broken(results)}; all are stored in {_shown_path(campaign.store_path)}",
+            f"{_most_broken(results)}; all are stored in {shown_path(campaign.store_path)}",
             campaign.definition.name,
         )
 
@@ -117,7 +117,8 @@ def _most_broken(results: Results) -> str:
     return f" ({broken[worst]:,} break {worst!r}, {by})"
 
 
-def _shown_path(path: Path) -> str:
+def shown_path(path: Path) -> str:
+    """A path as the user would write it: from the working folder if it is in there."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -194,7 +195,7 @@ def export(
     ending = output.suffix.removeprefix(".").lower()
     write = plugins.load("exports", form or {"yml": "yaml"}.get(ending, ending), "--format")
     results = api.load_campaign(name, folder).results()
-    written = _shown_path(write(results, output, scope))
+    written = shown_path(write(results, output, scope))
     report(as_json, lambda: {"files": [written]}, lambda: [text_line(f"wrote {written}")])
 
 
@@ -220,7 +221,7 @@ def plot(
         figures.save_convergence(results, place / f"convergence.{form}"),
         figures.save_front(results, place / f"front.{form}", api.evaluate_named(results.problem)),
     ]
-    paths = [_shown_path(path) for path in written]
+    paths = [shown_path(path) for path in written]
     report(
         as_json,
         lambda: {"files": paths},

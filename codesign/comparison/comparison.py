@@ -7,7 +7,6 @@ other: ``codesign pareto runs/compare-small/zdt1.yaml --folder runs/compare-smal
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,8 @@ from codesign.comparison.definition import (
 )
 from codesign.comparison.outcome import Outcome, ProblemOutcome, measure_run
 from codesign.comparison.truth import Truth, best_known, exact_truth, is_enumerable
-from codesign.errors import InputError, JobError, StoreError
+from codesign.errors import InputError, JobError
+from codesign.files import replacing
 
 FRONTS = "fronts"
 """Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
@@ -173,15 +173,8 @@ class Comparison:
         source = self._resolved.problems[number].path.name
         text = f"# Made by '{self._command}' from {source}; it is written anew at every run.\n"
         text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
-        try:
-            if path.is_file() and path.read_text(encoding="utf-8") == text:
-                return
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        with replacing(path) as unfinished:
             unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(path)
-        except OSError as error:
-            raise StoreError(f"cannot be written: {error.strerror}", str(path)) from error
 
     def _check_finished(self, statuses: Sequence[CampaignStatus]) -> None:
         runs = [run for status in statuses for run in status.runs]
@@ -224,16 +217,13 @@ class Comparison:
         return ProblemOutcome(
             name=name,
             description=results.definition.description,
-            objectives=tuple(str(objective) for objective in problem.objectives),
-            signs=tuple(objective.sign for objective in problem.objectives),
+            objectives=problem.objectives,
             truth=truth,
             reference_point=results.reference_point,
             best_hypervolume=best,
             tuned=tuple(label for label, names in said.tuned_on.items() if name in names),
             seeds=item.seeds,
-            runs=tuple(
-                measure_run(results, i, truth, said.targets, said.budget) for i in kept
-            ),
+            runs=tuple(measure_run(results, i, truth, said.targets, said.budget) for i in kept),
             seconds_per_suggestion=_seconds_per_suggestion(item.campaign, kept),
         )
 

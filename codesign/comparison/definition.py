@@ -93,14 +93,11 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
     ]
     search = _search_of(document, definition)
     data = tuple(
-        {**read_document(item.path).data, "name": item.definition.name, **search}
-        for item in loaded
+        {**read_document(item.path).data, "name": item.definition.name, **search} for item in loaded
     )
     shared = {name: getattr(definition, name) for name in SearchSettings.model_fields}
     replaced = tuple(
-        replace(
-            item, definition=item.definition.model_copy(update=shared), optimizers=optimizers
-        )
+        replace(item, definition=item.definition.model_copy(update=shared), optimizers=optimizers)
         for item in loaded
     )
     return ResolvedComparison(definition, replaced, data)
@@ -118,9 +115,7 @@ def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str
     }
 
 
-def _problems_of(
-    document: Document, definition: ComparisonDefinition, path: Path
-) -> Iterator[str]:
+def _problems_of(document: Document, definition: ComparisonDefinition, path: Path) -> Iterator[str]:
     """What is wrong with the names in the file."""
     if definition.name != path.stem:
         yield (

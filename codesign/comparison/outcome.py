@@ -19,6 +19,7 @@ from codesign.comparison.definition import ComparisonDefinition
 from codesign.comparison.truth import Truth
 from codesign.errors import JobError
 from codesign.pareto import non_dominated
+from codesign.problem import Objective
 
 ROUNDING = 1e-9
 """A share of hypervolume above 1 by no more is a sum taken in another order. [ours]"""
@@ -75,8 +76,7 @@ class ProblemOutcome:
     Attributes:
         name: Of the campaign.
         description: As its file says.
-        objectives: Such as ``minimize tdp_watts``.
-        signs: Factor by objective from the minimized to the natural sign.
+        objectives: Metrics with their senses.
         truth: The best front.
         reference_point: Bound of the hypervolume by objective, in natural sign.
         best_hypervolume: Of the best front.
@@ -89,8 +89,7 @@ class ProblemOutcome:
 
     name: str
     description: str
-    objectives: tuple[str, ...]
-    signs: tuple[float, ...]
+    objectives: tuple[Objective, ...]
     truth: Truth
     reference_point: Mapping[str, float]
     best_hypervolume: float

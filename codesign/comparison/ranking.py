@@ -128,9 +128,7 @@ def friedman(ranks: FloatArray) -> tuple[float | None, float | None]:
     return float(result.statistic), float(result.pvalue)
 
 
-def _pairs(
-    labels: Sequence[str], scores: FloatArray, effects: FloatArray
-) -> tuple[PairTest, ...]:
+def _pairs(labels: Sequence[str], scores: FloatArray, effects: FloatArray) -> tuple[PairTest, ...]:
     if len(scores) < 2:
         return ()
     pairs = list(combinations(range(len(labels)), 2))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ import numpy as np
 import codesign
 from codesign.columns import FloatArray, IntArray
 from codesign.enumeration import enumerate_front
-from codesign.errors import JobError, StoreError
+from codesign.errors import JobError
+from codesign.files import replacing
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import Problem
 
@@ -60,9 +60,7 @@ def is_enumerable(problem: Problem, most: int) -> bool:
     return problem.space.is_size_exact and problem.space.size <= most
 
 
-def exact_truth(
-    problem: Problem, folder: Path, workers: int, tell: Callable[[str], None]
-) -> Truth:
+def exact_truth(problem: Problem, folder: Path, workers: int, tell: Callable[[str], None]) -> Truth:
     """The exact front, from the cache where it is kept and still holds.
 
     Args:
@@ -73,7 +71,7 @@ def exact_truth(
 
     Raises:
         JobError: No design of the space is feasible.
-        StoreError: The folder cannot be written.
+        InputError: The folder cannot be written.
     """
     path = folder / f"{content_hash(problem)}.npz"
     kept = _read(path, problem)
@@ -123,11 +121,5 @@ def _read(path: Path, problem: Problem) -> tuple[FloatArray, IntArray] | None:
 
 
 def _write(path: Path, objectives: FloatArray, counts: IntArray, rows: IntArray) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
-            np.savez(file, objectives=objectives, counts=counts, rows=rows)
-        unfinished.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", str(path.parent)) from error
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        np.savez(file, objectives=objectives, counts=counts, rows=rows)

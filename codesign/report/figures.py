@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from codesign.campaign import Results
+    from codesign.problem import Objective
 
 FORMATS = ("png", "svg")
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 _GRAY, _FRONT_COLOR, _NAMED_COLOR = "#9A9A9A", "#0072B2", "#D55E00"
 _STYLE = {
     "font.size": 10.0,
@@ -157,7 +158,7 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
             curve.evaluations,
             curve.mean,
             color=color,
-            linestyle=_LINES[number % len(_LINES)],
+            linestyle=LINES[number % len(LINES)],
             linewidth=1.8,
             label=f"{optimizer} ({seeds})",
         )
@@ -286,16 +287,20 @@ def _draw_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDes
 
 
 def _label_axis(axis: Any, results: Results, objective: int) -> None:
-    from matplotlib.ticker import EngFormatter, StrMethodFormatter
-
     if objective < 0:
         axis.set_label_text("Evaluated designs")
-        return
-    metric = results.problem.objectives[objective].metric
-    sense = results.problem.objectives[objective].sense
+    else:
+        label_objective(axis, results.problem.objectives[objective])
+
+
+def label_objective(axis: Any, objective: Objective) -> None:
+    """Name an axis after an objective, say in which direction it is better, and set its units."""
+    from matplotlib.ticker import EngFormatter, StrMethodFormatter
+
     arrow = "→" if axis.axis_name == "x" else "↑"
-    if sense == "minimize":
+    if objective.sense == "minimize":
         arrow = "←" if axis.axis_name == "x" else "↓"
+    metric = objective.metric
     axis.set_label_text(f"{axis_label(metric)}  {arrow} better")
     is_prefixed = takes_prefix(metric.unit)
     axis.set_major_formatter(EngFormatter(sep="") if is_prefixed else StrMethodFormatter("{x:,g}"))

@@ -1,0 +1,94 @@
+"""Compare optimizers on problems whose exact front is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.campaigns import Folder, shown_path
+from codesign.cli.output import AsJson, report, say
+from codesign.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.comparison import Comparison, Outcome
+
+
+def compare(
+    name: Annotated[
+        str, typer.Argument(help="A comparison in runs/ (compare-NAME), or the path of its file.")
+    ],
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Run nothing; report what all have finished.")
+    ] = False,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Run nothing; report on what is complete.")
+    ] = False,
+    form: Annotated[str, typer.Option("--format", help="Of the figures: png or svg.")] = "png",
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run optimizers on a set of problems, or go on, and say which is better.
+
+    Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
+    """
+    from codesign.cli.progress import make_progress
+    from codesign.comparison import Comparison
+    from codesign.report.figures import check_format
+
+    check_format(form)
+    comparison = Comparison.load(name, folder)
+    if not (partial or no_run):
+        comparison.run(make_progress, workers, say)
+    outcome = comparison.outcome(partial, workers, say)
+    _report_outcome(comparison, outcome, _write_all(outcome, comparison.folder, form), as_json)
+
+
+def _write_all(outcome: Outcome, folder: Path, form: str) -> list[Path]:
+    """The files of a comparison, as far as the libraries are there."""
+    from codesign.report.comparison import write_files
+    from codesign.report.comparison_figures import save_figures
+    from codesign.report.comparison_tables import write_tables
+
+    written = [*write_files(outcome, folder), *write_tables(outcome, folder)]
+    try:
+        written += save_figures(outcome, folder, form)
+    except MissingExtraError as error:
+        say(f"no figures: {error}")
+    return written
+
+
+def _report_outcome(
+    comparison: Comparison, outcome: Outcome, written: list[Path], as_json: bool
+) -> None:
+    from codesign.report.comparison import outcome_document, wall_time_records
+    from codesign.report.comparison_tables import shown_tables, to_rich
+    from codesign.report.tables import text_line
+
+    paths = [shown_path(path) for path in written]
+
+    def document() -> dict[str, Any]:
+        return outcome_document(outcome) | {
+            "wall_time": wall_time_records(outcome),
+            "files": paths,
+        }
+
+    def tables() -> list[RenderableType]:
+        parts: list[RenderableType] = []
+        for table in shown_tables(outcome):
+            parts += [to_rich(table), text_line("")]
+        parts += [text_line(f"Note: {note}.") for note in outcome.notes]
+        place = shown_path(comparison.folder)
+        return [*parts, text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")]
+
+    report(as_json, document, tables)
+
+
+COMMANDS: list[Callable[..., Any]] = [compare]

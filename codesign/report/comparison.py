@@ -1,0 +1,257 @@
+"""A comparison as one document and as rows for files.
+
+Wall times are never the same twice, so they have a document and a file of their own; everything
+else is the same bytes for the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.comparison import rank_optimizers
+from codesign.comparison.attainment import attainment_surfaces
+from codesign.comparison.ranking import Ranking, rank_on
+from codesign.comparison.targets import solved_share, target_record
+from codesign.files import replacing
+from codesign.report.plain import to_json_text
+
+if TYPE_CHECKING:
+    from codesign.comparison import Outcome, ProblemOutcome, RunOutcome
+
+_RANKED = "(all ranked)"
+
+
+def outcome_document(outcome: Outcome) -> dict[str, Any]:
+    """Everything that is the same for the same results, as plain values."""
+    said = outcome.definition
+    return {
+        "name": said.name,
+        "description": said.description,
+        "optimizers": list(outcome.labels),
+        "budget": said.budget,
+        "initial": said.initial,
+        "seeds": list(said.seeds),
+        "tuned_on": said.tuned_on,
+        "notes": list(outcome.notes),
+        "problems": [problem_record(problem) for problem in outcome.problems],
+        "ranked_problems": [problem.name for problem in outcome.ranked],
+        "ranking": ranking_record(rank_optimizers(outcome)),
+        "targets": [
+            target_record(outcome.ranked, label, target)
+            for label in outcome.labels
+            for target in outcome.targets
+        ],
+        "runs": list(run_rows(outcome)),
+    }
+
+
+def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
+    """What a problem is and what its best front is."""
+    return {
+        "problem": problem.name,
+        "description": problem.description,
+        "objectives": [str(objective) for objective in problem.objectives],
+        "front": problem.truth.kind,
+        "n_designs": problem.truth.n_designs,
+        "n_front_points": len(problem.truth.objectives),
+        "n_front_designs": problem.truth.n_front_designs,
+        "reference_point": problem.reference_point,
+        "hypervolume": problem.best_hypervolume,
+        "tuned": list(problem.tuned),
+        "seeds": list(problem.seeds),
+    }
+
+
+def ranking_record(ranking: Ranking) -> dict[str, Any]:
+    """Mean ranks, Friedman's test and the pairs."""
+    return {
+        "mean_rank": dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True)),
+        "n_blocks": len(ranking.blocks),
+        "friedman": ranking.friedman,
+        "friedman_p": ranking.friedman_p,
+        "least_wilcoxon_p": ranking.least_p,
+        "pairs": list(ranking.pairs),
+    }
+
+
+def wall_time_records(outcome: Outcome) -> list[dict[str, Any]]:
+    """Seconds per suggestion of each optimizer on each problem, after the initial designs."""
+    records = []
+    for problem in outcome.problems:
+        for label, seconds in problem.seconds_per_suggestion.items():
+            if len(seconds):
+                low, middle, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
+                records.append(
+                    {
+                        "problem": problem.name,
+                        "optimizer": label,
+                        "n_suggestions": len(seconds),
+                        "mean_s": float(seconds.mean()),
+                        "median_s": middle,
+                        "quantile_05_s": low,
+                        "quantile_95_s": high,
+                        "largest_s": float(seconds.max()),
+                    }
+                )
+    return records
+
+
+def run_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """One row per run."""
+    for problem in outcome.problems:
+        for run in problem.runs:
+            yield _run_row(problem, run)
+
+
+def _run_row(problem: ProblemOutcome, run: RunOutcome) -> dict[str, Any]:
+    reached = {
+        f"evaluations_to_{100 * target:g}_percent": evaluations
+        for target, evaluations in run.evaluations_to.items()
+    }
+    return {
+        "problem": run.problem,
+        "optimizer": run.optimizer,
+        "seed": run.seed,
+        "tuned": run.optimizer in problem.tuned,
+        "front": problem.truth.kind,
+        "n_evaluated": run.n_evaluated,
+        "n_feasible": run.n_feasible,
+        "n_failed": run.n_failed,
+        "n_duplicates": run.n_duplicates,
+        "hypervolume_share": run.final_share,
+        "regret": run.regret,
+        "epsilon": run.epsilon,
+        "igd_plus": run.igd_plus,
+        **reached,
+    }
+
+
+def convergence_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Share of the best hypervolume by problem, optimizer and evaluations, over the seeds."""
+    for problem in outcome.problems:
+        for label in outcome.labels:
+            shares = problem.shares(label)
+            spread = (
+                shares.std(axis=0, ddof=1) if len(shares) > 1 else np.full(shares.shape[1], np.nan)
+            )
+            quartiles = np.quantile(shares, [0.25, 0.5, 0.75], axis=0)
+            for at in range(shares.shape[1]):
+                yield {
+                    "problem": problem.name,
+                    "optimizer": label,
+                    "evaluations": at + 1,
+                    "mean": float(shares[:, at].mean()),
+                    "std": float(spread[at]),
+                    "quartile_1": float(quartiles[0, at]),
+                    "median": float(quartiles[1, at]),
+                    "quartile_3": float(quartiles[2, at]),
+                }
+
+
+def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Share of targets reached by evaluations: of each problem, and of all that are ranked."""
+    groups: dict[str, tuple[ProblemOutcome, ...]] = {_RANKED: outcome.ranked}
+    groups |= {problem.name: (problem,) for problem in outcome.problems}
+    budget = outcome.definition.budget
+    for name, problems in groups.items():
+        for label in outcome.labels:
+            solved = solved_share(problems, label, outcome.targets, budget)
+            for at, share in enumerate(solved.tolist()):
+                yield {
+                    "problem": name,
+                    "optimizer": label,
+                    "evaluations": at + 1,
+                    "solved_share": share,
+                }
+
+
+def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Every pair of optimizers: over the ranked problems, and over the seeds of each problem."""
+    found = {_RANKED: rank_optimizers(outcome)}
+    found |= {problem.name: rank_on(problem, outcome.labels) for problem in outcome.problems}
+    for name, ranking in found.items():
+        for pair in ranking.pairs:
+            yield {
+                "problem": name,
+                "blocks": "problems" if name == _RANKED else "seeds",
+                "n_blocks": pair.n_blocks,
+                "first": pair.first,
+                "second": pair.second,
+                "wilcoxon_p": pair.p,
+                "holm_p": pair.p_holm,
+                "vargha_delaney_a": pair.a,
+            }
+
+
+def attainment_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Corners of the attainment surfaces in natural sign, and the best front (of two objectives)."""
+    for problem in two_objective_problems(outcome):
+        surfaces = {("best front", 100.0): problem.truth.objectives}
+        for label in outcome.labels:
+            for level, points in attainment_surfaces(problem, label).items():
+                surfaces[label, level] = points
+        first, second = problem.objectives
+        for (label, level), points in surfaces.items():
+            for x, y in points.tolist():
+                yield {
+                    "problem": problem.name,
+                    "optimizer": label,
+                    "percentile": level,
+                    "first_objective": first.metric.name,
+                    "first": x * first.sign,
+                    "second_objective": second.metric.name,
+                    "second": y * second.sign,
+                }
+
+
+def two_objective_problems(outcome: Outcome) -> list[ProblemOutcome]:
+    """The problems of which attainment surfaces are drawn."""
+    return [problem for problem in outcome.problems if len(problem.objectives) == 2]
+
+
+def write_rows(path: Path, rows: Iterator[Mapping[str, Any]]) -> Path:
+    """Write rows of the same keys as CSV; an empty cell is a value that does not exist.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    import csv
+
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        writer = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, list(row), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow({key: _cell(value) for key, value in row.items()})
+    return path
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else repr(value)
+    return value
+
+
+def write_files(outcome: Outcome, folder: Path) -> list[Path]:
+    """The document and every CSV file; returns their paths.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    path = folder / "comparison.json"
+    with replacing(path) as unfinished:
+        unfinished.write_text(to_json_text(outcome_document(outcome)) + "\n", encoding="utf-8")
+    tables = {
+        "runs": run_rows(outcome),
+        "convergence": convergence_rows(outcome),
+        "runtimes": runtime_rows(outcome),
+        "pairs": pair_rows(outcome),
+        "attainment": attainment_rows(outcome),
+        "wall_time": iter(wall_time_records(outcome)),
+    }
+    return [path, *(write_rows(folder / f"{name}.csv", rows) for name, rows in tables.items())]

@@ -1,0 +1,285 @@
+"""Figures of a comparison: a panel per problem, the same color and line for an optimizer in all.
+
+Like ``figures.py`` it gives the same bytes for the same results, but for ``wall_time``, whose data
+are never the same twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.comparison import rank_optimizers
+from codesign.comparison.attainment import attainment_surfaces
+from codesign.comparison.targets import solved_share
+from codesign.report.comparison import two_objective_problems
+from codesign.report.comparison_tables import short_name
+from codesign.report.figures import (
+    COLORS,
+    LINES,
+    check_format,
+    drawing_style,
+    label_objective,
+    save_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from codesign.comparison import Outcome, ProblemOutcome
+
+_MOST_COLUMNS = 3
+_LEAST_REGRET = 1e-4
+"""Where the axis of regret ends: a ten-thousandth of the hypervolume is nobody's design."""
+_GRAY = "#9A9A9A"
+
+
+def save_figures(outcome: Outcome, folder: Path, form: str) -> list[Path]:
+    """Draw every figure; returns the paths.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: The format is unknown or a file cannot be written.
+    """
+    check_format(form)
+    draws: dict[str, Callable[[Outcome], Figure]] = {
+        "convergence": draw_convergence,
+        "regret": draw_regret,
+        "runtimes": draw_runtimes,
+        "ranks": draw_ranks,
+    }
+    if two_objective_problems(outcome):
+        draws["attainment"] = draw_attainment
+    if any(len(seconds) for p in outcome.problems for seconds in p.seconds_per_suggestion.values()):
+        draws["wall_time"] = draw_wall_time
+    written = []
+    with drawing_style():
+        for name, draw in draws.items():
+            written.append(save_figure(draw(outcome), folder / f"{name}.{form}"))
+    return written
+
+
+def draw_convergence(outcome: Outcome) -> Figure:
+    """Share of the best hypervolume against evaluations: mean, band of one standard deviation."""
+    figure, panels = _panels(outcome.problems)
+    for axes, problem in panels:
+        for style, shares in _curves(outcome, problem):
+            mean = shares.mean(axis=0)
+            spread = shares.std(axis=0, ddof=1) if len(shares) > 1 else np.zeros_like(mean)
+            low, high = np.clip(mean - spread, 0, None), np.clip(mean + spread, None, 1)
+            _draw_band(axes, style, mean, low, high)
+        axes.axhline(1.0, color="black", linewidth=0.8)
+        axes.set_ylim(0, 1.03)
+        _finish_evaluations(axes, outcome)
+    _share_labels(figure, "Evaluated designs", "Hypervolume, share of the best front's")
+    _share_legend(figure, "mean ± standard deviation over the seeds")
+    return figure
+
+
+def draw_regret(outcome: Outcome) -> Figure:
+    """What of the best hypervolume is missing: median, band between the quartiles."""
+    figure, panels = _panels(outcome.problems)
+    for axes, problem in panels:
+        for style, shares in _curves(outcome, problem):
+            regret = np.clip(1.0 - shares, _LEAST_REGRET, None)
+            low, middle, high = np.quantile(regret, [0.25, 0.5, 0.75], axis=0)
+            _draw_band(axes, style, middle, low, high)
+        axes.set_yscale("log")
+        axes.set_ylim(_LEAST_REGRET, 1.2)
+        _finish_evaluations(axes, outcome)
+    _share_labels(figure, "Evaluated designs", "Regret: hypervolume missing, share of the best")
+    _share_legend(figure, "median and quartiles over the seeds")
+    return figure
+
+
+def draw_runtimes(outcome: Outcome) -> Figure:
+    """Share of (problem, seed, target) that is reached, against evaluations."""
+    figure, axes = _single()
+    budget = outcome.definition.budget
+    evaluations = np.arange(1, budget + 1)
+    for number, label in enumerate(outcome.labels):
+        solved = solved_share(outcome.ranked, label, outcome.targets, budget)
+        axes.plot(evaluations, solved, drawstyle="steps-post", **_style(number, label))
+    axes.set_xlim(1, budget)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1)
+    _plain_log_ticks(axes.xaxis, budget)
+    _mark_initial(axes, outcome)
+    axes.set_xlabel("Evaluated designs")
+    axes.set_ylabel("Share of targets reached")
+    targets = ", ".join(f"{100 * target:g}" for target in outcome.targets)
+    axes.set_title(
+        f"{outcome.definition.name}: {targets} % of the best hypervolume, "
+        f"{_count(len(outcome.ranked), 'problem')}",
+        fontsize=11,
+    )
+    axes.legend(loc="upper left", fontsize=9)
+    return figure
+
+
+def draw_ranks(outcome: Outcome) -> Figure:
+    """Rank of each optimizer on each problem, and the mean, best at the top."""
+    ranking = rank_optimizers(outcome)
+    figure, axes = _single(height=1.4 + 0.42 * len(ranking.labels))
+    order = np.argsort(ranking.mean_ranks, kind="stable")
+    for row, at in enumerate(order.tolist()):
+        ranks, n_problems = np.unique(ranking.ranks[:, at], return_counts=True)
+        axes.scatter(
+            ranks, np.full(len(ranks), row), s=25 * n_problems, color=_GRAY, alpha=0.6, linewidths=0
+        )
+        mean = float(ranking.mean_ranks[at])
+        color = COLORS[at % len(COLORS)]
+        axes.scatter([mean], [row], marker="D", s=55, color=color, zorder=3)
+        axes.annotate(
+            f"{mean:.2f}", (mean, row), xytext=(0, 8), textcoords="offset points", ha="center",
+            fontsize=9,
+        )  # fmt: skip
+    axes.set_yticks(range(len(order)), [ranking.labels[at] for at in order])
+    axes.set_ylim(len(order) - 0.5, -0.6)
+    axes.set_xlim(0.7, len(order) + 0.3)
+    axes.set_xticks(range(1, len(order) + 1))
+    axes.set_xlabel("Rank (1 is best)")
+    count = _count(len(ranking.blocks), "problem")
+    axes.set_title(f"{outcome.definition.name}: ◆ mean rank, ● {count}", fontsize=11)
+    return figure
+
+
+def draw_attainment(outcome: Outcome) -> Figure:
+    """What half of an optimizer's runs attained, against the best front; two objectives."""
+    figure, panels = _panels(two_objective_problems(outcome), sharey=False)
+    for axes, problem in panels:
+        first, second = problem.objectives
+        signs = np.array([first.sign, second.sign])
+        best = problem.truth.objectives * signs
+        # Power or cost reads best on the x axis: the last objective comes first.
+        steps = "steps-post" if second.sense == "minimize" else "steps-pre"
+        _draw_surface(
+            axes,
+            best,
+            steps,
+            {"color": "black", "linewidth": 1.0, "label": f"{problem.truth.kind} front"},
+        )
+        for number, label in enumerate(outcome.labels):
+            surface = attainment_surfaces(problem, label, [50.0])[50.0] * signs
+            _draw_surface(axes, surface, steps, _style(number, label))
+        label_objective(axes.xaxis, second)
+        label_objective(axes.yaxis, first)
+        axes.margins(0.05)
+    _share_legend(figure, "attained by half of the seeds")
+    return figure
+
+
+def draw_wall_time(outcome: Outcome) -> Figure:
+    """Wall time per suggestion after the initial designs, over all problems."""
+    figure, axes = _single(height=1.4 + 0.42 * len(outcome.labels))
+    for row, label in enumerate(outcome.labels):
+        parts = [problem.seconds_per_suggestion[label] for problem in outcome.problems]
+        seconds = np.concatenate(parts)
+        if not len(seconds):
+            continue
+        low, q1, middle, q3, high = np.quantile(seconds, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
+        color = COLORS[row % len(COLORS)]
+        axes.plot([low, high], [row, row], color=color, linewidth=1.2)
+        axes.plot([q1, q3], [row, row], color=color, linewidth=6, alpha=0.5)
+        axes.plot([middle], [row], color=color, marker="D", markersize=6)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(outcome.labels)), outcome.labels)
+    axes.set_ylim(len(outcome.labels) - 0.5, -0.6)
+    axes.set_xlabel("Seconds per suggestion: median, quartiles, 5 % to 95 %")
+    axes.set_title(f"{outcome.definition.name}: wall time", fontsize=11)
+    return figure
+
+
+def _style(number: int, label: str) -> dict[str, Any]:
+    # Past the last color, the lines go on by one, so that no two optimizers look the same.
+    line = LINES[(number + number // len(COLORS)) % len(LINES)]
+    color = COLORS[number % len(COLORS)]
+    return {"color": color, "linestyle": line, "linewidth": 1.7, "label": label}
+
+
+def _curves(outcome: Outcome, problem: ProblemOutcome) -> list[tuple[dict[str, Any], FloatArray]]:
+    return [
+        (_style(number, label), problem.shares(label))
+        for number, label in enumerate(outcome.labels)
+    ]
+
+
+def _draw_band(
+    axes: Axes, style: dict[str, Any], middle: FloatArray, low: FloatArray, high: FloatArray
+) -> None:
+    evaluations = np.arange(1, len(middle) + 1)
+    axes.plot(evaluations, middle, **style)
+    axes.fill_between(evaluations, low, high, color=style["color"], alpha=0.13, linewidth=0)
+
+
+def _draw_surface(axes: Axes, points: FloatArray, steps: str, style: dict[str, Any]) -> None:
+    """A staircase through (k, 2) points, the second objective on the x axis."""
+    order = np.argsort(points[:, 1], kind="stable")
+    axes.plot(points[order, 1], points[order, 0], drawstyle=steps, **style)
+
+
+def _single(height: float = 4.6) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _panels(
+    problems: Sequence[ProblemOutcome], sharey: bool = True
+) -> tuple[Figure, list[tuple[Axes, ProblemOutcome]]]:
+    """A grid with a titled panel for each problem."""
+    from matplotlib.figure import Figure
+
+    n_columns = min(_MOST_COLUMNS, len(problems))
+    n_rows = -(-len(problems) // n_columns)
+    size = (max(7.2, 4.2 * n_columns), 3.0 * n_rows + 1.2)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey=sharey).ravel().tolist()
+    for unused in grid[len(problems) :]:
+        figure.delaxes(unused)
+    panels = list(zip(grid, problems, strict=False))
+    for axes, problem in panels:
+        mark = " (tuned on it)" if problem.tuned else ""
+        axes.set_title(f"{short_name(problem)}{mark}", fontsize=9)
+    return figure, panels
+
+
+def _finish_evaluations(axes: Axes, outcome: Outcome) -> None:
+    axes.set_xlim(0, outcome.definition.budget)
+    _mark_initial(axes, outcome)
+
+
+def _mark_initial(axes: Axes, outcome: Outcome) -> None:
+    axes.axvspan(0, outcome.definition.initial, color="#F2F2F2", zorder=0, linewidth=0)
+
+
+def _share_labels(figure: Figure, x: str, y: str) -> None:
+    figure.supxlabel(f"{x} (shaded: the initial sample, shared by all)", fontsize=10)
+    figure.supylabel(y, fontsize=10)
+
+
+def _share_legend(figure: Figure, title: str) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), fontsize=9,
+        title=title, title_fontsize=9,
+    )  # fmt: skip
+
+
+def _plain_log_ticks(axis: Any, most: int) -> None:
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    ticks = [base * 10**power for power in range(7) for base in (1, 2, 5)]
+    axis.set_ticks([tick for tick in ticks if tick <= most])
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")

@@ -1,0 +1,393 @@
+"""A comparison's tables, made once and written for a terminal, for Markdown and for LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.text import Text
+
+from codesign.columns import FloatArray
+from codesign.comparison import rank_optimizers
+from codesign.comparison.targets import target_record
+from codesign.files import replacing
+from codesign.report.comparison import wall_time_records
+from codesign.report.tables import plain_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from codesign.comparison import Outcome, ProblemOutcome, RunOutcome
+
+_NOTHING = "–"
+_TUNED = "†"
+_LATEX = {
+    "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "±": r"$\pm$", "–": "--", "†": r"$\dagger$", "×": r"$\times$", "≤": r"$\leq$",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of a table.
+
+    Attributes:
+        text: As shown.
+        is_best: Of its row.
+    """
+
+    text: str
+    is_best: bool = False
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table before it takes a form.
+
+    Attributes:
+        title: What the numbers are.
+        columns: Headers; the first column is of words, the others of numbers.
+        rows: One list of cells per line.
+        note: What a reader must know.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+def paper_tables(outcome: Outcome) -> list[PaperTable]:
+    """Every table that is the same for the same results."""
+    return [
+        problems_table(outcome),
+        share_table(outcome),
+        quartiles_table(outcome),
+        _distance_table(outcome, "Additive epsilon to the best front", lambda run: run.epsilon),
+        _distance_table(outcome, "IGD+ to the best front", lambda run: run.igd_plus),
+        targets_table(outcome),
+        pairs_table(outcome),
+        counts_table(outcome),
+    ]
+
+
+def problems_table(outcome: Outcome) -> PaperTable:
+    """What is compared on, and which fronts are exact."""
+    rows = [
+        (
+            _name(problem),
+            Cell(", ".join(_words(str(objective)) for objective in problem.objectives)),
+            Cell(f"{problem.truth.n_designs:,}"),
+            Cell(problem.truth.kind),
+            Cell(f"{len(problem.truth.objectives):,}"),
+            Cell(", ".join(problem.tuned) or _NOTHING),
+        )
+        for problem in outcome.problems
+    ]
+    columns = ("problem", "objectives", "designs", "front", "points of it", "tuned on it")
+    note = f"{_TUNED} used to tune an optimizer, so not ranked." if _has_tuned(outcome) else ""
+    return PaperTable("Problems", columns, tuple(rows), note)
+
+
+def share_table(outcome: Outcome) -> PaperTable:
+    """Share of the best front's hypervolume at the end: mean and standard deviation."""
+    rows = [
+        _row(problem, outcome, lambda values: float(values.mean()), _mean_and_deviation)
+        for problem in outcome.problems
+    ]
+    ranks = rank_optimizers(outcome).mean_ranks
+    rows.append(
+        (
+            Cell(f"mean rank over {len(outcome.ranked)}"),
+            *(Cell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist()),
+        )
+    )
+    return PaperTable(
+        f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
+        "mean ± standard deviation over the seeds",
+        ("problem", *outcome.labels),
+        tuple(rows),
+        _seeds_note(outcome),
+    )
+
+
+def quartiles_table(outcome: Outcome) -> PaperTable:
+    """Share of the best front's hypervolume at the end: median, quartiles and the worst seed."""
+    rows = [
+        _row(problem, outcome, lambda values: float(np.median(values)), _quartiles)
+        for problem in outcome.problems
+    ]
+    return PaperTable(
+        f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
+        "median [quartiles] worst seed",
+        ("problem", *outcome.labels),
+        tuple(rows),
+    )
+
+
+def _row(
+    problem: ProblemOutcome,
+    outcome: Outcome,
+    score: Callable[[FloatArray], float],
+    text: Callable[[FloatArray], str],
+) -> tuple[Cell, ...]:
+    """One problem; the best score is marked, ties too."""
+    values = [problem.final_shares(label) for label in outcome.labels]
+    scores = [score(item) for item in values]
+    cells = [
+        Cell(text(item), found == max(scores)) for item, found in zip(values, scores, strict=True)
+    ]
+    return (_name(problem), *cells)
+
+
+def _mean_and_deviation(values: FloatArray) -> str:
+    spread = f" ± {100 * values.std(ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{100 * values.mean():.1f}{spread}"
+
+
+def _quartiles(values: FloatArray) -> str:
+    low, middle, high = (100 * np.quantile(values, [0.25, 0.5, 0.75])).tolist()
+    return f"{middle:.1f} [{low:.1f}, {high:.1f}] {100 * values.min():.1f}"
+
+
+def _distance_table(
+    outcome: Outcome, title: str, distance: Callable[[RunOutcome], float | None]
+) -> PaperTable:
+    rows = []
+    for problem in outcome.problems:
+        # A run without a feasible design is infinitely far away.
+        medians = [
+            float(
+                np.median(
+                    [np.inf if (d := distance(run)) is None else d for run in problem.of(label)]
+                )
+            )
+            for label in outcome.labels
+        ]
+        best = min(medians)
+        cells = [Cell(f"{m:.4f}" if np.isfinite(m) else _NOTHING, m == best) for m in medians]
+        rows.append((_name(problem), *cells))
+    return PaperTable(
+        f"{title}, median over the seeds",
+        ("problem", *outcome.labels),
+        tuple(rows),
+        "Objectives are scaled to the best front's range; smaller is better.",
+    )
+
+
+def targets_table(outcome: Outcome) -> PaperTable:
+    """Evaluations until a share of the best hypervolume is reached."""
+    rows = []
+    for label in outcome.labels:
+        records = [target_record(outcome.ranked, label, target) for target in outcome.targets]
+        cells = [
+            Cell(
+                f"{_number(item.median)} / {_number(item.expected)} ({item.n_reached}/{item.n_runs})"
+            )
+            for item in records
+        ]
+        rows.append((Cell(label), *cells))
+    return PaperTable(
+        "Evaluations to a share of the best front's hypervolume: median / expected (runs that "
+        "reached it)",
+        ("optimizer", *(f"{100 * target:g} %" for target in outcome.targets)),
+        tuple(rows),
+        "Expected: all evaluations before the target over the runs that reached it. "
+        f"{_NOTHING}: too few runs did.",
+    )
+
+
+def pairs_table(outcome: Outcome) -> PaperTable:
+    """Whether differences over the problems could be chance, and how large they are."""
+    ranking = rank_optimizers(outcome)
+    rows = [
+        (
+            Cell(f"{pair.first} against {pair.second}"),
+            Cell(_p_text(pair.p)),
+            Cell(_p_text(pair.p_holm)),
+            Cell(f"{pair.a:.2f}"),
+        )
+        for pair in ranking.pairs
+    ]
+    if ranking.friedman is None or ranking.friedman_p is None:
+        test = "Friedman's test needs three optimizers and two problems that tell them apart."
+    else:
+        test = f"Friedman: chi-squared {ranking.friedman:.2f}, p {_p_text(ranking.friedman_p)}."
+    return PaperTable(
+        f"Pairs over {len(ranking.blocks)} problems: Wilcoxon's signed ranks",
+        ("pair", "p", "p (Holm)", "A"),
+        tuple(rows),
+        f"{test} So many problems cannot give a p below {ranking.least_p:.2g}. A (Vargha and "
+        "Delaney): probability that a run of the first ends higher.",
+    )
+
+
+def counts_table(outcome: Outcome) -> PaperTable:
+    """Evaluations that gave nothing, over all problems and seeds."""
+    rows = []
+    for label in outcome.labels:
+        runs = [run for problem in outcome.problems for run in problem.of(label)]
+        counts = [
+            len(runs),
+            *(
+                sum(getattr(run, name) for run in runs)
+                for name in ("n_evaluated", "n_feasible", "n_failed", "n_duplicates")
+            ),
+        ]
+        rows.append((Cell(label), *(Cell(f"{count:,}") for count in counts)))
+    columns = ("optimizer", "runs", "evaluated", "feasible", "failed", "duplicates")
+    return PaperTable("Evaluations", columns, tuple(rows))
+
+
+def wall_time_table(outcome: Outcome) -> PaperTable:
+    """Wall time per suggestion after the initial designs; apart, as it is never the same twice."""
+    records = wall_time_records(outcome)
+    rows = []
+    for label in outcome.labels:
+        ours = [item for item in records if item["optimizer"] == label]
+        if ours:
+            medians = [item["median_s"] for item in ours]
+            largest = max(item["largest_s"] for item in ours)
+            cells = [_seconds(min(medians)), _seconds(max(medians)), _seconds(largest)]
+            rows.append((Cell(label), *map(Cell, cells)))
+    return PaperTable(
+        "Wall time per suggestion, median on the fastest and the slowest problem",
+        ("optimizer", "fastest", "slowest", "longest of all"),
+        tuple(rows),
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g} s" if value >= 1 else f"{1e3 * value:.2g} ms"
+
+
+def _number(value: float | None) -> str:
+    return _NOTHING if value is None else f"{value:.0f}"
+
+
+def _p_text(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}"
+
+
+def _name(problem: ProblemOutcome) -> Cell:
+    inexact = "" if problem.truth.kind == "exact" else " (best known)"
+    return Cell(f"{short_name(problem)}{_TUNED if problem.tuned else ''}{inexact}")
+
+
+def short_name(problem: ProblemOutcome) -> str:
+    """The name without what all of the shipped problems begin with."""
+    return problem.name.removeprefix("problem-")
+
+
+def _words(text: str) -> str:
+    return text.replace("_", " ")
+
+
+def _has_tuned(outcome: Outcome) -> bool:
+    return any(problem.tuned for problem in outcome.problems)
+
+
+def _seeds_note(outcome: Outcome) -> str:
+    seeds = len(outcome.definition.seeds)
+    return f"{seeds} seed{'s' if seeds != 1 else ''}; the best of a row is marked."
+
+
+# The three forms
+
+
+def to_rich(table: PaperTable) -> Table:
+    """For a terminal; the best of a row is bold."""
+    drawn = plain_table(table.title, table.columns, table.columns[1:])
+    for row in table.rows:
+        drawn.add_row(*(Text(cell.text, style="bold" if cell.is_best else "") for cell in row))
+    drawn.caption = table.note or None
+    return drawn
+
+
+def to_markdown(table: PaperTable) -> str:
+    """A Markdown section; the best of a row is bold."""
+    align = ["---", *("---:" for _ in table.columns[1:])]
+    lines = [f"## {table.title}", "", _pipes(table.columns), _pipes(align)]
+    lines += [
+        _pipes(f"**{cell.text}**" if cell.is_best else cell.text for cell in row)
+        for row in table.rows
+    ]
+    return "\n".join([*lines, *(["", table.note] if table.note else []), ""])
+
+
+def _pipes(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def to_latex(table: PaperTable) -> str:
+    r"""A ``table`` with ``booktabs`` rules, for ``\input``; the best of a row is bold."""
+    body = [
+        _ampersands(
+            f"\\textbf{{{latex(cell.text)}}}" if cell.is_best else latex(cell.text) for cell in row
+        )
+        for row in table.rows
+    ]
+    caption = latex(" ".join([f"{table.title}.", table.note]).strip())
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            f"\\caption{{{caption}}}",
+            f"\\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            r"\toprule",
+            _ampersands(latex(column) for column in table.columns),
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _ampersands(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def latex(text: str) -> str:
+    """Text with LaTeX's own characters escaped."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
+    """``tables.md`` and ``tables.tex``; returns their paths.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    tables = paper_tables(outcome)
+    said = outcome.definition
+    head = [
+        f"# {said.name}",
+        "",
+        said.description,
+        "",
+        *(f"- {note}" for note in outcome.notes),
+        "",
+    ]
+    markdown = "\n".join([*head, *(to_markdown(table) for table in tables)])
+    tex = "% Needs \\usepackage{booktabs}.\n" + "\n".join(to_latex(table) for table in tables)
+    written = []
+    for name, text in (("tables.md", markdown), ("tables.tex", tex)):
+        with replacing(folder / name) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+        written.append(folder / name)
+    return written
+
+
+def shown_tables(outcome: Outcome) -> Sequence[PaperTable]:
+    """What a terminal shows: the rest is in the files."""
+    tables = [share_table(outcome), targets_table(outcome)]
+    if len(outcome.ranked) > 1:
+        tables.append(pairs_table(outcome))
+    return [*tables, counts_table(outcome), wall_time_table(outcome)]

@@ -213,6 +213,15 @@ def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
     return ResolvedDefinition(path.resolve(), definition, problem, optimizers, reference_point)
 
 
+def load_problem(name_or_path: str | Path) -> Problem:
+    """The problem of a campaign's definition; its optimizers are not looked at.
+
+    Raises:
+        InputError: As :func:`load_definition`.
+    """
+    return _problem(*read_definition(resources.find("runs", str(name_or_path))))
+
+
 def read_definition(path: Path) -> tuple[Document, Definition]:
     """What a campaign file says, checked for itself; nothing that it names is loaded.
 

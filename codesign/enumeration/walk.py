@@ -43,6 +43,11 @@ class Tally:
     excluded: int = 0
     failed: int = 0
 
+    @property
+    def total(self) -> int:
+        """Designs that are settled."""
+        return self.evaluated + self.repeated + self.excluded
+
     def add(self, other: Tally) -> None:
         """Take over another's numbers."""
         for name, value in vars(other).items():

@@ -1,0 +1,110 @@
+"""Exact fronts in files, found again by what they depend on.
+
+The name holds a digest of the problem (space, evaluator with its technologies and model,
+workload, objectives, constraints), of the versions, and of the code that computes it, so a front
+is never taken for that of another problem.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import codesign
+from codesign.enumeration.enumerate import EnumerationProgress, Rebuild, enumerate_front
+from codesign.enumeration.front import ExactFront
+from codesign.files import replacing
+from codesign.problem import Problem
+
+_COUNTS = ("n_designs", "n_evaluated", "n_repeated", "n_excluded", "n_failed")
+_ARRAYS = ("objectives", "counts", "rows", "point")
+_CODE = (
+    "columns.py",
+    "problem.py",
+    "pareto.py",
+    "enumeration",
+    "evaluators",
+    "hardware",
+    "memtech",
+    "space",
+    "workload",
+)
+"""Where a change may change a front."""
+
+
+def exact_front(
+    problem: Problem,
+    folder: Path,
+    *,
+    workers: int = 1,
+    rebuild: Rebuild | None = None,
+    progress: EnumerationProgress | None = None,
+) -> ExactFront:
+    """The exact front of a problem: from its file in the folder, or computed and stored there.
+
+    Interrupted, it goes on from where it was. Arguments and errors as in
+    :func:`~codesign.enumeration.enumerate.enumerate_front`.
+    """
+    known = stored_front(problem, folder)
+    if known is not None:
+        return known
+    path = front_path(problem, folder)
+    front = enumerate_front(
+        problem,
+        workers=workers,
+        rebuild=rebuild,
+        checkpoint=path.with_suffix(".part"),
+        progress=progress,
+    )
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        arrays: dict[str, Any] = {name: getattr(front, name) for name in _ARRAYS}
+        counts = np.array([getattr(front, name) for name in _COUNTS], dtype=np.int64)
+        provenance = np.frombuffer(_provenance(problem).encode(), dtype=np.uint8)
+        np.savez_compressed(file, sizes=counts, provenance=provenance, **arrays)
+    return front
+
+
+def stored_front(problem: Problem, folder: Path) -> ExactFront | None:
+    """The exact front if the folder has it; a file that cannot be read does not count."""
+    path = front_path(problem, folder)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in _ARRAYS}
+            counts = dict(zip(_COUNTS, file["sizes"].tolist(), strict=True))
+        return ExactFront(**arrays, **counts)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def front_path(problem: Problem, folder: Path) -> Path:
+    """The file of a problem's front."""
+    digest = hashlib.sha256(_provenance(problem).encode()).hexdigest()
+    return folder / f"exact-{digest[:16]}.npz"
+
+
+def _provenance(problem: Problem) -> str:
+    """All that a front depends on, as one text."""
+    data = {
+        "problem": problem.provenance(),
+        "versions": {"codesign": codesign.__version__, "numpy": np.__version__},
+        "code": _code_digest(),
+    }
+    return json.dumps(data, sort_keys=True, default=str)
+
+
+@cache
+def _code_digest() -> str:
+    root = Path(codesign.__file__).parent
+    digest = hashlib.sha256()
+    for name in _CODE:
+        place = root / name
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

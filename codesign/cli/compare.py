@@ -83,7 +83,7 @@ def _report_outcome(
     def tables() -> list[RenderableType]:
         parts: list[RenderableType] = []
         for table in shown_tables(outcome):
-            parts += [to_rich(table), text_line("")]
+            parts += [to_rich(table), text_line(table.note), text_line("")]
         parts += [text_line(f"Note: {note}.") for note in outcome.notes]
         place = shown_path(comparison.folder)
         return [*parts, text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,7 +31,9 @@ from codesign.files import replacing
 FRONTS = "fronts"
 """Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
 
-Tell = Callable[[str], None]
+_ENDED = ("complete", "exhausted")
+
+Tell: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Comparison:
         """
         failures: list[str] = []
         for number, campaign in enumerate(self.campaigns):
-            if campaign.status().state in ("complete", "exhausted"):
+            if campaign.status().state in _ENDED:
                 continue
             tell(f"[{number + 1}/{len(self.campaigns)}] {campaign.definition.name}")
             self._write_file(number)
@@ -121,7 +124,8 @@ class Comparison:
             except JobError as error:
                 failures += [f"{campaign.definition.name}: {line}" for line in _lines(error)]
         if failures:
-            raise JobError("\n".join(failures))
+            hint = f"'{self._command}' tries again, with --partial it reports the others"
+            raise JobError("\n".join([*failures, hint]))
 
     def status(self) -> list[CampaignStatus]:
         """How far each campaign has come; disturbs nobody who runs them."""
@@ -178,7 +182,7 @@ class Comparison:
 
     def _check_finished(self, statuses: Sequence[CampaignStatus]) -> None:
         runs = [run for status in statuses for run in status.runs]
-        missing = sum(run.state not in ("complete", "exhausted") for run in runs)
+        missing = sum(run.state not in _ENDED for run in runs)
         if not missing:
             return
         if any(status.state == "running" for status in statuses):
@@ -194,13 +198,8 @@ class Comparison:
         )
 
     def _finished(self, campaign: Campaign, status: CampaignStatus) -> Finished | None:
-        ended = {run.run for run in status.runs if run.state in ("complete", "exhausted")}
-        labels = self.definition.labels
-        seeds = tuple(
-            seed
-            for seed in self.definition.seeds
-            if {run for run in campaign.runs if run.seed == seed} <= ended and labels
-        )
+        missing = {item.run.seed for item in status.runs if item.state not in _ENDED}
+        seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
         return Finished(campaign, campaign.results(), seeds) if seeds else None
 
     def _measured(self, item: Finished, workers: int, tell: Tell) -> ProblemOutcome:

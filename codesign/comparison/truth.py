@@ -19,7 +19,6 @@ import numpy as np
 
 import codesign
 from codesign.columns import FloatArray, IntArray
-from codesign.enumeration import enumerate_front
 from codesign.errors import JobError
 from codesign.files import replacing
 from codesign.pareto import hypervolume, non_dominated
@@ -76,6 +75,8 @@ def exact_truth(problem: Problem, folder: Path, workers: int, tell: Callable[[st
     path = folder / f"{content_hash(problem)}.npz"
     kept = _read(path, problem)
     if kept is None:
+        from codesign.enumeration import enumerate_front  # compiles, where numba is installed
+
         tell(f"enumerating {problem.space.size:,} designs for the exact front")
         front = enumerate_front(problem, workers=workers)
         if not len(front.objectives):

@@ -188,7 +188,7 @@ def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def attainment_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """Corners of the attainment surfaces in natural sign, and the best front (of two objectives)."""
+    """Corners of the attainment surfaces and of the best front, in natural sign."""
     for problem in two_objective_problems(outcome):
         surfaces = {("best front", 100.0): problem.truth.objectives}
         for label in outcome.labels:

@@ -220,7 +220,10 @@ def _draw_band(
 def _draw_surface(axes: Axes, points: FloatArray, steps: str, style: dict[str, Any]) -> None:
     """A staircase through (k, 2) points, the second objective on the x axis."""
     order = np.argsort(points[:, 1], kind="stable")
-    axes.plot(points[order, 1], points[order, 0], drawstyle=steps, **style)
+    # The marker shows a surface of a single point.
+    axes.plot(
+        points[order, 1], points[order, 0], drawstyle=steps, marker="o", markersize=2.5, **style
+    )
 
 
 def _single(height: float = 4.6) -> tuple[Figure, Axes]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from codesign.columns import FloatArray
 from codesign.comparison import rank_optimizers
-from codesign.comparison.targets import target_record
+from codesign.comparison.targets import TargetRecord, target_record
 from codesign.files import replacing
 from codesign.report.comparison import wall_time_records
 from codesign.report.tables import plain_table
@@ -184,21 +184,19 @@ def targets_table(outcome: Outcome) -> PaperTable:
     rows = []
     for label in outcome.labels:
         records = [target_record(outcome.ranked, label, target) for target in outcome.targets]
-        cells = [
-            Cell(
-                f"{_number(item.median)} / {_number(item.expected)} ({item.n_reached}/{item.n_runs})"
-            )
-            for item in records
-        ]
-        rows.append((Cell(label), *cells))
+        rows.append((Cell(label), *(Cell(_record_text(item)) for item in records)))
     return PaperTable(
-        "Evaluations to a share of the best front's hypervolume: median / expected (runs that "
-        "reached it)",
+        "Evaluations to a share of the best front's hypervolume: median / expected (reached)",
         ("optimizer", *(f"{100 * target:g} %" for target in outcome.targets)),
         tuple(rows),
-        "Expected: all evaluations before the target over the runs that reached it. "
+        "Reached: runs that did. Expected: all evaluations before the target over these runs. "
         f"{_NOTHING}: too few runs did.",
     )
+
+
+def _record_text(record: TargetRecord) -> str:
+    reached = f"({record.n_reached}/{record.n_runs})"
+    return f"{_number(record.median)} / {_number(record.expected)} {reached}"
 
 
 def pairs_table(outcome: Outcome) -> PaperTable:
@@ -221,8 +219,8 @@ def pairs_table(outcome: Outcome) -> PaperTable:
         f"Pairs over {len(ranking.blocks)} problems: Wilcoxon's signed ranks",
         ("pair", "p", "p (Holm)", "A"),
         tuple(rows),
-        f"{test} So many problems cannot give a p below {ranking.least_p:.2g}. A (Vargha and "
-        "Delaney): probability that a run of the first ends higher.",
+        f"{test} {len(ranking.blocks)} problems cannot give a p below {ranking.least_p:.2g}. "
+        "A (Vargha and Delaney): probability that a run of the first ends higher.",
     )
 
 
@@ -304,7 +302,6 @@ def to_rich(table: PaperTable) -> Table:
     drawn = plain_table(table.title, table.columns, table.columns[1:])
     for row in table.rows:
         drawn.add_row(*(Text(cell.text, style="bold" if cell.is_best else "") for cell in row))
-    drawn.caption = table.note or None
     return drawn
 
 

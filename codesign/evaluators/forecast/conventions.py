@@ -1,0 +1,175 @@
+"""How work and traffic of operators are counted: two profiles.
+
+``plain`` counts as the other evaluators do: each operator of the lowering is one kernel, causal
+scores are skipped, embedding rows are looked up, keys and values cross memory once.
+
+``life`` counts as [LIFE]_ does (see ``variants.py``), with which its tables come out. The paper
+gives its counts as formulas (Table 1, Appendix 8.1) and as totals (Tables 4 to 8 and 11). Where
+only a total is printed, the share of one operator is ours and marked [fit]: another split with
+the same sum would print the same tables.
+
+- A product of (m, k) and (k, n) is 2mkn - mn operations (Table 1). All scores are computed,
+  masked ones too, and the LM head runs on every token.
+- Q, K and V, and gate and up, are products of their own, each of which reads the input.
+- Every pass reads the whole embedding table, no weights of norms (Tables 1 and 2), and in every
+  layer the cosines and sines of 4,096 positions [fit: 2 MiB in Table 11].
+- A layer has 19 dispatches (Table 8): seven projections, two norms, two rotations, two attention
+  products, softmax, activation, gate, two residuals, and one more with two inputs and an output
+  of the model's width, taken to be the scaling of the queries [fit: Tables 5 and 8 need it].
+- Elementwise operations of a token and layer add up to 26 h + 4 I, h the model's width and I the
+  MLP's [fit: Table 5, ±400 of 150,000]: norm 8, rotation 3.5 (two products, the negation of one
+  half, a sum), residual 1, scaling 1, and 4 for activation and gate. Softmax is 7 a score (mask,
+  maximum, subtraction, two of the piecewise-linear exponential, sum, product). The operations of
+  the last norm are not in these totals [fit: Table 5].
+- The cache is read once as it is; the products then read K and V again, expanded to all heads.
+  Dequantizing the cache is 2 operations per element of one such tensor.
+- Fused, the second of these reads is gone, and with it all traffic of scores, rotation, scaling,
+  inside the MLP, the output of the residuals and the input of the LM head [fit: Tables 5, 7
+  and 11].
+- MLA is expanded in decode too: per head, the cache holds keys with their rotated part and
+  values, and the products read tensors of the values' width; no table of positions [fit:
+  Table 11].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from codesign.evaluators.forecast.variants import Variant
+from codesign.workload.lowering import Logits
+from codesign.workload.model import LanguageModel
+
+Profile: TypeAlias = Literal["plain", "life"]
+
+INVERSE_OPS = 4.0
+"""Reciprocal by one Newton step: magic subtraction, two products, a subtraction (LIFE [25])."""
+INVERSE_ROOT_OPS = 7.0
+"""Inverse square root, likewise: halving, shift, subtraction, and y·(1.5 - x·y·y) (LIFE [36])."""
+NORM_OPS, ROPE_OPS, RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 8.0, 3.5, 1.0, 1.0, 1.0
+SOFTMAX_OPS = 5.0
+"""Of a score, the exponential apart."""
+PWL_OPS = 2.0
+"""A piecewise-linear function: a product and a sum (LIFE Table 1)."""
+ROPE_TABLE_ROWS = 4096
+"""Positions of the rotation's tables (LIFE, Appendix 8.2: ``rope_table_size``)."""
+FUNCTION_TABLE_ROWS = 256
+"""Entries of a piecewise-linear function (LIFE, Appendix 8.2: ``actfn_table_size``)."""
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What a profile settles.
+
+    Attributes:
+        name: Of the profile.
+        is_causal: Whether masked scores are skipped.
+        logits: Tokens that go through the LM head in a prefill.
+        is_decode_memory_bound: Whether the time of a decode step is that of its traffic alone,
+            as in LIFE's Eqs. 4-5, or the longer of compute and traffic.
+        gigabyte: Bytes of a "GB" where a bandwidth is given in GB/s.
+    """
+
+    name: Profile
+    is_causal: bool
+    logits: Logits
+    is_decode_memory_bound: bool
+    gigabyte: float
+
+
+CONVENTIONS: dict[Profile, Conventions] = {
+    "plain": Conventions("plain", True, "last", False, 1e9),
+    # Table 10: 24 GB/s over 12.85 GiB is printed as 1.87 tokens/s.
+    "life": Conventions("life", False, "all", True, 2.0**30),
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one operator is counted, as factors on the columns of the lowering.
+
+    Attributes:
+        kernels: Dispatches.
+        reads: Times that the inputs are read; ``rereads``: times that the outputs are.
+        writes: Times that the outputs are written, with what goes to the cache.
+        ops: Elementwise operations per output element, with what goes to the cache.
+        exponentials: Of these, approximated functions per output element.
+    """
+
+    kernels: float = 1.0
+    reads: float = 1.0
+    rereads: float = 0.0
+    writes: float = 1.0
+    ops: float = 0.0
+    exponentials: float = 0.0
+
+
+_SPLIT = {"qkv_projection": 3.0, "latent_projection": 2.0}
+_UNCOUNTED = ("qk_norm", "router", "expert_combination")
+"""Operators that LIFE's Table 8 has no dispatch for: Qwen3 and DeepSeek have 19 a layer too."""
+
+
+def life_rule(name: str, model: LanguageModel, variant: Variant) -> Rule:
+    """How LIFE counts an operator of the lowering; attention's products are counted apart."""
+    rule = _projection_rule(name, model, variant)
+    if name.endswith("activation"):
+        rule = _activation_rule(model)
+    elif name.endswith("norm"):
+        ops = NORM_OPS + INVERSE_ROOT_OPS / model.hidden_size
+        in_layers = 2 * model.num_hidden_layers
+        rule = Rule(ops=ops * in_layers / (in_layers + 1) if name == "norm" else ops)
+    elif name == "rope":
+        rule = Rule(kernels=2.0, ops=ROPE_OPS)
+    elif name == "residual":
+        rule = Rule(ops=RESIDUAL_OPS)
+    if variant.fused:
+        rule = _fused(name, rule)
+    is_uncounted = name in _UNCOUNTED or name.startswith("shared_")
+    return replace(rule, kernels=0.0) if is_uncounted else rule
+
+
+def _projection_rule(name: str, model: LanguageModel, variant: Variant) -> Rule:
+    split = _SPLIT.get(name, 1.0)
+    if "gate_up" in name:
+        split = float(model.n_up_matrices)
+    if variant.fused_projections:
+        split = 1.0
+    return Rule(kernels=split, reads=split)
+
+
+def _activation_rule(model: LanguageModel) -> Rule:
+    if not model.is_gated:
+        return Rule(exponentials=1.0)
+    # The function is a kernel of one input and one output, the gate one of two inputs.
+    return Rule(kernels=2.0, rereads=1.0, writes=2.0, ops=1.0 + GATE_OPS, exponentials=1.0)
+
+
+def _fused(name: str, rule: Rule) -> Rule:
+    if name == "rope" or name.endswith("activation"):
+        return replace(rule, kernels=0.0, reads=0.0, rereads=0.0, writes=0.0)
+    if name == "residual":
+        return replace(rule, kernels=0.0, writes=0.0)
+    if name.endswith("up_projection"):
+        return replace(rule, writes=0.0)
+    if name.endswith("down_projection") or name == "lm_head":
+        return replace(rule, reads=0.0)
+    return rule
+
+
+def exponential_ops(variant: Variant, profile: Profile) -> float:
+    """Operations of one approximated function (LIFE Table 1).
+
+    Left open by the variant, ``life`` has piecewise-linear ones, and ``plain`` counts one
+    instruction, as the lowering does.
+    """
+    if variant.nonlinear == "polynomial":
+        n = variant.polynomial_degree
+        return n * (n + 1) / 2.0 + n
+    return 1.0 if variant.nonlinear is None and profile == "plain" else PWL_OPS
+
+
+def function_table_elements(variant: Variant, profile: Profile) -> float:
+    """Elements that an approximated function reads besides its inputs (LIFE Table 1)."""
+    if variant.nonlinear == "polynomial":
+        return float(variant.polynomial_degree)
+    return 0.0 if variant.nonlinear is None and profile == "plain" else FUNCTION_TABLE_ROWS

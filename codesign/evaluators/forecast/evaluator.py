@@ -1,0 +1,331 @@
+"""The ``forecast`` evaluator: LIFE's hardware-agnostic forecast for batches of machines [LIFE]_.
+
+A machine is a peak rate and a bandwidth, each with the share that software reaches. What a
+model asks of it depends on the software alone, so it is counted once per variant among the
+designs; a hundred thousand machines are then a handful of array operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray, IntArray, Value
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.forecast.explain import Forecast, to_explanation
+from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.performance import (
+    Demand,
+    compute_time_s,
+    demand,
+    memory_time_s,
+    phase_time_s,
+)
+from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.variants import Variant
+from codesign.metrics import METRICS, Metric
+from codesign.schema import Document, Record, to_record
+
+_HARDWARE = frozenset({"peak_ops_per_s", "bandwidth_bytes_per_s"})
+_SHARES = ("compute_efficiency", "memory_efficiency")
+_CAPACITY, _LATENCY = "memory_capacity_bytes", "dispatch_latency_s"
+_OF_OPTIONS = ("chunk_tokens", "attention_tile")
+_BATCH = "batch_size"
+_SOFTWARE = (*Variant.model_fields, *_OF_OPTIONS, _BATCH)
+_METRICS = (
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "tokens_per_s_per_user",
+    "throughput_tokens_per_s",
+    "memory_used_bytes",
+    "peak_flop_per_s",
+    "offchip_bandwidth_bytes_per_s",
+    "batch_size",
+)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Hardware of ``n`` designs; (n,) each.
+
+    Attributes:
+        peak_ops_per_s: Operations per second at full efficiency.
+        bandwidth_bytes_per_s: Bytes per second, likewise.
+        compute_efficiency: Factor on the operators' own efficiencies.
+        memory_efficiency: Likewise.
+        dispatch_latency_s: Of one kernel.
+        capacity_bytes: Of the memory; infinite if the space does not say.
+    """
+
+    peak_ops_per_s: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    compute_efficiency: FloatArray
+    memory_efficiency: FloatArray
+    dispatch_latency_s: FloatArray
+    capacity_bytes: FloatArray
+
+
+class ForecastEvaluator:
+    """Time to first token and per output token from counted work (LIFE Eqs. 1 to 6).
+
+    Limiting assumption: arithmetic of every kind and format runs at one peak; a machine whose
+    rate depends on the format is several values of ``peak_ops_per_s``.
+
+    Args:
+        workload: Model and token counts.
+        options: How work is counted, efficiencies, software.
+
+    Raises:
+        InputError: The model cannot be loaded or cannot have the attention asked for.
+    """
+
+    Workload: ClassVar[type[Record]] = ForecastRequest
+    Options: ClassVar[type[Record]] = ForecastOptions
+
+    metrics: tuple[Metric, ...] = tuple(METRICS[name] for name in _METRICS)
+    required_parameters = _HARDWARE
+    optional_parameters = frozenset({*_SHARES, _LATENCY, _CAPACITY, *_SOFTWARE})
+
+    def __init__(self, workload: ForecastRequest, options: ForecastOptions | None = None) -> None:
+        self.workload = workload
+        self.options = options or ForecastOptions()
+        self._forecasts: dict[tuple[Value, ...], Forecast] = {}
+        default = self.forecast({})
+        named = dict.fromkeys(default.prefill.names + default.decode.names)
+        self.options.efficiencies.check(tuple(named))
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Workload, model and options, as plain JSON values."""
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "model": self.workload.language_model.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json"),
+        }
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """``capacity``, as relative excess, (n,), if the space has a capacity."""
+        if _CAPACITY not in designs:
+            return {}
+        used = self._gather(designs, lambda forecast: forecast.memory_bytes)
+        return {"capacity": used / self._column(designs, _CAPACITY, np.inf) - 1.0}
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` designs; only those named are reported.
+
+        Raises:
+            UnknownNameError: A metric or format that is not known.
+            InputError: A setting outside its range.
+        """
+        known = {metric.name for metric in self.metrics}
+        names = list(_METRICS) if metrics is None else list(metrics)
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        results = _Results(self, designs)
+        values = {name: np.array(getattr(results, name), dtype=np.float64) for name in names}
+        return Evaluation(values, dict(self.known_violations(designs)))
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of one design: both phases, operator by operator."""
+        results = _Results(self, designs)
+        values = {name: float(getattr(results, name)[0]) for name in _METRICS}
+        violations = {
+            name: float(excess[0]) for name, excess in self.known_violations(designs).items()
+        }
+        machines = results.machines
+        return to_explanation(
+            results.forecasts[0],
+            self.workload,
+            self.options,
+            metrics=values,
+            violations=violations,
+            peak_ops_per_s=float((machines.peak_ops_per_s * machines.compute_efficiency)[0]),
+            bandwidth_bytes_per_s=float(
+                (machines.bandwidth_bytes_per_s * machines.memory_efficiency)[0]
+            ),
+            dispatch_latency_s=float(machines.dispatch_latency_s[0]),
+        )
+
+    # Software: counted once per variant
+
+    def forecast(self, settings: Mapping[str, Value]) -> Forecast:
+        """The work of both phases under software settings; those left out are the options'.
+
+        Raises:
+            InputError: A setting that is not known or does not fit the model.
+        """
+        given = {name: value for name, value in settings.items() if value is not None}
+        key = tuple(given.get(name) for name in _SOFTWARE)
+        if key not in self._forecasts:
+            self._forecasts[key] = self._count(given)
+        return self._forecasts[key]
+
+    def inference(self, settings: Mapping[str, Value]) -> Inference:
+        """The model under software settings, to look at other phases than the workload's."""
+        said = self.options.variant.model_dump()
+        said |= {name: settings[name] for name in Variant.model_fields if name in settings}
+        variant = to_record(Document("design", said, {}), Variant)
+        tile = settings.get("attention_tile", self.options.attention_tile)
+        return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))
+
+    def _count(self, settings: Mapping[str, Value]) -> Forecast:
+        inference, tokens = self.inference(settings), self.workload.tokens
+        chunk = settings.get("chunk_tokens", self.options.chunk_tokens)
+        batch = _count(settings.get(_BATCH, self.workload.batch), _BATCH)
+        chunk = None if chunk is None else _count(chunk, "chunk_tokens")
+        prefill = inference.prefill(tokens.prompt_tokens, chunk)
+        decode = inference.mean_step(tokens.prompt_tokens, tokens.generated_tokens, batch)
+        return Forecast(
+            inference=inference,
+            prefill=prefill,
+            decode=decode,
+            prefill_demand=demand(prefill, self.options.efficiencies),
+            decode_demand=demand(decode, self.options.efficiencies),
+            batch_size=batch,
+            memory_bytes=inference.weight_bytes()
+            + batch * inference.kv_bytes(tokens.prompt_tokens + tokens.generated_tokens),
+        )
+
+    def distinct(self, designs: Columns) -> tuple[list[Forecast], IntArray]:
+        """The forecasts among the designs, and the position of each design's, (n,)."""
+        n = len(designs["peak_ops_per_s"])
+        present = [name for name in _SOFTWARE if name in designs]
+        codes = np.stack([designs[name].codes for name in present], axis=1) if present else (
+            np.zeros((n, 0), dtype=np.int64)
+        )  # fmt: skip
+        unique, position = np.unique(codes, axis=0, return_inverse=True)
+        forecasts = []
+        for row in unique.tolist():
+            settings = {
+                name: None if code < 0 else designs[name].values[code]
+                for name, code in zip(present, row, strict=True)
+            }
+            forecasts.append(self.forecast(settings))
+        return forecasts, np.asarray(position, dtype=np.int64).reshape(-1)
+
+    def _gather(self, designs: Columns, value: Callable[[Forecast], float]) -> FloatArray:
+        forecasts, position = self.distinct(designs)
+        return _gathered(forecasts, position, value)
+
+    # Hardware
+
+    def machines(self, designs: Columns) -> Machines:
+        """The hardware of the designs.
+
+        Raises:
+            InputError: A value outside its range.
+        """
+        compute, memory = (self._share(designs, name) for name in _SHARES)
+        return Machines(
+            peak_ops_per_s=self._positive(designs, "peak_ops_per_s"),
+            bandwidth_bytes_per_s=self._positive(designs, "bandwidth_bytes_per_s"),
+            compute_efficiency=compute,
+            memory_efficiency=memory,
+            dispatch_latency_s=self._latency(designs),
+            capacity_bytes=self._column(designs, _CAPACITY, np.inf),
+        )
+
+    def _column(self, designs: Columns, name: str, absent: float) -> FloatArray:
+        if name not in designs:
+            return np.full(len(designs["peak_ops_per_s"]), absent)
+        return designs[name].lookup(float, absent)
+
+    def _positive(self, designs: Columns, name: str) -> FloatArray:
+        values = self._column(designs, name, np.nan)
+        _require((values > 0) & np.isfinite(values), values, name, "a finite number above 0")
+        return values
+
+    def _share(self, designs: Columns, name: str) -> FloatArray:
+        values = self._column(designs, name, 1.0)
+        _require((values > 0) & (values <= 1), values, name, "more than 0 and at most 1")
+        return values
+
+    def _latency(self, designs: Columns) -> FloatArray:
+        values = self._column(designs, _LATENCY, self.options.dispatch_latency_s)
+        _require((values >= 0) & np.isfinite(values), values, _LATENCY, "a finite number from 0")
+        return values
+
+
+def _gathered(
+    forecasts: Sequence[Forecast], position: IntArray, value: Callable[[Forecast], float]
+) -> FloatArray:
+    found: FloatArray = np.array([value(forecast) for forecast in forecasts], dtype=np.float64)
+    return found[position]
+
+
+def _require(kept: Any, values: FloatArray, name: str, expected: str) -> None:
+    if not kept.all():
+        raise InputError(f"expected {expected}, got {values[~kept][0]:g}", name)
+
+
+def _count(value: Value, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"expected a whole number from 1, got {value!r}", name)
+    return value
+
+
+class _Results:
+    """Metrics of a batch of designs, each computed when asked for; (n,) under its own name."""
+
+    def __init__(self, evaluator: ForecastEvaluator, designs: Columns) -> None:
+        self.machines = evaluator.machines(designs)
+        self.forecasts, self._position = evaluator.distinct(designs)
+
+    def _of(self, value: Callable[[Forecast], float]) -> FloatArray:
+        return _gathered(self.forecasts, self._position, value)
+
+    def _time_s(self, asked: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
+        ops = self._of(lambda forecast: asked(forecast).ops)
+        moved = self._of(lambda forecast: asked(forecast).bytes_moved)
+        launches = self._of(lambda forecast: asked(forecast).dispatches)
+        machines = self.machines
+        latency = machines.dispatch_latency_s
+        memory = memory_time_s(
+            moved, launches, machines.bandwidth_bytes_per_s, machines.memory_efficiency, latency
+        )
+        if is_memory_bound:
+            return memory
+        compute = compute_time_s(
+            ops, launches, machines.peak_ops_per_s, machines.compute_efficiency, latency
+        )
+        return phase_time_s(compute, memory)
+
+    @cached_property
+    def time_to_first_token_s(self) -> FloatArray:
+        return self._time_s(lambda forecast: forecast.prefill_demand, is_memory_bound=False)
+
+    @cached_property
+    def time_per_output_token_s(self) -> FloatArray:
+        conventions = self.forecasts[0].inference.conventions
+        return self._time_s(
+            lambda forecast: forecast.decode_demand, conventions.is_decode_memory_bound
+        )
+
+    @property
+    def tokens_per_s_per_user(self) -> FloatArray:
+        return 1.0 / self.time_per_output_token_s
+
+    @property
+    def throughput_tokens_per_s(self) -> FloatArray:
+        return self.batch_size / self.time_per_output_token_s
+
+    @property
+    def memory_used_bytes(self) -> FloatArray:
+        return self._of(lambda forecast: forecast.memory_bytes)
+
+    @property
+    def peak_flop_per_s(self) -> FloatArray:
+        return self.machines.peak_ops_per_s
+
+    @property
+    def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
+        return self.machines.bandwidth_bytes_per_s
+
+    @property
+    def batch_size(self) -> FloatArray:
+        return self._of(lambda forecast: float(forecast.batch_size))

@@ -1,0 +1,134 @@
+"""One forecast in full: both phases operator by operator, and the assumptions in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.evaluators.base import Explanation
+from codesign.evaluators.forecast.characterization import OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.performance import Demand, Efficiencies, operator_times
+from codesign.evaluators.forecast.phases import Inference
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The work of both phases under one variant, whatever the machine.
+
+    Attributes:
+        inference: What was counted, and under which conventions.
+        prefill: One request's prompt, all chunks together.
+        decode: The mean step of the batch.
+        prefill_demand: Its sums, efficiencies by operator in them.
+        decode_demand: Likewise.
+        batch_size: Requests decoded together.
+        memory_bytes: Weights, and the batch's cache when its last tokens are generated.
+    """
+
+    inference: Inference
+    prefill: Work
+    decode: Work
+    prefill_demand: Demand
+    decode_demand: Demand
+    batch_size: int
+    memory_bytes: float
+
+
+def operator_rows(
+    work: Work,
+    efficiencies: Efficiencies,
+    peak_ops_per_s: float,
+    bandwidth_bytes_per_s: float,
+    dispatch_latency_s: float = 0.0,
+) -> list[dict[str, Any]]:
+    """One row per operator: its work and times, all layers together."""
+    compute, memory = operator_times(work, efficiencies, peak_ops_per_s, bandwidth_bytes_per_s)
+    launches = work.of("dispatches") * dispatch_latency_s
+    quantities = {
+        "ops": work.of(*OPS),
+        "ops_share": work.of(*OPS) / max(float(work.total(*OPS)), 1.0),
+        "read_bytes": work.of(*READ),
+        "written_bytes": work.of(*WRITTEN),
+        "kv_read_bytes": work.of("kv_read_bytes"),
+        "kv_written_bytes": work.of("kv_written_bytes"),
+        "dispatches": work.of("dispatches"),
+        "compute_s": compute + launches,
+        "memory_s": memory + launches,
+    }
+    return [
+        {"name": name, "class": kind, **{key: float(row[i]) for key, row in quantities.items()}}
+        for i, (name, kind) in enumerate(zip(work.names, work.classes, strict=True))
+    ]
+
+
+def totals(work: Work) -> dict[str, float]:
+    """The workload metrics of LIFE §4.2.1, over all operators."""
+    parts = {
+        "ops": OPS,
+        "matrix_ops": ("matrix_ops",),
+        "read_bytes": READ,
+        "written_bytes": WRITTEN,
+        "weight_bytes": ("weight_bytes",),
+        "kv_read_bytes": ("kv_read_bytes",),
+        "kv_written_bytes": ("kv_written_bytes",),
+        "dispatches": ("dispatches",),
+    }
+    return {name: float(work.total(*quantities)) for name, quantities in parts.items()}
+
+
+def to_explanation(
+    forecast: Forecast,
+    request: ForecastRequest,
+    options: ForecastOptions,
+    *,
+    metrics: Mapping[str, float],
+    violations: Mapping[str, float],
+    peak_ops_per_s: float,
+    bandwidth_bytes_per_s: float,
+    dispatch_latency_s: float,
+) -> Explanation:
+    """What ``codesign evaluate`` shows; the rates have the machine's efficiencies in them."""
+    work = forecast.prefill if request.phase == "prefill" else forecast.decode
+    rows = operator_rows(
+        work, options.efficiencies, peak_ops_per_s, bandwidth_bytes_per_s, dispatch_latency_s
+    )
+    for row in rows:
+        row["bound"] = "compute" if row["compute_s"] > row["memory_s"] else "memory"
+    moved = work.total(*READ, *WRITTEN)
+    level = {
+        "name": "memory",
+        "bandwidth_bytes_per_s": bandwidth_bytes_per_s,
+        "used_bytes": forecast.memory_bytes,
+        "traffic_bytes": float(np.asarray(moved)),
+    }
+    return Explanation(
+        metrics=metrics,
+        violations=violations,
+        operators=rows,
+        levels=[level],
+        power=[],
+        notes=notes(forecast, request),
+    )
+
+
+def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
+    """The assumptions that limit the numbers."""
+    conventions, variant = forecast.inference.conventions, forecast.inference.variant
+    bound = "traffic alone" if conventions.is_decode_memory_bound else "the longer of both times"
+    said = [
+        f"profile {conventions.name}; a prefill takes the longer of its compute and memory time, a "
+        f"decode step {bound}; launches come on top",
+        f"{variant.weight_format} weights, {variant.activation_format} activations, "
+        f"{variant.kv_format} KV cache, {variant.attention} attention, "
+        + ("fused" if variant.fused else "not fused"),
+        f"decode: the mean of {request.tokens.generated_tokens:,} steps after "
+        f"{request.tokens.prompt_tokens:,} tokens, {forecast.batch_size} at a time",
+        "one peak rate for every kind of operation and number format",
+    ]
+    if variant.lora == "merged":
+        said.append("adapters are merged before the inference, which costs nothing here")
+    return said

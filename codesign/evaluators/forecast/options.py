@@ -1,0 +1,90 @@
+"""What a campaign says about the ``forecast`` evaluator: the requests, and how they are counted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from codesign.errors import InputError
+from codesign.evaluators.forecast.characterization import CLASSES
+from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
+from codesign.evaluators.forecast.performance import Efficiencies
+from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.variants import VARIANTS, Positive, Variant, find_variant
+from codesign.schema import Record
+from codesign.workload import Request
+from codesign.workload.lowering import Phase
+
+Share: TypeAlias = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+class ForecastRequest(Request):
+    """The requests: as elsewhere, of both phases, and one at a time if nothing is said."""
+
+    phase: Phase = "decode"
+    """Whose operators ``codesign evaluate`` shows; every metric is of both phases."""
+    batch: Positive = 1
+    """Requests decoded together; each prompt is prefilled alone."""
+
+    @model_validator(mode="after")
+    def _is_autoregressive(self) -> ForecastRequest:
+        if self.language_model.is_diffusion:
+            raise ValueError(f"model: {self.model} is a diffusion model, which forecast cannot do")
+        return self
+
+
+class ForecastOptions(Record):
+    """Options of the ``forecast`` evaluator; parameters of the space replace those they name."""
+
+    profile: Profile = "plain"
+    """How work and traffic are counted: as the other evaluators do, or as LIFE's tables do."""
+    variant: Variant = Variant()
+    """Formats, fusion, attention, adapters: a name of LIFE's Table 3, or the keys."""
+    chunk_tokens: Positive | None = None
+    """Tokens of a chunk of the prompt; the whole prompt at once if left out."""
+    attention_tile: Positive = 1
+    """Sizes of attention's products are rounded up to multiples of this (LIFE §5.4.1)."""
+    compute_efficiency: Share | dict[str, Share] = 1.0
+    """Share of the peak, for all operators, or by kind or name of the operator."""
+    memory_efficiency: Share | dict[str, Share] = 1.0
+    """Share of the bandwidth, likewise."""
+    dispatch_latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Time of launching one kernel."""
+
+    @field_validator("variant", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if isinstance(value, str):
+            try:
+                return find_variant(value)
+            except InputError as error:
+                raise ValueError(str(error)) from None
+        return value
+
+    @property
+    def efficiencies(self) -> Efficiencies:
+        """By operator; a single share is one for every kind."""
+        compute, memory = (
+            dict(given) if isinstance(given, dict) else dict.fromkeys(CLASSES, given)
+            for given in (self.compute_efficiency, self.memory_efficiency)
+        )
+        return Efficiencies(compute, memory)
+
+    def inference(self, request: ForecastRequest, variant: Variant, tile: int) -> Inference:
+        """The model of a request under a variant.
+
+        Causality and logits that the request states go before those of the profile.
+
+        Raises:
+            InputError: The model cannot have the variant's attention.
+        """
+        said: dict[str, Any] = {}
+        if "causal" in request.model_fields_set:
+            said["is_causal"] = request.causal
+        if "logits" in request.model_fields_set:
+            said["logits"] = request.logits
+        return Inference.of(request.language_model, variant, self.profile, **said, tile=tile)
+
+
+__all__ = ["CONVENTIONS", "VARIANTS", "ForecastOptions", "ForecastRequest"]

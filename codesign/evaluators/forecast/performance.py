@@ -1,0 +1,122 @@
+"""From work to time: LIFE's Eqs. 1 to 6 [LIFE]_ (see ``variants.py``), for many machines at once.
+
+Eqs. 4 and 5 are printed upside down, bandwidth over bytes; a time is bytes over bandwidth, as in
+Eq. 2, and so Table 10 was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.forecast.characterization import CLASSES, OPS, READ, WRITTEN, Work
+
+
+@dataclass(frozen=True)
+class Efficiencies:
+    """Share of the peaks that each kind of operator reaches; 1 where nothing is said.
+
+    Attributes:
+        compute: By operator or by kind (``CLASSES``); an operator's own goes first.
+        memory: Likewise, of the bandwidth.
+    """
+
+    compute: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
+
+    def check(self, names: tuple[str, ...]) -> None:
+        """Refuse shares outside (0, 1] and names that no operator has.
+
+        Raises:
+            InputError: One problem for each.
+        """
+        known = (*CLASSES, *names)
+        for what, given in (("compute", self.compute), ("memory", self.memory)):
+            where = f"{what}_efficiency"
+            for name, share in given.items():
+                if name not in known:
+                    raise UnknownNameError("operator", name, known, where)
+                if not 0.0 < share <= 1.0:
+                    raise InputError(f"expected more than 0 and at most 1, got {share}", where)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a phase asks of a machine, efficiencies by operator already in it.
+
+    Attributes:
+        ops: Operations, each divided by its operator's efficiency.
+        bytes_moved: Bytes read and written, likewise.
+        dispatches: Kernel launches.
+    """
+
+    ops: float
+    bytes_moved: float
+    dispatches: float
+
+
+def demand(work: Work, efficiencies: Efficiencies) -> Demand:
+    """The sums over the operators in Eqs. 1 and 2; of work without leading axes."""
+    # At rates of 1, times are amounts.
+    ops, moved = operator_times(work, efficiencies, 1.0, 1.0)
+    return Demand(float(ops.sum()), float(moved.sum()), float(work.total("dispatches")))
+
+
+def operator_times(
+    work: Work, efficiencies: Efficiencies, peak_ops_per_s: float, bandwidth_bytes_per_s: float
+) -> tuple[FloatArray, FloatArray]:
+    """(..., o) seconds of arithmetic and of traffic of each operator, launches apart."""
+    compute, memory = (
+        np.array([_share(given, *pair) for pair in zip(work.names, work.classes, strict=True)])
+        for given in (efficiencies.compute, efficiencies.memory)
+    )
+    return (
+        work.of(*OPS) / (compute * peak_ops_per_s),
+        work.of(*READ, *WRITTEN) / (memory * bandwidth_bytes_per_s),
+    )
+
+
+def _share(given: Mapping[str, float], name: str, kind: str) -> float:
+    return given.get(name, given.get(kind, 1.0))
+
+
+def compute_time_s(
+    ops: FloatArray | float,
+    dispatches: FloatArray | float,
+    peak_ops_per_s: FloatArray | float,
+    efficiency: FloatArray | float,
+    dispatch_latency_s: FloatArray | float,
+) -> FloatArray:
+    """Time of the arithmetic and of its launches (LIFE Eq. 1). The arguments broadcast.
+
+    Limiting assumption: launches overlap with nothing.
+
+    Examples:
+        >>> float(compute_time_s(29.29e12, 0, 326.4e9, 1.0, 0.0))  # LIFE Table 6: 89.74
+        89.7365...
+    """
+    return np.asarray(ops / (peak_ops_per_s * efficiency) + dispatches * dispatch_latency_s)
+
+
+def memory_time_s(
+    bytes_moved: FloatArray | float,
+    dispatches: FloatArray | float,
+    bandwidth_bytes_per_s: FloatArray | float,
+    efficiency: FloatArray | float,
+    dispatch_latency_s: FloatArray | float,
+) -> FloatArray:
+    """Time of the traffic and of the launches (LIFE Eq. 2). The arguments broadcast.
+
+    Limiting assumption: traffic counts whole, whatever caches a machine has.
+    """
+    moving = bytes_moved / (bandwidth_bytes_per_s * efficiency)
+    return np.asarray(moving + dispatches * dispatch_latency_s)
+
+
+def phase_time_s(compute_s: FloatArray, memory_s: FloatArray) -> FloatArray:
+    """Compute and traffic overlap: the longer of the two (LIFE Eq. 3)."""
+    return np.maximum(compute_s, memory_s)

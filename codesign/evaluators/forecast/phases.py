@@ -1,0 +1,171 @@
+"""The work of a prefill, in one pass or in chunks, and of decode steps at any context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from codesign.columns import FloatArray
+from codesign.evaluators.forecast.characterization import Work, characterize
+from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
+from codesign.evaluators.forecast.variants import (
+    Variant,
+    format_bytes,
+    weight_bytes_per_element,
+    with_attention,
+)
+from codesign.workload import OperatorTable, lower
+from codesign.workload.lowering import Logits
+from codesign.workload.model import (
+    LanguageModel,
+    kv_elements_per_token,
+    parameters_by_part,
+)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A model under a variant, ready to be characterized.
+
+    Attributes:
+        model: With the variant's attention.
+        variant: Formats, fusion and the rest.
+        profile: ``plain`` or ``life``.
+        is_causal: Whether masked scores are skipped; the profile's choice if None.
+        logits: Tokens that go through the LM head; the profile's choice if None.
+        tile: Sizes of attention's products are rounded up to multiples of this.
+    """
+
+    model: LanguageModel
+    variant: Variant
+    profile: Profile = "plain"
+    is_causal: bool | None = None
+    logits: Logits | None = None
+    tile: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        model: LanguageModel,
+        variant: Variant,
+        profile: Profile = "plain",
+        *,
+        is_causal: bool | None = None,
+        logits: Logits | None = None,
+        tile: int = 1,
+    ) -> Inference:
+        """From the model as it was published.
+
+        Raises:
+            InputError: The model cannot have the variant's attention.
+        """
+        own = with_attention(model, variant)
+        return cls(own, variant, profile, is_causal, logits, tile)
+
+    @property
+    def conventions(self) -> Conventions:
+        """What the profile settles."""
+        return CONVENTIONS[self.profile]
+
+    def prefill(
+        self, prompt_tokens: int, chunk_tokens: int | None = None, batch_size: int = 1
+    ) -> Work:
+        """The work of a prompt, over all its chunks.
+
+        Args:
+            prompt_tokens: Of one request.
+            chunk_tokens: Of each chunk but the last; the whole prompt if None. A chunk attends
+                to the cache of those before it and to itself (LIFE §3.3.4).
+            batch_size: Requests processed together.
+        """
+        size = min(chunk_tokens or prompt_tokens, prompt_tokens)
+        starts = range(0, prompt_tokens, size)
+        values: FloatArray | float = 0.0
+        for start in starts:
+            is_last = start == starts[-1]
+            work = self._pass(min(size, prompt_tokens - start), start, batch_size, is_last)
+            values = values + work.values
+        return work.with_values(np.asarray(values))
+
+    def _pass(self, tokens: int, past: int, batch_size: int, predicts: bool = True) -> Work:
+        conventions = self.conventions
+        logits = self.logits or conventions.logits
+        table = lower(
+            self.model,
+            "prefill",
+            tokens,
+            1,
+            causal=conventions.is_causal if self.is_causal is None else self.is_causal,
+            logits=logits,
+            past_tokens=past,
+        )
+        work = self._characterized(table, past, batch_size)
+        if predicts or logits == "all":
+            return work
+        has_no_head = np.array([name != "lm_head" for name in work.names], dtype=np.float64)
+        return work.with_values(work.values * has_no_head)
+
+    def decode(self, contexts: ArrayLike, batch_size: int = 1) -> Work:
+        """The work of one decode step at each of ``c`` contexts; values are (c, q, o).
+
+        Everything but padded products is affine in the context, so two steps give all others
+        exactly.
+
+        Args:
+            contexts: (c,) tokens that the new token attends to, itself included.
+            batch_size: Requests processed together.
+        """
+        lengths = np.asarray(contexts, dtype=np.float64)
+        lengths = np.minimum(lengths, self.model.sliding_window or np.inf)
+        first, second = (self._step(float(n * self.tile), batch_size) for n in (1, 2))
+        slope = (second.values - first.values) / self.tile
+        from_first = (lengths - self.tile)[:, None, None]
+        values = first.values + from_first * slope
+        if self.tile > 1:
+            row = 0  # matrix_ops, the only quantity that grows with the padded context
+            padded = np.ceil(lengths / self.tile) * self.tile - self.tile
+            values[:, row] = first.values[row] + padded[:, None] * slope[row]
+        return first.with_values(values)
+
+    def _step(self, context: float, batch_size: int) -> Work:
+        if self.profile == "life":
+            return self._pass(1, int(context) - 1, batch_size)
+        table = lower(self.model, "decode", 1, 1, context=context)
+        return self._characterized(table, context - 1, batch_size)
+
+    def _characterized(self, table: OperatorTable, past: float, batch_size: int) -> Work:
+        return characterize(
+            table,
+            self.model,
+            self.variant,
+            self.profile,
+            past_tokens=past,
+            batch_size=batch_size,
+            tile=self.tile,
+        )
+
+    def mean_step(self, prompt_tokens: int, generated_tokens: int, batch_size: int = 1) -> Work:
+        """The mean of the decode steps that follow a prompt; values are (q, o).
+
+        Step ``i`` of ``G`` attends to the prompt and ``i`` generated tokens.
+        """
+        contexts = prompt_tokens + np.arange(1, generated_tokens + 1, dtype=np.float64)
+        steps = self.decode(contexts, batch_size)
+        return steps.with_values(steps.values.mean(axis=0))
+
+    def kv_bytes(self, n_tokens: int) -> float:
+        """Bytes of one sequence's cache: the latents under MLA, whatever a pass expands."""
+        held = min(n_tokens, self.model.sliding_window or n_tokens)
+        per_token = kv_elements_per_token(self.model) * format_bytes(self.variant.kv_format)
+        return held * per_token
+
+    def weight_bytes(self) -> float:
+        """Bytes of all weights: projections in their format, the rest in the activations'."""
+        parts = parameters_by_part(self.model)
+        others = parts["embedding"] + parts["norm"]
+        projections = sum(parts.values()) - others
+        variant = self.variant
+        own = projections * weight_bytes_per_element(variant)
+        return own + others * format_bytes(variant.activation_format)

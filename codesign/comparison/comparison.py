@@ -166,14 +166,18 @@ class Comparison:
 
     def _campaign(self, number: int) -> Campaign:
         problem = self._resolved.problems[number]
-        path = self.folder / f"{problem.definition.name}.yaml"
+        path = self._file(problem.definition.name)
         located = replace(problem, path=path.resolve())
         return Campaign(located, self.folder / problem.definition.name, str(path))
+
+    def _file(self, name: str) -> Path:
+        """The campaign file of a problem."""
+        return self.folder / f"{name}.yaml"
 
     def _write_file(self, number: int) -> None:
         """Write a problem's campaign file, which workers read; JSON is YAML without its traps."""
         data = self._resolved.data[number]
-        path = self.folder / f"{data['name']}.yaml"
+        path = self._file(data["name"])
         source = self._resolved.problems[number].path.name
         text = f"# Made by '{self._command}' from {source}; it is written anew at every run.\n"
         text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
@@ -205,7 +209,7 @@ class Comparison:
     def _measured(self, item: Finished, workers: int, tell: Tell) -> ProblemOutcome:
         results, said = item.results, self.definition
         problem, name = results.problem, results.definition.name
-        truth = self._truth(results, workers, tell)
+        truth = self._truth(item, workers, tell)
         best = truth.hypervolume(minimized(problem, results.reference_point))
         if best <= 0:
             raise JobError(
@@ -226,13 +230,14 @@ class Comparison:
             seconds_per_suggestion=_seconds_per_suggestion(item.campaign, kept),
         )
 
-    def _truth(self, results: Results, workers: int, tell: Tell) -> Truth:
-        name = results.definition.name
-        if is_enumerable(results.problem, self.definition.exact_up_to):
-            return exact_truth(
-                results.problem, self._fronts, workers, lambda line: tell(f"{name}: {line}")
-            )
-        return best_known(results.problem, results.objectives[results.feasible])
+    def _truth(self, item: Finished, workers: int, tell: Tell) -> Truth:
+        results, name = item.results, item.campaign.definition.name
+        if not is_enumerable(results.problem, self.definition.exact_up_to):
+            return best_known(results.problem, results.objectives[results.feasible])
+        file = self._file(name)
+        return exact_truth(
+            results.problem, file, self._fronts, workers, lambda line: tell(f"{name}: {line}")
+        )
 
     def _notes(self, problems: Sequence[ProblemOutcome]) -> tuple[str, ...]:
         said = self.definition

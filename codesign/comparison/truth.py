@@ -1,26 +1,19 @@
-"""What the best possible result of a problem is: its exact front, or the best that is known.
-
-An exact front is computed once per problem and kept under the hash of all that it depends on.
-Before a kept front is used, its designs are evaluated again: equations that have changed since
-change their objectives, and the front is then computed anew.
-"""
+"""What the best possible result of a problem is: its exact front, or the best that is known."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-import codesign
-from codesign.columns import FloatArray, IntArray
+from codesign.campaign.definition import load_definition
+from codesign.columns import FloatArray
+from codesign.enumeration.cache import exact_front, stored_front
 from codesign.errors import JobError
-from codesign.files import replacing
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import Problem
 
@@ -59,33 +52,32 @@ def is_enumerable(problem: Problem, most: int) -> bool:
     return problem.space.is_size_exact and problem.space.size <= most
 
 
-def exact_truth(problem: Problem, folder: Path, workers: int, tell: Callable[[str], None]) -> Truth:
-    """The exact front, from the cache where it is kept and still holds.
+def exact_truth(
+    problem: Problem, file: Path, folder: Path, workers: int, tell: Callable[[str], None]
+) -> Truth:
+    """The exact front, from its file where it was computed before.
 
     Args:
         problem: Whose space can be enumerated.
+        file: The campaign file that says it, from which other processes build it.
         folder: In which fronts are kept; made if needed.
         workers: Processes.
         tell: Is told in one line if a front must be computed.
 
     Raises:
-        JobError: No design of the space is feasible.
-        InputError: The folder cannot be written.
+        InputError: No design of the space is feasible; the folder cannot be written.
+        JobError: The enumeration failed.
     """
-    path = folder / f"{content_hash(problem)}.npz"
-    kept = _read(path, problem)
-    if kept is None:
-        from codesign.enumeration import enumerate_front  # compiles, where numba is installed
-
+    front = stored_front(problem, folder)
+    if front is None:
         tell(f"enumerating {problem.space.size:,} designs for the exact front")
-        front = enumerate_front(problem, workers=workers)
-        if not len(front.objectives):
-            raise JobError(f"no design of space {problem.space.name!r} keeps every limit")
-        first = np.searchsorted(front.point, np.arange(len(front.objectives)))
-        _write(path, front.objectives, front.counts, front.rows[first])
-        kept = front.objectives, front.counts
-    objectives, counts = kept
-    return Truth("exact", objectives, problem.space.size, int(counts.sum()))
+        front = exact_front(problem, folder, workers=workers, rebuild=partial(problem_of, file))
+    return Truth("exact", front.objectives, front.n_designs, int(front.counts.sum()))
+
+
+def problem_of(file: Path) -> Problem:
+    """The problem of a campaign file."""
+    return load_definition(file).problem
 
 
 def best_known(problem: Problem, objectives: FloatArray) -> Truth:
@@ -98,29 +90,3 @@ def best_known(problem: Problem, objectives: FloatArray) -> Truth:
         raise JobError(f"no evaluated design of space {problem.space.name!r} keeps every limit")
     points = np.unique(objectives[non_dominated(objectives)], axis=0)
     return Truth("best known", points, problem.space.size, None)
-
-
-def content_hash(problem: Problem) -> str:
-    """Hash of all that a problem's front depends on besides the code between two versions."""
-    said = {"problem": problem.provenance(), "codesign": codesign.__version__}
-    text = json.dumps(said, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-def _read(path: Path, problem: Problem) -> tuple[FloatArray, IntArray] | None:
-    """Points and counts of a kept front; None if there is none that still holds."""
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            objectives, counts, rows = data["objectives"], data["counts"], data["rows"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-    if not problem.admits(rows).all():
-        return None
-    found = problem.evaluate(rows)
-    holds = bool(found.feasible.all()) and np.array_equal(found.objectives, objectives)
-    return (objectives, counts) if holds else None
-
-
-def _write(path: Path, objectives: FloatArray, counts: IntArray, rows: IntArray) -> None:
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
-        np.savez(file, objectives=objectives, counts=counts, rows=rows)

@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.columns import BoolArray, Columns, FloatArray
+from codesign.columns import Columns, FloatArray
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import Metric
@@ -135,9 +135,9 @@ def exact_front(options: FunctionOptions, positions: FloatArray) -> FloatArray:
         points = _sphere(positions, 1.0)
     else:
         points = _zdt(options.function, positions[:, 0], np.ones(len(positions)))
-    at_most: BoolArray = (points[None, :, :] <= points[:, None, :]).all(axis=2)
-    better: BoolArray = (points[None, :, :] < points[:, None, :]).any(axis=2)
-    is_dominated: BoolArray = np.logical_and(at_most, better).any(axis=1)
+    at_most = np.asarray((points[None, :, :] <= points[:, None, :]).all(axis=2))
+    better = np.asarray((points[None, :, :] < points[:, None, :]).any(axis=2))
+    is_dominated = np.asarray((at_most & better).any(axis=1))
     return np.unique(points[~is_dominated], axis=0)
 
 

@@ -159,10 +159,9 @@ class ForecastEvaluator:
         Raises:
             InputError: A setting that is not known or does not fit the model.
         """
-        given = {name: value for name, value in settings.items() if value is not None}
-        key = tuple(given.get(name) for name in _SOFTWARE)
+        key = tuple(settings.get(name) for name in _SOFTWARE)
         if key not in self._forecasts:
-            self._forecasts[key] = self._count(given)
+            self._forecasts[key] = self._count(settings)
         return self._forecasts[key]
 
     def inference(self, settings: Mapping[str, Value]) -> Inference:
@@ -195,17 +194,16 @@ class ForecastEvaluator:
         """The forecasts among the designs, and the position of each design's, (n,)."""
         n = len(designs["peak_ops_per_s"])
         present = [name for name in _SOFTWARE if name in designs]
-        codes = np.stack([designs[name].codes for name in present], axis=1) if present else (
-            np.zeros((n, 0), dtype=np.int64)
-        )  # fmt: skip
-        unique, position = np.unique(codes, axis=0, return_inverse=True)
+        # One number for each combination of settings: the digits are codes, 0 where absent.
+        key: IntArray = np.zeros(n, dtype=np.int64)
+        for name in present:
+            key = key * (len(designs[name].values) + 1) + designs[name].codes + 1
+        _, first, position = np.unique(key, return_index=True, return_inverse=True)
         forecasts = []
-        for row in unique.tolist():
-            settings = {
-                name: None if code < 0 else designs[name].values[code]
-                for name, code in zip(present, row, strict=True)
-            }
-            forecasts.append(self.forecast(settings))
+        for row in first.tolist():
+            codes = {name: int(designs[name].codes[row]) for name in present}
+            chosen = {name: designs[name].values[code] for name, code in codes.items() if code >= 0}
+            forecasts.append(self.forecast(chosen))
         return forecasts, np.asarray(position, dtype=np.int64).reshape(-1)
 
     def _gather(self, designs: Columns, value: Callable[[Forecast], float]) -> FloatArray:

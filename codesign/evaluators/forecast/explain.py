@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from codesign.evaluators.base import Explanation
-from codesign.evaluators.forecast.characterization import OPS, READ, WRITTEN, Work
 from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, Efficiencies, operator_times
 from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, Work
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from codesign.errors import InputError
-from codesign.evaluators.forecast.characterization import CLASSES
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import VARIANTS, Positive, Variant, find_variant
+from codesign.evaluators.forecast.work import CLASSES
 from codesign.schema import Record
 from codesign.workload import Request
 from codesign.workload.lowering import Phase

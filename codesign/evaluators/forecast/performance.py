@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.forecast.characterization import CLASSES, OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, Work
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from codesign.columns import FloatArray
-from codesign.evaluators.forecast.characterization import Work, characterize
+from codesign.evaluators.forecast.characterization import characterize
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
 from codesign.evaluators.forecast.variants import (
     Variant,
@@ -16,6 +16,7 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
     with_attention,
 )
+from codesign.evaluators.forecast.work import Work
 from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
 from codesign.workload.model import (

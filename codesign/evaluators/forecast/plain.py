@@ -1,0 +1,215 @@
+"""Operators counted as the lowering has them: the profile ``plain``, and what ``life`` shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.forecast.conventions import (
+    Profile,
+    exponential_ops,
+    function_table_elements,
+)
+from codesign.evaluators.forecast.variants import (
+    Variant,
+    format_bytes,
+    is_quantized,
+    weight_bytes_per_element,
+)
+from codesign.workload.model import LanguageModel
+from codesign.workload.operators import OperatorTable
+
+DEQUANTIZE_OPS = 2.0
+"""Per element: shift and scale (LIFE Table 1)."""
+_LAYER_PROJECTIONS = (
+    "qkv_projection",
+    "latent_projection",
+    "query_projection",
+    "key_value_projection",
+    "output_projection",
+    "gate_up_projection",
+    "up_projection",
+    "down_projection",
+)
+_ROTATED = ("rope", "output_projection", "down_projection")
+
+
+class PlainCount:
+    """One instance of each operator, counted as the lowering has it."""
+
+    profile: Profile = "plain"
+
+    def __init__(
+        self,
+        table: OperatorTable,
+        model: LanguageModel,
+        variant: Variant,
+        past_tokens: float,
+        batch_size: int,
+        tile: int,
+    ) -> None:
+        self.table, self.model, self.variant = table, model, variant
+        self.past_tokens, self.batch, self.tile = past_tokens, float(batch_size), tile
+        self.activation_bytes = format_bytes(variant.activation_format)
+        self.kv_bytes = format_bytes(variant.kv_format)
+        self.is_gemm = table.is_kind("gemm")
+        self.is_vector = table.is_kind("vector")
+        self.names = np.array(table.names)
+
+    def columns(self) -> Mapping[str, FloatArray]:
+        """(o,) by quantity."""
+        read, written = self.activations()
+        kv_read, kv_written = self.cache()
+        return {
+            "matrix_ops": self.matrix_ops(),
+            "vector_ops": self.vector_ops() + self.dequantization() + self.rotation(),
+            "weight_bytes": self.weights(),
+            "activation_read_bytes": read * self.activation_bytes,
+            "activation_written_bytes": written * self.activation_bytes,
+            "kv_read_bytes": kv_read * self.kv_bytes,
+            "kv_written_bytes": kv_written * self.kv_bytes,
+            "dispatches": self.dispatches(),
+        }
+
+    # Operations
+
+    def matrix_ops(self) -> FloatArray:
+        """Two per multiply-accumulate, and merging the adapters."""
+        return 2.0 * self.batch * self.macs() + self.adapter_ops()
+
+    def macs(self) -> FloatArray:
+        table, tile = self.table, self.tile
+        padded = [np.ceil(sizes / tile) * tile for sizes in (table.m_per_request, table.k, table.n)]
+        volume = padded[0] * padded[1] * padded[2] * table.products_per_request
+        return np.where(table.is_attention, volume, table.mac_per_request)
+
+    def vector_ops(self) -> FloatArray:
+        table = self.table
+        beyond = exponential_ops(self.variant, self.profile) - 1.0
+        functions = np.where(self.names == "softmax", table.score_written_elements_per_request, 0.0)
+        functions += np.where(self.is_activation(), table.output_elements_per_request, 0.0)
+        return self.batch * (table.vector_ops_per_request + beyond * functions)
+
+    def is_activation(self) -> Any:
+        return np.char.endswith(self.names, "activation")
+
+    def dequantization(self) -> FloatArray:
+        """Two operations per quantized weight that is read, and per element of the cache."""
+        ops = np.zeros(len(self.table))
+        if is_quantized(self.variant.weight_format):
+            ops += DEQUANTIZE_OPS * self.projection_elements()
+        if is_quantized(self.variant.kv_format):
+            ops += DEQUANTIZE_OPS * self.dequantized_elements()
+        return ops
+
+    def dequantized_elements(self) -> FloatArray:
+        return self.cache()[0]
+
+    def rotation(self) -> FloatArray:
+        """Hadamard transforms of the inputs of QuaRot's rotated operators [ours]."""
+        if not self.variant.hadamard:
+            return np.zeros(len(self.table))
+        width = np.where(self.names == "rope", float(self.model.head_dim), self.table.k)
+        per_element = np.array([_hadamard_ops(int(max(1.0, size))) for size in width])
+        rotated = np.isin(self.names, _ROTATED)
+        elements = self.batch * self.table.input_elements_per_request
+        return np.where(rotated, per_element * elements, 0.0)
+
+    # Adapters
+
+    def adapter_ops(self) -> FloatArray:
+        """Merging the adapters into the weights in every pass (LIFE Table 12)."""
+        if self.variant.lora != "inline":
+            return np.zeros(len(self.table))
+        return np.where(
+            self.has_adapters(), lora_merge_ops(self._matrix, self.variant.lora_rank), 0
+        )
+
+    def adapter_elements(self) -> FloatArray:
+        """Elements of the adapters, r·(k + n) a matrix (LIFE, Appendix 8.1)."""
+        if self.variant.lora != "inline":
+            return np.zeros(len(self.table))
+        per_matrix = self.table.k * self.adapted_matrices() + self.table.n
+        return np.where(self.has_adapters(), self.variant.lora_rank * per_matrix, 0.0)
+
+    @property
+    def _matrix(self) -> FloatArray:
+        return self.table.k * self.table.n
+
+    def has_adapters(self) -> Any:
+        return np.isin(self.names, _LAYER_PROJECTIONS)
+
+    def adapted_matrices(self) -> FloatArray:
+        """(o,) matrices that an operator is made of, each with adapters of its own."""
+        if self.variant.fused_projections:
+            return np.ones(len(self.table))
+        by_name = {"qkv_projection": 3.0, "latent_projection": 2.0, "gate_up_projection": 2.0}
+        return np.array([by_name.get(name, 1.0) for name in self.table.names])
+
+    # Traffic
+
+    def projection_elements(self) -> FloatArray:
+        """Elements of the projections' weights that the pass reads."""
+        return np.where(self.is_gemm, self.table.weights_read(np.array(self.batch)), 0.0)
+
+    def weights(self) -> FloatArray:
+        read = self.table.weights_read(np.array(self.batch))
+        own = weight_bytes_per_element(self.variant) * self.projection_elements()
+        others = np.where(self.is_gemm, 0.0, read) + self.adapter_elements() + self.constants()
+        return own + others * self.activation_bytes
+
+    def constants(self) -> FloatArray:
+        """Elements of the tables of approximated functions."""
+        reads_one = self.is_activation() | (self.names == "softmax")
+        return np.where(reads_one, function_table_elements(self.variant, self.profile), 0.0)
+
+    def activations(self) -> tuple[FloatArray, FloatArray]:
+        """Elements read and written; fused, products alone have traffic."""
+        table = self.table
+        read, written = table.input_elements_per_request, table.output_elements_per_request
+        if self.variant.fused:
+            moved = np.where(self.is_vector, 0.0, self.batch)
+            return read * moved, written * moved
+        read = read + table.score_read_elements_per_request
+        written = written + table.score_written_elements_per_request
+        return self.batch * read, self.batch * written
+
+    def cache(self) -> tuple[FloatArray, FloatArray]:
+        """Elements of the cache read and written."""
+        table = self.table
+        return (
+            self.batch * table.kv_read_elements_per_request,
+            self.batch * table.kv_written_elements_per_request,
+        )
+
+    def dispatches(self) -> FloatArray:
+        return np.where(self.is_vector & self.variant.fused, 0.0, 1.0)
+
+
+def lora_merge_ops(matrix_elements: FloatArray, rank: int) -> FloatArray:
+    """Operations that merge a pair of adapters into a matrix: 2kn(r + 1).
+
+    LIFE Table 12; its Appendix 8.1 has kn instead of 2kn for the sum, with which the table's
+    totals would be 213.7 instead of 220.2 at rank 16.
+
+    Args:
+        matrix_elements: k·n of the matrices.
+        rank: r.
+    """
+    return 2.0 * np.asarray(matrix_elements) * (rank + 1)
+
+
+def _hadamard_ops(size: int) -> float:
+    """Additions per element of a Hadamard transform of this size [ours].
+
+    A power of two takes log2(size) steps; an odd factor q > 1 is a dense matrix of order 4q.
+    """
+    odd, steps = size, 0
+    while odd % 2 == 0:
+        odd, steps = odd // 2, steps + 1
+    if odd == 1:
+        return float(steps)
+    return float(max(0, steps - 2) + 4 * odd - 1)

@@ -1,0 +1,64 @@
+"""Work, whatever does it: operations, bytes and dispatches of operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import FloatArray
+
+QUANTITIES = (
+    "matrix_ops",
+    "vector_ops",
+    "weight_bytes",
+    "activation_read_bytes",
+    "activation_written_bytes",
+    "kv_read_bytes",
+    "kv_written_bytes",
+    "dispatches",
+)
+"""The rows of :class:`Work`. ``matrix_ops`` are those of products, ``vector_ops`` all others;
+weights are read only."""
+OPS = ("matrix_ops", "vector_ops")
+READ = ("weight_bytes", "activation_read_bytes", "kv_read_bytes")
+WRITTEN = ("activation_written_bytes", "kv_written_bytes")
+CLASSES = ("linear", "bmm", "softmax", "norm", "rope", "elementwise", "embedding")
+"""Kinds of operators, each of which may have efficiencies of its own."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work of the ``o`` operators of one pass or of several, all layers together.
+
+    Attributes:
+        names: Of the operators.
+        classes: One of ``CLASSES`` each.
+        values: (..., q, o) one row per quantity, as in ``QUANTITIES``.
+    """
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+    values: FloatArray
+
+    def of(self, *quantities: str) -> FloatArray:
+        """(..., o) the sum of these quantities by operator."""
+        rows = [QUANTITIES.index(name) for name in quantities]
+        return np.asarray(self.values[..., rows, :].sum(axis=-2))
+
+    def total(self, *quantities: str) -> FloatArray:
+        """(...) the sum over the operators as well."""
+        return np.asarray(self.of(*quantities).sum(axis=-1))
+
+    def with_values(self, values: FloatArray) -> Work:
+        """The same operators with other work."""
+        return Work(self.names, self.classes, values)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per operator for people; only of work without leading axes."""
+        return [
+            {"name": name, "class": kind}
+            | dict(zip(QUANTITIES, self.values[:, i].tolist(), strict=True))
+            for i, (name, kind) in enumerate(zip(self.names, self.classes, strict=True))
+        ]

@@ -56,3 +56,57 @@ def column_of(values: list[Value]) -> Column:
     index = {value: code for code, value in enumerate(distinct)}
     codes = np.array([-1 if value is None else index[value] for value in values], dtype=np.int64)
     return Column(distinct, codes)
+
+
+def combined(*codes: IntArray) -> tuple[IntArray, int]:
+    """One number for each combination of codes, equal where all the codes are.
+
+    Args:
+        codes: (n,) each, -1 and above.
+
+    Returns:
+        (n,) numbers, and their upper limit; the limit is past 64 bits, and the numbers are of no
+        use, if there are too many combinations.
+    """
+    key, limit = np.zeros_like(codes[0]), 1
+    for code in codes:
+        radix = int(code.max(initial=-1)) + 2
+        limit *= radix
+        if limit >= _TOO_MANY:
+            return key, limit
+        key = key * radix + code
+        key += 1
+    return key, limit
+
+
+_TOO_MANY = 1 << 62
+
+
+def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
+    """Numbers the distinct values of a key.
+
+    Args:
+        key: (n,) at least 0.
+        limit: Above all of them.
+
+    Returns:
+        (n,) number of each one's value, and (u,) a position of each value, in ascending order.
+    """
+    if limit > 4 * len(key) + _SMALL:
+        order = np.argsort(key)
+        is_first = np.empty(len(key), dtype=bool)
+        is_first[:1] = True
+        np.not_equal(key[order[1:]], key[order[:-1]], out=is_first[1:])
+        number = np.empty_like(key)
+        number[order] = np.cumsum(is_first) - 1
+        return number, order[is_first]
+    position = np.full(limit, -1)
+    position[key] = np.arange(len(key))
+    present = np.flatnonzero(position >= 0)
+    number = np.empty(limit, dtype=np.int64)
+    number[present] = np.arange(len(present))
+    return number[key], position[present]
+
+
+_SMALL = 1 << 12
+"""Values up to which a table of all of them costs nothing."""

@@ -6,12 +6,12 @@ An accelerator is a matrix array, a vector unit and up to four memory levels: on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray
+from codesign.columns import BoolArray, Column, Columns, FloatArray, combined, distinct
 from codesign.errors import UnknownNameError
 from codesign.memtech import Level, MemoryTechnology
 
@@ -91,61 +91,77 @@ class AcceleratorBatch:
         return self.array_depth * self.array_width
 
 
+class UnitTables:
+    """Properties of one unit of each memory technology, looked up once per technology.
+
+    Args:
+        library: Memory technologies by name.
+        level: Which value of a published range to take.
+    """
+
+    def __init__(self, library: Mapping[str, MemoryTechnology], level: Level = "typical") -> None:
+        self._library = library
+        self._level = level
+        self._known: dict[tuple[str, str], float] = {}
+
+    def value(self, name: str, attribute: str) -> float:
+        """One property.
+
+        Raises:
+            UnknownNameError: A technology that the library does not have.
+        """
+        known = self._known.get((name, attribute))
+        if known is not None:
+            return known
+        if name not in self._library:
+            raise UnknownNameError("memory technology", name, self._library)
+        value = float(getattr(self._library[name], attribute).at(self._level))
+        self._known[name, attribute] = value
+        return value
+
+
 @dataclass(frozen=True)
 class _Bank:
     """``count`` units of a technology for each of ``n`` designs."""
 
     technology: Column
-    count: FloatArray
-    library: Mapping[str, MemoryTechnology]
-    level: Level
+    count: Column
+    units: UnitTables
 
     def per_unit(self, attribute: str) -> FloatArray:
-        def value(name: str) -> float:
-            if name not in self.library:
-                raise UnknownNameError("memory technology", name, self.library)
-            return float(getattr(self.library[name], attribute).at(self.level))
+        return self.technology.lookup(lambda name: self.units.value(name, attribute))
 
-        return self.technology.lookup(value)
+    @property
+    def counts(self) -> FloatArray:
+        return self.count.lookup(float)
 
     def total(self, attribute: str) -> FloatArray:
-        return self.per_unit(attribute) * self.count
+        return self.per_unit(attribute) * self.counts
 
 
 def build_accelerators(
-    designs: Columns, library: Mapping[str, MemoryTechnology], level: Level = "typical"
+    designs: Columns,
+    library: Mapping[str, MemoryTechnology] | UnitTables,
+    level: Level = "typical",
 ) -> AcceleratorBatch:
     """The accelerators of a batch of designs.
 
     Args:
         designs: Columns with ``REQUIRED_PARAMETERS`` and any of ``OPTIONAL_PARAMETERS``.
-        library: Memory technologies by name.
+        library: Memory technologies by name, or their tables, which know their level.
         level: Which value of a published range to take.
 
     Raises:
         UnknownNameError: A technology that the library does not have.
     """
     n = len(designs["pe_array"])
-    on_chip = [
-        _Bank(_sram_technology(designs, n), _number(designs, "sram_dies", 0.0), library, level),
-        _Bank(_constant("sram_3d", n), _number(designs, "sram_3d_layers", 0.0), library, level),
-    ]
-    tiers = [
-        _Bank(
-            designs[f"tier{tier}_technology"],
-            _number(designs, f"tier{tier}_stacks", 0.0),
-            library,
-            level,
-        )
-        for tier in range(1, N_TIERS + 1)
-        if f"tier{tier}_technology" in designs
-    ]
+    units = library if isinstance(library, UnitTables) else UnitTables(library, level)
     return AcceleratorBatch(
         array_depth=designs["pe_array"].lookup(lambda dims: dims[0]),
         array_width=designs["pe_array"].lookup(lambda dims: dims[1]),
         vector_length=_number(designs, "vector_length", 0.0),
         clock_hz=_number(designs, "clock_hz", DEFAULT_CLOCK_HZ),
-        levels=_levels(on_chip, tiers, n),
+        levels=_levels(designs, units, n),
         stated_tdp_watts=_number(designs, "stated_tdp_watts", 0.0),
     )
 
@@ -160,43 +176,75 @@ def _constant(name: str, n: int) -> Column:
     return Column((name,), np.zeros(n, dtype=np.int64))
 
 
-def _sram_technology(designs: Columns, n: int) -> Column:
-    return designs.get("sram_technology", _constant("sram", n))
+def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
+    """Every level of every design, worked out once per combination of technologies and counts."""
+    table = np.empty((len(_PROPERTIES), 1 + N_TIERS, n))
+    on_chip = [
+        designs.get("sram_technology", _constant("sram", n)),
+        designs["sram_dies"],
+        _constant("sram_3d", n),
+        designs["sram_3d_layers"],
+    ]
+    _fill(table[:, 0], on_chip, lambda sram, dies, stacked, layers: _on_chip(
+        [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
+    ))  # fmt: skip
+    for tier in range(1, N_TIERS + 1):
+        if f"tier{tier}_technology" in designs:
+            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"]]
+            _fill(table[:, tier], parts, lambda name, count: _tier(_Bank(name, count, units)))
+        else:
+            table[:, tier] = 0.0
+    return MemoryLevels(*table)
 
 
-def _levels(on_chip: list[_Bank], tiers: list[_Bank], n: int) -> MemoryLevels:
-    shape = (1 + N_TIERS, n)
-    capacity, bandwidth, latency = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    background, read, write = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    shoreline = np.zeros(shape)
-    first_byte = np.full(n, np.inf)
-    for bank in on_chip:
+_PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
+_FEW = 64
+"""Designs too few to look for equal ones among them."""
+
+
+def _fill(
+    table: FloatArray, parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
+) -> None:
+    """Fills (8, n) properties of one level from the columns that it depends on."""
+    if len(parts[0]) < _FEW:
+        table[:] = level(*parts)
+        return
+    number, one = distinct(*combined(*(part.codes for part in parts)))
+    few = (Column(part.values, part.codes[one]) for part in parts)
+    for row, values in zip(table, level(*few), strict=True):
+        # Numbers are within the table; "clip" spares NumPy a copy.
+        np.take(values, number, out=row, mode="clip")
+
+
+def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
+    """Properties of the SRAM die and the 3D layers side by side, in the order of the record."""
+    shape = banks[0].counts.shape
+    capacity, bandwidth, background = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    read, write, first_byte = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
+    for bank in banks:
         share = bank.total("bandwidth")
-        capacity[0] += bank.total("capacity")
-        bandwidth[0] += share
-        served = np.where(bank.count > 0, bank.per_unit("latency"), np.inf)
+        capacity = capacity + bank.total("capacity")
+        bandwidth = bandwidth + share
+        served = np.where(bank.counts > 0, bank.per_unit("latency"), np.inf)
         first_byte = np.minimum(first_byte, served)
-        background[0] += bank.total("capacity") * bank.per_unit("background_power")
-        read[0] += share * bank.per_unit("read_energy")
-        write[0] += share * bank.per_unit("write_energy")
-    latency[0] = np.where(capacity[0] > 0, first_byte, 0.0)
-    total = np.maximum(bandwidth[0], np.finfo(float).tiny)
-    read[0], write[0] = read[0] / total, write[0] / total
-    for i, bank in enumerate(tiers, start=1):
-        capacity[i] = bank.total("capacity")
-        bandwidth[i] = bank.total("bandwidth")
-        latency[i] = bank.per_unit("latency")
-        background[i] = capacity[i] * bank.per_unit("background_power")
-        read[i] = bank.per_unit("read_energy")
-        write[i] = bank.per_unit("write_energy")
-        shoreline[i] = bank.total("reserved_edge")
-    return MemoryLevels(
-        capacity_bytes=capacity,
-        bandwidth_bytes_per_s=bandwidth,
-        latency_s=latency,
-        background_watts=background,
-        read_energy_joules_per_byte=read,
-        write_energy_joules_per_byte=write,
-        peak_read_watts=read * bandwidth,
-        shoreline_m=shoreline,
-    )
+        background = background + bank.total("capacity") * bank.per_unit("background_power")
+        read = read + share * bank.per_unit("read_energy")
+        write = write + share * bank.per_unit("write_energy")
+    latency = np.where(capacity > 0, first_byte, 0.0)
+    total = np.maximum(bandwidth, np.finfo(float).tiny)
+    read, write = read / total, write / total
+    shoreline = np.zeros(shape)
+    return (
+        capacity, bandwidth, latency, background, read, write, read * bandwidth, shoreline,
+    )  # fmt: skip
+
+
+def _tier(bank: _Bank) -> tuple[FloatArray, ...]:
+    """Properties of an off-chip tier, in the order of the record."""
+    capacity, bandwidth = bank.total("capacity"), bank.total("bandwidth")
+    background = capacity * bank.per_unit("background_power")
+    read, write = bank.per_unit("read_energy"), bank.per_unit("write_energy")
+    return (
+        capacity, bandwidth, bank.per_unit("latency"), background, read, write, read * bandwidth,
+        bank.total("reserved_edge"),
+    )  # fmt: skip

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, IntArray
+from codesign.columns import Columns, FloatArray, IntArray, combined, distinct
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.hardware.accelerator import AcceleratorBatch, UnitTables, build_accelerators
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.memtech import MemoryTechnology
@@ -69,7 +69,7 @@ class Preparation:
     ) -> None:
         self._workload = workload
         self._options = options
-        self._library = library
+        self._units = UnitTables(library, options.technology_level)
         self._largest_activations = largest_activations
 
     def batch(self, designs: Columns) -> Batch:
@@ -86,10 +86,12 @@ class Preparation:
         bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
         dataflow = _codes(designs, "dataflow", DATAFLOWS)
         organization = self._organization(designs)
-        shape, representative = _distinct(
-            designs["pe_array"].codes,
-            dataflow * len(ORGANIZATIONS) + organization,
-            np.log2(in_pass).astype(np.int64),
+        shape, representative = distinct(
+            *combined(
+                designs["pe_array"].codes,
+                dataflow * len(ORGANIZATIONS) + organization,
+                np.log2(in_pass).astype(np.int64),
+            )
         )
         setup = Setup(
             accelerators=accelerators,
@@ -127,7 +129,7 @@ class Preparation:
         self, designs: Columns
     ) -> tuple[AcceleratorBatch, FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
         """Hardware, bytes of the weights and of one request's KV cache, batch, violations."""
-        accelerators = build_accelerators(designs, self._library, self._options.technology_level)
+        accelerators = build_accelerators(designs, self._units)
         weights = self._workload.weight_elements * self._bytes(designs, "weight_format")
         kv = self._workload.kv_elements_per_request * self._bytes(designs, "kv_format")
         levels = accelerators.levels
@@ -178,20 +180,3 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
         return float(known.index(value))
 
     return designs[parameter].lookup(position).astype(np.int64)
-
-
-def _distinct(*codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Numbers the distinct combinations of a few small codes.
-
-    Returns:
-        (n,) number of each design's combination, and (u,) the position of one design of each.
-    """
-    key = np.zeros_like(codes[0])
-    for code in codes:
-        key = key * (int(code.max(initial=0)) + 1) + code
-    last_with_key = np.full(int(key.max(initial=0)) + 1, -1)
-    last_with_key[key] = np.arange(len(key))
-    present = np.flatnonzero(last_with_key >= 0)
-    number = np.zeros_like(last_with_key)
-    number[present] = np.arange(len(present))
-    return number[key], last_with_key[present]

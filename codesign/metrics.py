@@ -79,3 +79,44 @@ _METRICS = (
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 """Built-in metrics by name."""
+
+_PLATFORM = (
+    *(
+        METRICS[name]
+        for name in (
+            "throughput_tokens_per_s",
+            "time_to_first_token_s",
+            "time_per_output_token_s",
+            "tokens_per_s_per_user",
+        )
+    ),
+    Metric("request_latency_s", "minimize", "s",
+           "time to the last token of a request: the first token, then a decode step for each"),
+    Metric("prefill_requests_per_s", "maximize", "/s",
+           "requests whose prompts are prefilled per second while nothing is generated"),
+    Metric("tokens_per_s_per_device", "maximize", "token/s",
+           "generated tokens per second over all devices"),
+    Metric("n_devices", "minimize", "",
+           "devices of the platform: the product of all degrees of parallelism"),
+    Metric("board_power_watts", "minimize", "W",
+           "sum of the devices' board power limits, where their vendors state them"),
+    Metric("memory_used_per_device_bytes", "minimize", "B",
+           "weights and KV cache that the fullest device keeps"),
+    Metric("offloaded_share", "minimize", "",
+           "part of weights and KV cache that lies in the slow memory"),
+    Metric("prefill_linear_s", "minimize", "s",
+           "time to the first token in products with weights"),
+    Metric("prefill_attention_s", "minimize", "s",
+           "time to the first token in products with keys and values"),
+    Metric("prefill_collective_s", "minimize", "s",
+           "time to the first token in messages between devices, hidden ones included"),
+    Metric("decode_linear_s", "minimize", "s",
+           "time per output token in products with weights"),
+    Metric("decode_attention_s", "minimize", "s",
+           "time per output token in products with keys and values"),
+    Metric("decode_collective_s", "minimize", "s",
+           "time per output token in messages between devices, hidden ones included"),
+)  # fmt: skip
+
+PLATFORM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _PLATFORM}
+"""Metrics of the ``platform`` evaluator by name."""

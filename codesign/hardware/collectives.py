@@ -161,7 +161,7 @@ def hierarchical_all_gather_s(
 ) -> FloatArray:
     """All-gather (or reduce-scatter) over nodes first, then within the node; see the all-reduce."""
     between = _shards(np.asarray(gathered_bytes) / n_inner, n_outer, outer)
-    time = between + _shards(gathered_bytes, n_inner, inner)
+    time = _if_spanning(n_outer, between) + _shards(gathered_bytes, n_inner, inner)
     return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
 
 
@@ -179,7 +179,8 @@ def hierarchical_all_to_all_s(
     """
     n_ranks = np.asarray(n_inner * n_outer)
     part = np.asarray(buffer_bytes) / n_ranks
-    time = inner.steps_s(np.asarray(n_inner) - 1.0, part) + outer.steps_s(n_ranks - n_inner, part)
+    between = outer.steps_s(n_ranks - n_inner, part)
+    time = inner.steps_s(np.asarray(n_inner) - 1.0, part) + _if_spanning(n_outer, between)
     return _started(n_ranks, time, warm_up_s)
 
 
@@ -197,9 +198,14 @@ def split_over_nodes(
         >>> [part.tolist() for part in split_over_nodes(4, 8, 8)]  # one rank a node
         [1.0, 4.0]
     """
-    per_node = np.clip(np.floor_divide(node_size, stride), 1, n_ranks)
+    per_node = np.clip(np.floor(np.asarray(node_size) / stride), 1, n_ranks)
     n_nodes = np.ceil(np.asarray(n_ranks) / per_node)
     return np.asarray(n_ranks / n_nodes), np.asarray(n_nodes, dtype=np.float64)
+
+
+def _if_spanning(n_nodes: Numbers, time_s: FloatArray) -> FloatArray:
+    """The time between nodes; nothing within one, whose network may not be stated (NaN)."""
+    return np.where(np.asarray(n_nodes) > 1, time_s, 0.0)
 
 
 def _ring_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:

@@ -1,0 +1,224 @@
+"""Messages of one pass between devices, and their time (GenZ §IV-D, Eqs. 3 and 4).
+
+A group's ranks are numbered so that tensor parallelism is nearest, then experts, then the
+sequence, then the stages of the pipeline: a group whose stride and size exceed a node spans
+several, and its collectives are hierarchical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.sharding import Sharding
+from codesign.evaluators.platform.work import Stream
+from codesign.hardware.collectives import (
+    Link,
+    hierarchical_all_gather_s,
+    hierarchical_all_reduce_s,
+    hierarchical_all_to_all_s,
+    point_to_point_s,
+    split_over_nodes,
+)
+from codesign.workload.model import LanguageModel
+
+Kind: TypeAlias = Literal["all_reduce", "all_gather", "all_to_all", "send"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One collective of a pass; arrays are (n,).
+
+    Attributes:
+        name: What it is for.
+        kind: Which collective; ``send`` goes from a stage of the pipeline to the next.
+        is_in_layers: Whether every layer has it, and not an end of the model.
+        count: Instances in the whole model, all stages together.
+        elements: Of the message that every rank holds (gathers: of the whole).
+        ranks: Devices that take part.
+        stride: Devices between two ranks.
+    """
+
+    name: str
+    kind: Kind
+    is_in_layers: bool
+    count: float | FloatArray
+    elements: FloatArray
+    ranks: FloatArray
+    stride: FloatArray
+
+
+def list_messages(
+    model: LanguageModel,
+    platform: Platform,
+    sharding: Sharding,
+    streams: Sequence[Stream],
+    is_genz: bool,
+) -> list[Message]:
+    """The messages of a pass of one replica."""
+    products = [stream for stream in streams if stream.has_products]
+    tokens = _rows(platform, products, "tokens")
+    logits = _rows(platform, products, "logits")
+    found = [
+        *_attention(model, platform, sharding, streams, tokens),
+        *_mlp(model, platform, tokens, products, is_genz),
+        *_ends(model, platform, tokens, logits, products, is_genz),
+    ]
+    hops = np.maximum(platform.pp - 1, 0)
+    width = model.hidden_size * tokens
+    return [
+        *found,
+        Message("stage_to_stage", "send", False, hops, width, platform.pp, platform.stage_devices),
+    ]
+
+
+def _rows(platform: Platform, streams: Sequence[Stream], what: str) -> FloatArray:
+    """Tokens, or tokens with logits, of one device in a pass."""
+    total = np.zeros_like(platform.tp)
+    for stream in streams:
+        table = stream.table
+        per_request = table.tokens_per_request
+        if what == "logits":
+            per_request = float(table.m_per_request[table.names.index("lm_head")])
+        share = platform.sp if stream.is_prefill else 1.0
+        total = total + per_request * stream.requests / share
+    return total
+
+
+def _attention(
+    model: LanguageModel,
+    platform: Platform,
+    sharding: Sharding,
+    streams: Sequence[Stream],
+    tokens: FloatArray,
+) -> list[Message]:
+    layers, ranks = float(model.num_hidden_layers), platform.attention_ranks
+    one = np.ones_like(ranks)
+    found = [
+        Message("attention_output", "all_reduce", True, layers,
+                tokens * model.hidden_size, ranks, one)
+    ]  # fmt: skip
+    for stream in streams:
+        if stream.is_prefill:
+            # Every rank of a sequence gathers the keys and values of all its tokens.
+            wide = _cache_width(model) * sharding.kv * stream.table.tokens_per_request
+            elements, kind = wide * stream.requests, "all_gather"
+        else:
+            # The ranks' partial sums, with maximum and denominator of each row's softmax.
+            wide = sharding.heads_per_rank * (_value_width(model) + 2)
+            elements, kind = wide * stream.attention_requests, "all_reduce"
+        found.append(
+            Message(f"sequence{stream.name}", "all_gather" if kind == "all_gather" else
+                    "all_reduce", True, layers, elements, platform.sp, ranks)
+        )  # fmt: skip
+    return found
+
+
+def _cache_width(model: LanguageModel) -> float:
+    """Elements that one token keeps in the cache, per layer."""
+    if model.is_latent:
+        return float(model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim)
+    return 2.0 * model.num_key_value_heads * model.head_dim
+
+
+def _value_width(model: LanguageModel) -> float:
+    return float(model.latent_dims.kv_lora_rank if model.is_latent else model.head_dim)
+
+
+def _mlp(
+    model: LanguageModel,
+    platform: Platform,
+    tokens: FloatArray,
+    streams: Sequence[Stream],
+    is_genz: bool,
+) -> list[Message]:
+    width, one = float(model.hidden_size), np.ones_like(tokens)
+    dense, sparse = float(model.n_dense_layers), float(model.n_moe_layers)
+    found = [Message("mlp_output", "all_reduce", True, dense, tokens * width, platform.tp, one)]
+    if not model.is_mixture:
+        return found
+    chosen = model.moe_dims.num_experts_per_tok
+    if is_genz:
+        # Its tool adds up the router's partial scores, and in decode as many as the width.
+        routed = model.moe_dims.n_routed_experts if streams[0].is_prefill else width
+        sent, reduced = tokens * chosen * width, tokens * width
+        found.append(
+            Message("router_scores", "all_reduce", True, sparse, tokens * routed, platform.tp, one)
+        )
+    else:
+        # Each group of ranks sends its part of the tokens to the experts, gets them back, adds
+        # up the parts of its matrices, and the groups gather all tokens for the next layer.
+        sent, reduced = tokens * chosen * width / platform.ep, tokens * width / platform.ep
+        found.append(
+            Message("expert_gather", "all_gather", True, sparse,
+                    tokens * width, platform.ep, platform.tp)
+        )  # fmt: skip
+    return [
+        *found,
+        Message("expert_exchange", "all_to_all", True, 2 * sparse, sent, platform.ep, platform.tp),
+        Message("expert_output", "all_reduce", True, sparse, reduced, platform.tp, one),
+    ]
+
+
+def _ends(
+    model: LanguageModel,
+    platform: Platform,
+    tokens: FloatArray,
+    logits: FloatArray,
+    streams: Sequence[Stream],
+    is_genz: bool,
+) -> list[Message]:
+    ranks, one = platform.attention_ranks, np.ones_like(tokens)
+    found = []
+    # GenZ's tool has no embedding in a decode step.
+    if not is_genz or streams[0].is_prefill:
+        found.append(
+            Message("embedding", "all_reduce", False, 1.0, tokens * model.hidden_size, ranks, one)
+        )
+    gathered = logits * model.vocab_size
+    return [*found, Message("logits", "all_gather", False, 1.0, gathered, ranks, one)]
+
+
+def message_time_s(message: Message, platform: Platform, options: PlatformOptions) -> FloatArray:
+    """(n,) time of one instance of a message."""
+    size = message.elements * platform.activation_bytes
+    near, far = platform.link, platform.network
+    if message.kind == "send":
+        return _send_s(size, message, platform, options)
+    inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
+    if message.kind == "all_reduce":
+        return hierarchical_all_reduce_s(
+            size, inner, outer, near, far, options.warm_up, options.all_reduce
+        )
+    return _OTHERS[message.kind](size, inner, outer, near, far, options.warm_up)
+
+
+_Collective: TypeAlias = Callable[
+    [FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray
+]
+_OTHERS: dict[str, _Collective] = {
+    "all_gather": hierarchical_all_gather_s,
+    "all_to_all": hierarchical_all_to_all_s,
+}
+
+
+def _send_s(
+    size: FloatArray, message: Message, platform: Platform, options: PlatformOptions
+) -> FloatArray:
+    """Mean time over the boundaries of the pipeline, of which some are between nodes."""
+    # GenZ's tool starts a message without the warm-up of Eq. 4.
+    warm_up = 0.0 if options.is_genz else options.warm_up
+    _, n_nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
+    # A stage that fills a node or more has every boundary at a node's end.
+    between = np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)
+    near = point_to_point_s(size, platform.link, warm_up)
+    far = point_to_point_s(size, platform.network, warm_up)
+    return np.where(between > 0, between * far, 0.0) + np.where(
+        between < 1, (1 - between) * near, 0.0
+    )

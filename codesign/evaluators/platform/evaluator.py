@@ -1,0 +1,127 @@
+"""The ``platform`` evaluator: inference on several devices, as GenZ [GenZ]_ models it.
+
+.. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference
+   Use Cases, 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.platform.explain import explain
+from codesign.evaluators.platform.limits import limits
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.passes import Passes
+from codesign.evaluators.platform.platforms import (
+    OPTIONAL_PARAMETERS,
+    REQUIRED_PARAMETERS,
+    Platform,
+    build_platform,
+)
+from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.serving import Serving
+from codesign.hardware.device import Device, list_devices, load_device
+from codesign.metrics import PLATFORM_METRICS, Metric
+from codesign.schema import Record
+
+
+class PlatformEvaluator:
+    """Time to first token, time per output token, throughput and memory of several devices.
+
+    Args:
+        workload: Model, tokens, beams, chunks.
+        options: Modelling choices.
+        devices: Devices by the names that designs use; the bundled ones, and the options'
+            files, if None.
+
+    Raises:
+        InputError: The model or a device file cannot be used.
+    """
+
+    Workload: ClassVar[type[Record]] = PlatformRequest
+    Options: ClassVar[type[Record]] = PlatformOptions
+
+    required_parameters = REQUIRED_PARAMETERS
+    optional_parameters = OPTIONAL_PARAMETERS
+
+    def __init__(
+        self,
+        workload: PlatformRequest,
+        options: PlatformOptions | None = None,
+        *,
+        devices: Mapping[str, Device] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.options = (options or PlatformOptions()).resolved()
+        if workload.mixed and self.options.is_genz:
+            raise InputError("mixed: expected profile 'physical'; 'genz' has no mixed passes")
+        self.devices = _all_devices(self.options) if devices is None else dict(devices)
+        self._passes = Passes(workload, self.options)
+        self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Workload, model, options and devices, as plain JSON values."""
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "model": self.workload.language_model.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json"),
+            "devices": {
+                name: device.model_dump(
+                    mode="json", exclude={"key", "name", "note", "sources", "also_called"}
+                )
+                for name, device in self.devices.items()
+            },
+        }
+
+    def platform(self, designs: Columns) -> Platform:
+        """Devices, links and parallelism of a batch.
+
+        Raises:
+            UnknownNameError: A device or format that is not known.
+        """
+        return build_platform(designs, self.devices, self.options)
+
+    def serving(self, designs: Columns) -> Serving:
+        """Everything that a batch's metrics follow from."""
+        return self.serve(self.platform(designs))
+
+    def serve(self, platform: Platform) -> Serving:
+        """The same from platforms that were built otherwise."""
+        return Serving(self.workload, self.options, self._passes, platform)
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """Whether parallelism divides, links exist and memory suffices; (n,) each."""
+        return limits(self.serving(designs))
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` platforms; only those named.
+
+        Raises:
+            UnknownNameError: A metric, device or format that is not known.
+        """
+        names = list(PLATFORM_METRICS) if metrics is None else list(metrics)
+        for name in names:
+            if name not in PLATFORM_METRICS:
+                raise UnknownNameError("metric", name, PLATFORM_METRICS)
+        serving = self.serving(designs)
+        with np.errstate(invalid="ignore"):
+            values = {name: np.array(getattr(serving, name), dtype=np.float64) for name in names}
+        return Evaluation(values, limits(serving))
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of one platform."""
+        return explain(self.serving(designs), list(PLATFORM_METRICS))
+
+
+def _all_devices(options: PlatformOptions) -> dict[str, Device]:
+    devices = {name: load_device(name) for name in list_devices()}
+    for path in options.device_files:
+        device = load_device(path)
+        devices[device.key] = device
+    return devices

@@ -1,0 +1,140 @@
+"""One platform in full: where its time goes, what its memories hold, under which assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from codesign.evaluators.base import Explanation
+from codesign.evaluators.platform.limits import limits
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.roofline import OperatorTime
+from codesign.evaluators.platform.serving import Serving
+
+
+def explain(serving: Serving, names: Sequence[str]) -> Explanation:
+    """The full account of a batch of one.
+
+    Args:
+        serving: Of one platform.
+        names: Metrics to report.
+    """
+    return Explanation(
+        metrics={name: float(getattr(serving, name)[0]) for name in names},
+        violations={name: float(values[0]) for name, values in limits(serving).items()},
+        operators=list(_operators(serving)),
+        levels=list(_levels(serving)),
+        power=_power(serving),
+        notes=_notes(serving),
+    )
+
+
+def _operators(serving: Serving) -> Iterator[dict[str, Any]]:
+    """Rows of both phases; a chunked prefill's chunks are added up."""
+    phases = [("prefill", serving.prefill_passes), ("decode", [(1, serving.decode_pass)])]
+    if serving.request.mixed:
+        phases = [("mixed pass", [(1, serving.decode_pass)])]
+    for phase, passes in phases:
+        total = sum(n * float(one.total_s[0]) for n, one in passes)
+        for i in range(len(passes[0][1].operators)):
+            yield _row(phase, [(n, one.operators[i]) for n, one in passes], total)
+
+
+def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> dict[str, Any]:
+    def added(name: str) -> float:
+        return sum(n * float(getattr(item, name)[0]) for n, item in items)
+
+    one = items[0][1]
+    if one.part in ("linear", "attention"):
+        bound = "compute" if added("compute_s") >= added("memory_s") else "memory"
+    else:
+        bound = "links"
+    return {
+        "phase": phase,
+        "name": one.name,
+        "part": one.part,
+        "count": added("count"),
+        "time_s": added("time_s"),
+        "time_share": added("time_s") / total_s,
+        "bound": bound,
+        "compute_s": added("compute_s"),
+        "memory_s": added("memory_s"),
+        "work_flop": 2.0 * added("mac"),
+        "traffic_bytes": added("bytes"),
+    }
+
+
+def _levels(serving: Serving) -> Iterator[dict[str, Any]]:
+    platform, kept = serving.platform, serving.decode_footprint
+    share = float(serving.residence(kept).offloaded_share[0])
+    need = float(serving.memory_used_per_device_bytes[0])
+    yield {
+        "name": "fast memory",
+        "capacity_bytes": float(platform.fast_capacity[0]),
+        "bandwidth_bytes_per_s": float(platform.fast_bandwidth[0]),
+        "holds_bytes": need * (1.0 - share),
+        "weight_bytes": float(kept.weight_bytes[0]) * (1.0 - share),
+        "kv_bytes": float(kept.kv_bytes[0]) * (1.0 - share),
+    }
+    slow = float(platform.slow_bandwidth[0])
+    if serving.options.offload and not np.isnan(slow):
+        capacity = float(platform.slow_capacity[0])
+        yield {
+            "name": "slow memory",
+            "capacity_bytes": None if np.isinf(capacity) else capacity,
+            "bandwidth_bytes_per_s": slow,
+            "holds_bytes": need * share,
+            "weight_bytes": float(kept.weight_bytes[0]) * share,
+            "kv_bytes": float(kept.kv_bytes[0]) * share,
+        }
+
+
+def _power(serving: Serving) -> list[dict[str, Any]]:
+    watts = float(serving.platform.power_watts[0])
+    if np.isnan(watts):
+        return []
+    n = float(serving.n_devices[0])
+    return [{"name": "devices", "count": n, "each_watts": watts, "tdp_watts": n * watts}]
+
+
+def _notes(serving: Serving) -> list[str]:
+    options, request = serving.options, serving.request
+    found = [_profile_note(options), _efficiency_note(options)]
+    found.append(
+        "Norms, softmax, activations, sampling and launches cost nothing; a decode step is the "
+        "mean step of the answer."
+        if not options.is_genz
+        else "Norms, softmax, activations, sampling and launches cost nothing."
+    )
+    found.append(
+        "Collectives hide behind operators where they can."
+        if options.overlap
+        else "Collectives and operators follow one another."
+    )
+    if request.mixed:
+        found.append(
+            f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
+            "batch; the batch is taken as given, whatever the rate at which requests come."
+        )
+    return found
+
+
+def _profile_note(options: PlatformOptions) -> str:
+    if options.is_genz:
+        return "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16."
+    return (
+        "Profile physical: causal attention, embedding rows looked up, logits of the last token, "
+        "expected distinct experts, groups over several nodes hierarchical."
+    )
+
+
+def _efficiency_note(options: PlatformOptions) -> str:
+    parts = {
+        "compute": options.compute_efficiency,
+        "memory": options.memory_efficiency,
+        "links": options.link_efficiency,
+    }
+    listed = ", ".join(f"{name} {value:.0%}" for name, value in parts.items() if value is not None)
+    return f"Efficiencies: {listed} (defaults as GenZ measured them on H100 SXM, section IV-E)."

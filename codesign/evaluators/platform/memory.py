@@ -1,0 +1,134 @@
+"""What a device holds, whether it fits, and how fast what does not can be read (GenZ Eq. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.passes import Passes
+from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.sharding import Sharding
+from codesign.evaluators.platform.work import Work
+from codesign.workload.model import LanguageModel, kv_elements_per_token
+from codesign.workload.operators import OperatorTable
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of one device, (n,) each.
+
+    Attributes:
+        weight_bytes: Weights.
+        kv_bytes: KV cache of the requests whose batch is served.
+        need_bytes: What must be kept; GenZ's tool counts all stages of the pipeline.
+        room_bytes: What the fast memory holds of that, counted alike.
+    """
+
+    weight_bytes: FloatArray
+    kv_bytes: FloatArray
+    need_bytes: FloatArray
+    room_bytes: FloatArray
+
+
+@dataclass(frozen=True)
+class Residence:
+    """How fast data are read, (n,) each.
+
+    Attributes:
+        fast_s_per_byte: From the fast memory.
+        kept_s_per_byte: Weights and KV cache, part of which may lie in the slow memory.
+        offloaded_share: That part.
+    """
+
+    fast_s_per_byte: FloatArray
+    kept_s_per_byte: FloatArray
+    offloaded_share: FloatArray
+
+
+def footprint(
+    model: LanguageModel, platform: Platform, sharding: Sharding, passes: Passes
+) -> Footprint:
+    """Weights and KV cache of the fullest device when the last token is generated.
+
+    Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
+    """
+    layers = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
+    in_layers, embedding, head = _weights(model, platform, sharding, passes.prompts[0].table)
+    tied = 0.0 if model.tie_word_embeddings else head
+    ends = np.where(platform.pp > 1, np.maximum(embedding, head), embedding + tied)
+    weights = (in_layers * layers + ends) * platform.weight_bytes
+    held = passes.prefix_tokens + passes.request.n_beams * passes.suffix_tokens
+    per_request = held * kv_elements_per_token(model) * sharding.kv * layers / platform.sp
+    kv = per_request * platform.batch * platform.kv_bytes
+    return Footprint(weights, kv, weights + kv, platform.fast_capacity)
+
+
+def _weights(
+    model: LanguageModel, platform: Platform, sharding: Sharding, table: OperatorTable
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Elements in the layers, in the embedding and in the LM head, of one device's part."""
+    zero = np.zeros_like(platform.tp)
+    layers = zero
+    for i, name in enumerate(table.names):
+        if name in ("embedding", "lm_head"):
+            continue
+        held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
+        part = sharding.share(name).work if sharding.knows(name) else np.ones_like(zero)
+        routed = platform.ep if name.startswith("expert_") else 1.0
+        layers = layers + held * part / routed
+    vocabulary = sharding.share("lm_head").work * model.vocab_size * model.hidden_size
+    positions = model.max_position_embeddings if model.position == "learned" else 0
+    embedding = vocabulary + (positions or 0) * model.hidden_size
+    return layers, embedding, vocabulary
+
+
+def genz_footprint(
+    model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[Work]
+) -> Footprint:
+    """As GenZ's tool counts: what one pass reads, of all stages and of all experts."""
+    weights = sum(
+        (_held(model, platform, sharding, item) * item.count for item in work),
+        np.zeros_like(platform.tp),
+    )
+    kv = sum((item.kv_bytes * item.count for item in work), np.zeros_like(platform.tp))
+    return Footprint(weights, kv, weights + kv, platform.fast_capacity)
+
+
+def _held(model: LanguageModel, platform: Platform, sharding: Sharding, item: Work) -> FloatArray:
+    """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
+    if not item.name.startswith("expert_"):
+        return item.weight_bytes
+    moe = model.moe_dims
+    matrices = model.n_up_matrices if "up" in item.name else 1
+    one = moe.moe_intermediate_size * model.hidden_size * matrices * platform.weight_bytes
+    return one * sharding.share(item.name).work * np.ceil(moe.n_routed_experts / platform.ep)
+
+
+def excess(kept: Footprint, platform: Platform, options: PlatformOptions) -> FloatArray:
+    """Relative excess of what must be kept over the memories that may keep it; <= 0 fits."""
+    stages = platform.pp if options.is_genz else 1.0
+    room = kept.room_bytes
+    if options.offload:
+        room = room + np.where(np.isnan(platform.slow_bandwidth), 0.0, platform.slow_capacity)
+    return np.where(np.isinf(room), -1.0, kept.need_bytes / (room * stages) - 1.0)
+
+
+def reside(kept: Footprint, platform: Platform, options: PlatformOptions) -> Residence:
+    """Read rates when a fixed share of everything kept lies in the slow memory (Eq. 1).
+
+    Both memories are read at once, so a byte takes the longer of its two shares. Without
+    offload everything is read from the fast memory, and :func:`excess` says if it fits.
+    """
+    fast = 1.0 / (platform.fast_bandwidth * (options.memory_efficiency or 1.0))
+    # GenZ's tool tests the whole pipeline, but spreads it over one device's memory.
+    stages = platform.pp if options.is_genz else 1.0
+    exceeds = (kept.need_bytes > kept.room_bytes * stages) & bool(options.offload)
+    share = np.where(exceeds, 1.0 - kept.room_bytes / kept.need_bytes, 0.0)
+    slow_efficiency = options.memory_efficiency if options.is_genz else options.slow_efficiency
+    slow = 1.0 / (platform.slow_bandwidth * (slow_efficiency or 1.0))
+    split = np.maximum((1.0 - share) * fast, np.where(exceeds, share * slow, 0.0))
+    return Residence(fast, np.where(exceeds, split, fast), share)

@@ -1,0 +1,119 @@
+"""The passes of a request: prefill, whole or in chunks, and the decode step, as streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.work import Stream
+from codesign.workload.lowering import lower
+from codesign.workload.operators import OperatorTable
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Chunks of a prompt that are alike, but for what came before them.
+
+    Limiting assumption: they are the mean chunk, whose work and traffic are exactly the mean;
+    only its time is approximate where the bound of attention changes on the way.
+
+    Attributes:
+        table: Operators of one chunk of one request.
+        tokens: Tokens of a chunk.
+        count: How many there are.
+    """
+
+    table: OperatorTable
+    tokens: int
+    count: int
+
+
+class Passes:
+    """The operators of a request's passes, lowered once.
+
+    Args:
+        request: What is asked.
+        options: Resolved options.
+    """
+
+    def __init__(self, request: PlatformRequest, options: PlatformOptions) -> None:
+        self.request = request
+        self._is_genz = options.is_genz
+        self.prompts = list(self._chunks())
+        prefix, suffix = self._contexts()
+        self._prefix = self._decode(prefix)
+        self._suffix = self._decode(suffix) if suffix > 0 else None
+        self.prefix_tokens, self.suffix_tokens = self._final_contexts()
+
+    def _chunks(self) -> list[Prompt]:
+        prompt = self.request.prompt
+        chunk = self.request.chunk_tokens or prompt
+        n_full, rest = divmod(prompt, chunk)
+        chunks = [Prompt(self._prefill(chunk, (n_full - 1) * chunk // 2), chunk, n_full)]
+        if rest:
+            chunks.append(Prompt(self._prefill(rest, n_full * chunk), rest, 1))
+        return chunks
+
+    def _prefill(self, tokens: int, past: int) -> OperatorTable:
+        model = self.request.language_model
+        if self._is_genz:
+            return lower(model, "prefill", tokens, 1, causal=False, logits="all",
+                         embedding="dense", past_tokens=past)  # fmt: skip
+        return lower(model, "prefill", tokens, 1, past_tokens=past)
+
+    def _decode(self, context: float) -> OperatorTable:
+        table = lower(self.request.language_model, "decode", 1, 1, context=context)
+        if not self._is_genz:
+            return table
+        # Its tool has no embedding in a decode step.
+        return table.take(np.flatnonzero([name != "embedding" for name in table.names]))
+
+    def _contexts(self) -> tuple[float, float]:
+        """Tokens of prompt and of own beam that a decode step attends to.
+
+        The mean step: step ``i`` of ``G`` sees its own token too, so ``(G + 1) / 2`` on average.
+        GenZ looks at the step after the given tokens and does not count its own.
+        """
+        generated = float(self.request.generated)
+        if not self._is_genz:
+            generated = (max(generated, 1.0) + 1.0) / 2.0
+        return self._windowed(generated)
+
+    def _final_contexts(self) -> tuple[float, float]:
+        """Tokens of prompt, and of each beam, that the cache holds at the end."""
+        return self._windowed(float(self.request.generated))
+
+    def _windowed(self, generated: float) -> tuple[float, float]:
+        prompt = float(self.request.prompt)
+        window = self.request.language_model.sliding_window or np.inf
+        suffix = min(generated, window)
+        return min(prompt, window - suffix), suffix
+
+    def prefill(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
+        """A pass that prefills one chunk of every request of a micro-batch."""
+        return [Stream("", prompt.table, micro_batch, micro_batch, micro_batch, True)]
+
+    def decode(self, micro_batch: FloatArray) -> list[Stream]:
+        """A decode step of every beam of a micro-batch's requests.
+
+        All beams read a request's prompt once; each reads what it has generated itself. GenZ's
+        tool also computes the prompt's scores once, as if for one beam.
+        """
+        beams = micro_batch * self.request.n_beams
+        scored = micro_batch if self._is_genz else beams
+        prefix = Stream("_of_prompt", self._prefix, beams, micro_batch, scored, False)
+        if self._suffix is None:
+            return [prefix]
+        return [
+            prefix,
+            Stream("_of_generated", self._suffix, beams, beams, beams, False, has_products=False),
+        ]
+
+    def mixed(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
+        """A decode step of a micro-batch together with a chunk of one other request's prompt."""
+        one = np.ones_like(micro_batch)
+        return [*self.prefill(prompt, one), *self.decode(micro_batch)]

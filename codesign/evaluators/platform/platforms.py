@@ -1,0 +1,251 @@
+"""From the columns of a design batch to devices, links, parallelism and formats; (n,) each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray
+from codesign.errors import UnknownNameError
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.hardware.collectives import Link
+from codesign.hardware.device import Device
+from codesign.workload.precision import bits_per_element, multiply_bits
+
+DEGREES = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+    "sequence_parallel",
+    "data_parallel",
+)
+"""Parameters that say over how many devices each dimension of the work is spread."""
+FORMATS = ("weight_format", "activation_format", "kv_format")
+"""Parameters that say how wide each kind of data is."""
+OVERRIDES = (
+    "compute_flop_per_s",
+    "fast_bandwidth_bytes_per_s",
+    "fast_capacity_bytes",
+    "slow_bandwidth_bytes_per_s",
+    "slow_capacity_bytes",
+    "link_bandwidth_bytes_per_s",
+    "link_latency_s",
+)
+"""Parameters that replace a number of the device's file; the arithmetic rate is that at 16 bits,
+and narrower formats run as much faster as they are narrower."""
+REQUIRED_PARAMETERS = frozenset({"device", "batch_size"})
+OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMATS, *OVERRIDES})
+
+_RATES = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4", "int4")}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """``n`` platforms.
+
+    Attributes:
+        flop_per_s: Peak arithmetic rate of a device at the width of its products.
+        fast_bandwidth: Peak bytes per second of a device's memory.
+        fast_capacity: Bytes of it.
+        slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
+        slow_capacity: Bytes of that; infinite where none is stated.
+        link: Links within a node; bandwidth NaN where none is stated.
+        network: The same between nodes.
+        node_size: Devices that links join.
+        power_watts: Of a device; NaN where not stated.
+        tp: Devices over which a layer's matrices are split.
+        pp: Stages of the pipeline.
+        ep: Groups of devices over which experts are spread.
+        sp: Groups of devices over which a sequence is spread.
+        dp: Replicas.
+        batch: Requests of one replica; not whole where the replicas do not divide the batch.
+        weight_bytes: Bytes of an element, as for the two below.
+        activation_bytes: Of activations.
+        kv_bytes: Of the KV cache.
+    """
+
+    flop_per_s: FloatArray
+    fast_bandwidth: FloatArray
+    fast_capacity: FloatArray
+    slow_bandwidth: FloatArray
+    slow_capacity: FloatArray
+    link: Link
+    network: Link
+    node_size: FloatArray
+    power_watts: FloatArray
+    tp: FloatArray
+    pp: FloatArray
+    ep: FloatArray
+    sp: FloatArray
+    dp: FloatArray
+    batch: FloatArray
+    weight_bytes: FloatArray
+    activation_bytes: FloatArray
+    kv_bytes: FloatArray
+
+    @property
+    def attention_ranks(self) -> FloatArray:
+        """Devices over which attention heads and the vocabulary are split."""
+        return self.tp * self.ep
+
+    @property
+    def stage_devices(self) -> FloatArray:
+        """Devices of one stage of one replica."""
+        return self.tp * self.ep * self.sp
+
+    @property
+    def n_devices(self) -> FloatArray:
+        """All devices."""
+        return self.stage_devices * self.pp * self.dp
+
+    def micro_batch(self, is_genz: bool) -> FloatArray:
+        """Requests that pass through the pipeline together.
+
+        GenZ's tool divides the batch by the stages and drops the rest.
+        """
+        if is_genz:
+            return np.maximum(np.floor(self.batch / self.pp), 1.0)
+        return np.ceil(self.batch / self.pp)
+
+
+def build_platform(
+    designs: Columns, devices: Mapping[str, Device], options: PlatformOptions
+) -> Platform:
+    """The platforms of a batch.
+
+    Args:
+        designs: Columns of the parameters above.
+        devices: By the names that the column ``device`` may have.
+        options: Resolved options.
+
+    Raises:
+        UnknownNameError: A device or format that is not known.
+    """
+    chosen = _Chosen(designs, devices)
+    degrees = {name: _number(designs, name, 1.0, chosen.n) for name in DEGREES}
+    batch = _number(designs, "batch_size", 1.0, chosen.n)
+    sizes = {name: _bytes(designs, name, chosen.n) for name in FORMATS}
+    slow = chosen.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
+    if options.slow_bandwidth is not None:
+        slow = np.full(chosen.n, options.slow_bandwidth)
+    links, networks = _links(chosen, options)
+    return Platform(
+        flop_per_s=_flop_per_s(designs, chosen, options),
+        fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
+        fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
+        slow_bandwidth=slow,
+        slow_capacity=chosen.number("slow_capacity", "slow_capacity_bytes", np.inf),
+        link=links,
+        network=networks,
+        node_size=_node_size(chosen, options),
+        power_watts=chosen.number("power", None, np.nan),
+        tp=degrees["tensor_parallel"],
+        pp=degrees["pipeline_parallel"],
+        ep=degrees["expert_parallel"],
+        sp=degrees["sequence_parallel"],
+        dp=degrees["data_parallel"],
+        batch=batch / degrees["data_parallel"],
+        weight_bytes=sizes["weight_format"],
+        activation_bytes=sizes["activation_format"],
+        kv_bytes=sizes["kv_format"],
+    )
+
+
+class _Chosen:
+    """The device of every design, looked up once per distinct device."""
+
+    def __init__(self, designs: Columns, devices: Mapping[str, Device]) -> None:
+        self.designs = designs
+        self.column: Column = designs["device"]
+        self.n = len(self.column)
+        self._devices = devices
+
+    def find(self, name: str) -> Device:
+        if name not in self._devices:
+            raise UnknownNameError("device", name, self._devices)
+        return self._devices[name]
+
+    def lookup(self, function: Callable[[Device], float]) -> FloatArray:
+        return self.column.lookup(lambda name: function(self.find(name)))
+
+    def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
+        """A number of the device's file, or what the design says instead."""
+
+        def of(device: Device) -> float:
+            value = getattr(device, field)
+            if value is None:
+                assert absent is not None  # the record requires the others
+                return absent
+            return float(value)
+
+        stated = self.lookup(of)
+        if override is None or override not in self.designs:
+            return stated
+        given = self.designs[override].lookup(float, absent=np.nan)
+        return np.where(np.isnan(given), stated, given)
+
+
+def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
+    if name not in designs:
+        return np.full(n, absent)
+    return designs[name].lookup(float, absent=absent)
+
+
+def _format(designs: Columns, name: str, n: int) -> Column:
+    if name in designs:
+        return designs[name]
+    return Column(("bf16",), np.zeros(n, dtype=np.int64))
+
+
+def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
+    return _format(designs, name, n).lookup(lambda item: bits_per_element(item) / 8.0)
+
+
+def _flop_per_s(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> FloatArray:
+    """Peak rate at the wider of weights and activations, which is how wide the products are."""
+    bits = np.maximum(
+        _format(designs, "weight_format", chosen.n).lookup(multiply_bits),
+        _format(designs, "activation_format", chosen.n).lookup(multiply_bits),
+    )
+    rates = np.zeros(chosen.n)
+    base = chosen.lookup(lambda device: peak_flop_per_s(device, 16))
+    for width in _RATES:
+        stated = chosen.lookup(lambda device, width=width: peak_flop_per_s(device, width))  # type: ignore[misc]
+        # GenZ halves the time of a product with each halving of its width, on every device.
+        rates = np.where(bits == width, base * (16 / width) if options.is_genz else stated, rates)
+    if "compute_flop_per_s" not in designs:
+        return rates
+    given = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
+    return np.where(np.isnan(given), rates, given)
+
+
+def peak_flop_per_s(device: Device, bits: int) -> float:
+    """Dense peak of products of some width; that of the next wider format the device has.
+
+    Floating point comes first where a device has both.
+    """
+    for width in (width for width in (4, 8, 16) if width >= bits):
+        for name in _RATES[width]:
+            if name in device.peak:
+                return device.peak[name]
+    return max(device.peak.values())
+
+
+def _links(chosen: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:
+    share = options.link_efficiency or 1.0
+    near = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan) * share
+    far = chosen.number("network_bandwidth", None, np.nan) * share
+    return (
+        Link(near, chosen.number("link_latency", "link_latency_s", options.link_latency)),
+        Link(far, chosen.number("network_latency", None, options.network_latency)),
+    )
+
+
+def _node_size(chosen: _Chosen, options: PlatformOptions) -> FloatArray:
+    if not options.has_nodes:
+        return np.full(chosen.n, np.inf)
+    if options.node_size is not None:
+        return np.full(chosen.n, float(options.node_size))
+    return chosen.lookup(lambda device: float(device.n_linked))

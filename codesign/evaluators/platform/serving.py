@@ -1,0 +1,210 @@
+"""What a platform serves: times, throughput and memory, each computed when it is asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.communication import list_messages
+from codesign.evaluators.platform.memory import (
+    Footprint,
+    Residence,
+    footprint,
+    genz_footprint,
+    reside,
+)
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.passes import Passes, Prompt
+from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.roofline import PassTime, time_pass
+from codesign.evaluators.platform.sharding import Sharding
+from codesign.evaluators.platform.work import Stream, Work, list_work
+
+
+class Serving:
+    """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.
+
+    Args:
+        request: What is asked.
+        options: Resolved options.
+        passes: The request's operators.
+        platform: Devices, links, parallelism.
+    """
+
+    def __init__(
+        self,
+        request: PlatformRequest,
+        options: PlatformOptions,
+        passes: Passes,
+        platform: Platform,
+    ) -> None:
+        self.request = request
+        self.options = options
+        self.platform = platform
+        self.model = request.language_model
+        self.passes = passes
+        self.sharding = Sharding(self.model, platform, options.is_genz)
+        self.micro_batch = platform.micro_batch(options.is_genz)
+
+    def _work(self, streams: list[Stream]) -> list[Work]:
+        return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
+
+    def _time(self, streams: list[Stream], kept: Footprint) -> PassTime:
+        messages = list_messages(
+            self.model, self.platform, self.sharding, streams, self.options.is_genz
+        )
+        residence = reside(kept, self.platform, self.options)
+        work = self._work(streams)
+        return time_pass(self.model, self.platform, work, messages, residence, self.options)
+
+    def _streams(self, prompt: Prompt) -> list[Stream]:
+        if self.request.mixed:
+            return self.passes.mixed(prompt, self.micro_batch)
+        return self.passes.prefill(prompt, self.micro_batch)
+
+    @cached_property
+    def prefill_footprint(self) -> Footprint:
+        """What a device keeps while it prefills."""
+        if not self.options.is_genz:
+            return self.decode_footprint
+        work = self._work(self._streams(self.passes.prompts[0]))
+        return genz_footprint(self.model, self.platform, self.sharding, work)
+
+    @cached_property
+    def decode_footprint(self) -> Footprint:
+        """What a device keeps when the last token is generated."""
+        if not self.options.is_genz:
+            return footprint(self.model, self.platform, self.sharding, self.passes)
+        work = self._work(self.passes.decode(self.micro_batch))
+        return genz_footprint(self.model, self.platform, self.sharding, work)
+
+    @cached_property
+    def prefill_passes(self) -> list[tuple[int, PassTime]]:
+        """The passes of a prefill, with how often each runs."""
+        return [
+            (prompt.count, self._time(self._streams(prompt), self.prefill_footprint))
+            for prompt in self.passes.prompts
+        ]
+
+    @cached_property
+    def decode_pass(self) -> PassTime:
+        """A decode step, together with a chunk of a prompt in mixed passes."""
+        if self.request.mixed:
+            return self.prefill_passes[0][1]
+        return self._time(self.passes.decode(self.micro_batch), self.decode_footprint)
+
+    def residence(self, kept: Footprint) -> Residence:
+        """Where data lie and how fast they are read."""
+        return reside(kept, self.platform, self.options)
+
+    @cached_property
+    def _waits(self) -> FloatArray:
+        """Micro-batches of a replica, which follow one another through the slowest stage."""
+        return np.ceil(self.platform.batch / self.micro_batch)
+
+    def _paced(self, total_s: FloatArray, stage_s: FloatArray) -> FloatArray:
+        """Time from one pass of a micro-batch to its next, if all stages are kept busy.
+
+        GenZ's tool takes the stages as balanced.
+        """
+        if self.options.is_genz:
+            return total_s
+        return np.maximum(total_s, self._waits * stage_s)
+
+    def _prefill_s(self, *parts: str) -> FloatArray:
+        zero = np.zeros_like(self.platform.tp)
+        return sum((n * one.part_s(*parts) for n, one in self.prefill_passes), zero)
+
+    @cached_property
+    def time_to_first_token_s(self) -> FloatArray:
+        """Prefill of a micro-batch through the whole pipeline."""
+        zero = np.zeros_like(self.platform.tp)
+        return sum((n * one.total_s for n, one in self.prefill_passes), zero)
+
+    @cached_property
+    def time_per_output_token_s(self) -> FloatArray:
+        """A decode step, and the wait for the slowest stage if the pipeline is uneven."""
+        return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
+
+    @property
+    def request_latency_s(self) -> FloatArray:
+        """First token, then a step for every generated token (GenZ §III-D)."""
+        return self.time_to_first_token_s + self.time_per_output_token_s * self.request.generated
+
+    @property
+    def throughput_tokens_per_s(self) -> FloatArray:
+        """Generated tokens per second; beams of a request count as one (GenZ §III-D)."""
+        return self.platform.batch * self.platform.dp / self.time_per_output_token_s
+
+    @property
+    def tokens_per_s_per_user(self) -> FloatArray:
+        """Generated tokens per second of one request."""
+        return 1.0 / self.time_per_output_token_s
+
+    @property
+    def prefill_requests_per_s(self) -> FloatArray:
+        """Prompts per second while nothing is generated."""
+        zero = np.zeros_like(self.platform.tp)
+        stages = sum((n * one.stage_s for n, one in self.prefill_passes), zero)
+        batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
+        return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
+
+    @property
+    def tokens_per_s_per_device(self) -> FloatArray:
+        """Throughput over all devices."""
+        return self.throughput_tokens_per_s / self.n_devices
+
+    @property
+    def n_devices(self) -> FloatArray:
+        """All devices."""
+        return self.platform.n_devices
+
+    @property
+    def board_power_watts(self) -> FloatArray:
+        """Board power limits of all devices; NaN where none is stated."""
+        return self.n_devices * self.platform.power_watts
+
+    @property
+    def memory_used_per_device_bytes(self) -> FloatArray:
+        """What the fullest device keeps, in fast and slow memory."""
+        stages = self.platform.pp if self.options.is_genz else 1.0
+        kept = np.maximum(self.prefill_footprint.need_bytes, self.decode_footprint.need_bytes)
+        return np.asarray(kept / stages)
+
+    @property
+    def offloaded_share(self) -> FloatArray:
+        """Part of that in the slow memory."""
+        return self.residence(self.decode_footprint).offloaded_share
+
+    @property
+    def prefill_linear_s(self) -> FloatArray:
+        """Products with weights."""
+        return self._prefill_s("linear")
+
+    @property
+    def prefill_attention_s(self) -> FloatArray:
+        """Products with keys and values."""
+        return self._prefill_s("attention")
+
+    @property
+    def prefill_collective_s(self) -> FloatArray:
+        """Messages."""
+        return self._prefill_s("collective", "send")
+
+    @property
+    def decode_linear_s(self) -> FloatArray:
+        """Products with weights."""
+        return self.decode_pass.part_s("linear")
+
+    @property
+    def decode_attention_s(self) -> FloatArray:
+        """Products with keys and values."""
+        return self.decode_pass.part_s("attention")
+
+    @property
+    def decode_collective_s(self) -> FloatArray:
+        """Messages."""
+        return self.decode_pass.part_s("collective", "send")

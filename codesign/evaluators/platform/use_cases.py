@@ -1,0 +1,57 @@
+"""Named use cases: tokens, beams and the limits on time that users set (GenZ Table IV)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from codesign.errors import UnknownNameError
+from codesign.schema import Record, quantity, read_document, to_record
+
+_FILE = Path(__file__).parent / "use_cases.yaml"
+
+
+class UseCase(Record):
+    """What one request of an application asks, and how long it may take."""
+
+    prompt_tokens: int = Field(ge=1)
+    """Tokens of the prompt, retrieved passages included."""
+    generated_tokens: int = Field(ge=1)
+    """Tokens of one answer."""
+    beams: int = Field(ge=1)
+    """Answers that are generated side by side."""
+    time_to_first_token_s: Annotated[float, quantity("s")] = Field(alias="time_to_first_token")
+    """Limit on the prefill."""
+    time_per_output_token_s: Annotated[float, quantity("ms")] = Field(alias="time_per_output_token")
+    """Limit on a decode step."""
+    description: str
+    """For people."""
+    source: str
+    """Where the numbers were read."""
+
+
+@cache
+def _use_cases() -> dict[str, UseCase]:
+    document = read_document(_FILE)
+    return {
+        name: to_record(document, UseCase, data, (name,)) for name, data in document.data.items()
+    }
+
+
+def list_use_cases() -> list[str]:
+    """The names of the use cases, in the order of the table."""
+    return list(_use_cases())
+
+
+def load_use_case(name: str, where: str | None = None) -> UseCase:
+    """The use case of that name.
+
+    Raises:
+        UnknownNameError: No such use case; the nearest is offered.
+    """
+    if name not in _use_cases():
+        raise UnknownNameError("use case", name, _use_cases(), where)
+    return _use_cases()[name]

@@ -1,0 +1,271 @@
+"""What one device does in one pass: products, bytes of weights, activations and KV cache.
+
+A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
+KV cache, the same over the part that the beams generated. Operators with weights run once for
+all streams, attention runs for each. Elementwise operators are taken as fused into their
+neighbors and cost nothing, as in GenZ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.sharding import Sharding, Share
+from codesign.workload.model import LanguageModel
+from codesign.workload.operators import OperatorTable, expected_distinct_experts
+
+Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
+_BLOCKS: dict[str, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Requests that bring the same tokens to a pass.
+
+    Attributes:
+        name: Ends the names of its attention operators; empty if there is only one.
+        table: Operators of one request of one beam.
+        requests: (n,) requests in the pass, each beam on its own.
+        cache_requests: (n,) requests whose keys and values are read; beams share a prompt's.
+        attention_requests: (n,) requests whose scores are computed.
+        is_prefill: Whether the tokens are a prompt's.
+        has_products: Whether its tokens pass through the operators with weights too; not if
+            another stream of the same tokens does.
+    """
+
+    name: str
+    table: OperatorTable
+    requests: FloatArray
+    cache_requests: FloatArray
+    attention_requests: FloatArray
+    is_prefill: bool
+    has_products: bool = True
+
+
+@dataclass(frozen=True)
+class Work:
+    """One operator on one device, per instance; arrays are (n,).
+
+    Attributes:
+        name: Of the operator.
+        block: Where it is: in every layer, or at an end of the model.
+        is_attention: Whether it multiplies with keys or values.
+        count: Instances in the whole model, all stages of the pipeline together.
+        mac: Multiply-accumulates.
+        weight_bytes: Weights read.
+        kv_bytes: Keys and values read.
+        activation_bytes: Activations that pass the device's memory.
+        onchip_bytes: Activations that stay on chip.
+    """
+
+    name: str
+    block: Block
+    is_attention: bool
+    count: float
+    mac: FloatArray
+    weight_bytes: FloatArray
+    kv_bytes: FloatArray
+    activation_bytes: FloatArray
+    onchip_bytes: FloatArray
+
+
+def list_work(
+    model: LanguageModel,
+    platform: Platform,
+    sharding: Sharding,
+    streams: Sequence[Stream],
+    is_genz: bool,
+) -> list[Work]:
+    """The operators of a pass on one device, in the order in which they first run."""
+    done: set[str] = set()
+    found: list[Work] = []
+    for stream in streams:
+        for i, name in enumerate(stream.table.names):
+            if not sharding.knows(name):
+                continue
+            share = sharding.share(name)
+            if stream.table.is_attention[i]:
+                found.append(_attention(platform, sharding, stream, i, is_genz))
+            elif stream.has_products and name not in done:
+                done.add(name)
+                parts = _parts(platform, streams, name)
+                found.append(_product(model, platform, share, parts, is_genz))
+    return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An operator in one stream, and the requests whose tokens one device has."""
+
+    stream: Stream
+    position: int
+    requests: FloatArray
+
+
+def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_Part]:
+    """The streams whose tokens pass through an operator with weights."""
+    return [
+        _Part(
+            stream,
+            stream.table.names.index(name),
+            stream.requests / platform.sp if stream.is_prefill else stream.requests,
+        )
+        for stream in streams
+        if stream.has_products and name in stream.table.names
+    ]
+
+
+def _total(
+    parts: Sequence[_Part], per_request: Callable[[OperatorTable, int], float]
+) -> FloatArray:
+    """(n,) a quantity over all requests of all streams."""
+    terms = [per_request(part.stream.table, part.position) * part.requests for part in parts]
+    return np.asarray(sum(terms[1:], terms[0]), dtype=np.float64)
+
+
+def _product(
+    model: LanguageModel,
+    platform: Platform,
+    share: Share,
+    parts: Sequence[_Part],
+    is_genz: bool,
+) -> Work:
+    """An operator with weights, run once for the tokens of all streams."""
+    stream, i = parts[0].stream, parts[0].position
+    name = stream.table.names[i]
+    if name.startswith("expert_"):
+        load = _genz_experts if is_genz else _expected_experts
+        loads = load(model, platform, share, parts)
+    else:
+        loads = _dense(share, parts)
+    moved = (loads.given + loads.made) * platform.activation_bytes
+    nothing = np.zeros_like(moved)
+    # GenZ keeps the activations of a decode step on chip, but for the router's and the LM head's.
+    is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
+    return Work(
+        name=name,
+        block=_BLOCKS.get(name, "layers"),
+        is_attention=False,
+        count=float(stream.table.count[i]),
+        mac=loads.mac,
+        weight_bytes=loads.weights * platform.weight_bytes,
+        kv_bytes=nothing,
+        activation_bytes=nothing if is_kept else moved,
+        onchip_bytes=moved if is_kept else nothing,
+    )
+
+
+@dataclass(frozen=True)
+class _Loads:
+    """Multiply-accumulates, weights read, elements of input and output; (n,) each."""
+
+    mac: FloatArray
+    weights: FloatArray
+    given: FloatArray
+    made: FloatArray
+
+
+def _written(table: OperatorTable, i: int) -> float:
+    return float(table.output_elements_per_request[i] + table.kv_written_elements_per_request[i])
+
+
+def _given(table: OperatorTable, i: int) -> float:
+    return float(table.input_elements_per_request[i])
+
+
+def _mac(table: OperatorTable, i: int) -> float:
+    return float(table.mac_per_request[i])
+
+
+def _dense(share: Share, parts: Sequence[_Part]) -> _Loads:
+    """Every token meets all weights; of a table, only the rows that it looks up are read."""
+    table, i = parts[0].stream.table, parts[0].position
+    looked_up = _total(parts, lambda t, j: float(t.lookup_elements_per_request[j]))
+    return _Loads(
+        mac=_total(parts, _mac) * share.work,
+        weights=(table.weight_elements[i] * table.n_experts[i] + looked_up) * share.work,
+        given=_total(parts, _given) * share.input,
+        made=_total(parts, _written) * share.output,
+    )
+
+
+def _expected_experts(
+    model: LanguageModel, platform: Platform, share: Share, parts: Sequence[_Part]
+) -> _Loads:
+    """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
+    table, i = parts[0].stream.table, parts[0].position
+    moe = model.moe_dims
+    touched = expected_distinct_experts(
+        _total(parts, lambda t, j: float(t.m_per_request[j])),
+        np.asarray(float(moe.n_routed_experts)),
+        np.asarray(float(moe.num_experts_per_tok)),
+    )
+    return _Loads(
+        mac=_total(parts, _mac) * share.work / platform.ep,
+        weights=table.weight_elements[i] * touched / platform.ep * share.work,
+        given=_total(parts, _given) * share.input / platform.ep,
+        made=_total(parts, _written) * share.output / platform.ep,
+    )
+
+
+def _genz_experts(
+    model: LanguageModel, platform: Platform, share: Share, parts: Sequence[_Part]
+) -> _Loads:
+    """As GenZ's tool has it: a rank's experts are one wide matrix.
+
+    In a prefill every expert of the rank takes a whole number of tokens; in a decode step ``k``
+    experts are read, whatever the batch, and every token meets all of them.
+    """
+    stream, i = parts[0].stream, parts[0].position
+    table, moe = stream.table, model.moe_dims
+    tokens = float(table.m_per_request[i])
+    if stream.is_prefill:
+        experts = np.floor(moe.n_routed_experts / platform.ep)
+        tokens = float(tokens * moe.num_experts_per_tok // moe.n_routed_experts)
+    else:
+        experts = np.maximum(np.ceil(moe.num_experts_per_tok / platform.ep), 1.0)
+    rows = tokens * parts[0].requests
+    k, n = table.k[i] * share.input, table.n[i] * share.output
+    is_down = table.names[i] == "expert_down_projection"
+    return _Loads(
+        mac=rows * k * n * experts,
+        weights=table.weight_elements[i] * share.work * experts,
+        given=rows * k * (experts if is_down else 1.0),
+        made=rows * n * (1.0 if is_down else experts),
+    )
+
+
+def _attention(
+    platform: Platform, sharding: Sharding, stream: Stream, i: int, is_genz: bool
+) -> Work:
+    """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
+    table = stream.table
+    share = sharding.share(table.names[i])
+    requests = stream.attention_requests
+    # A prompt's tokens are spread over the ranks of a sequence, which gather all keys; in a
+    # decode step the ranks hold parts of the cache.
+    tokens = requests / platform.sp if stream.is_prefill else requests
+    moved = table.input_elements_per_request[i] * tokens * share.input
+    moved = moved + _written(table, i) * tokens * share.output
+    scores = table.score_read_elements_per_request[i] + table.score_written_elements_per_request[i]
+    kept = scores * requests / platform.sp * share.work if is_genz else np.zeros_like(moved)
+    if is_genz and not stream.is_prefill:
+        moved, kept = np.zeros_like(moved), kept + moved
+    cache = stream.cache_requests if stream.is_prefill else stream.cache_requests / platform.sp
+    return Work(
+        name=f"{table.names[i]}{stream.name}",
+        block="layers",
+        is_attention=True,
+        count=float(table.count[i]),
+        mac=table.mac_per_request[i] * requests / platform.sp * share.work,
+        weight_bytes=np.zeros_like(moved),
+        kv_bytes=table.kv_read_elements_per_request[i] * cache * sharding.kv * platform.kv_bytes,
+        activation_bytes=moved * platform.activation_bytes,
+        onchip_bytes=kept * platform.activation_bytes,
+    )

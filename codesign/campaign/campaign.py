@@ -7,6 +7,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -17,8 +18,10 @@ from codesign.campaign.definition import (
     Definition,
     ResolvedDefinition,
     load_definition,
+    load_problem,
     read_definition,
 )
+from codesign.campaign.exact import front_results
 from codesign.campaign.executor import (
     Progress,
     Quiet,
@@ -33,6 +36,7 @@ from codesign.campaign.observations import Layout, Run
 from codesign.campaign.reference import find_reference, minimized
 from codesign.campaign.results import Results, read_results
 from codesign.campaign.store import BatchTiming, RunCounts, Store, create_store, open_store
+from codesign.enumeration import EnumerationProgress, ExactFront, exact_front, stored_front
 from codesign.errors import CodesignError, InputError, StoreError
 from codesign.problem import Problem
 from codesign.processes import n_cores
@@ -219,7 +223,54 @@ class Campaign:
             )
         with open_store(self.store_path) as store:
             self._check_same(store)
-            return read_results(store, self.definition, self.problem)
+            exact = stored_front(self.problem, self.folder)
+            return read_results(store, self.definition, self.problem, exact)
+
+    def exact_front(
+        self, workers: int | None = None, progress: EnumerationProgress | None = None
+    ) -> ExactFront:
+        """The exact front of the problem: as stored in the campaign's folder, or enumerated.
+
+        An interrupted enumeration goes on where it was.
+
+        Args:
+            workers: Processes; the definition's number, or one per core, if None.
+            progress: Told how much of the space is settled.
+
+        Raises:
+            InputError: The space cannot be listed, no design is feasible, or the folder cannot
+                be written.
+            JobError: The enumeration failed.
+        """
+        return exact_front(
+            self.problem,
+            self.folder,
+            workers=self._n_workers(workers),
+            rebuild=partial(load_problem, self._resolved.path),
+            progress=progress,
+        )
+
+    def exact_results(self, front: ExactFront, listed: bool = False) -> Results:
+        """An exact front as results: one design per point, or all that are listed."""
+        rows = front.rows if listed else front.representatives()
+        return front_results(
+            front,
+            rows,
+            self.definition,
+            self.problem,
+            self._reference_point(),
+            library_versions(),
+        )
+
+    def _reference_point(self) -> Mapping[str, float]:
+        """The campaign's bound of the hypervolume, as stored or as it would be."""
+        if self.store_path.exists():
+            with open_store(self.store_path) as store:
+                self._check_same(store)
+                stored: Mapping[str, float] = store.meta["reference_point"]
+                return stored
+        given = self._resolved.reference_point
+        return find_reference(self.problem, self.definition.reference_sample, given).point
 
     def timings(self) -> list[BatchTiming]:
         """Wall time of every batch so far; empty if the campaign was not begun.

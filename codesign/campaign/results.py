@@ -10,8 +10,10 @@ import numpy as np
 
 from codesign.campaign.definition import Definition
 from codesign.campaign.observations import Run
+from codesign.campaign.reference import minimized
 from codesign.campaign.store import Store
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.enumeration import ExactFront
 from codesign.pareto import non_dominated
 from codesign.problem import Problem
 
@@ -37,6 +39,7 @@ class Results:
         reasons: Why, by position.
         hypervolume: (n,) of the run up to and including the observation.
         versions: Of the libraries with which the campaign was begun.
+        exact: The exact front of the problem, if it has been enumerated.
     """
 
     definition: Definition
@@ -55,6 +58,7 @@ class Results:
     reasons: Mapping[int, str]
     hypervolume: FloatArray
     versions: Mapping[str, str] = field(default_factory=dict)
+    exact: ExactFront | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,6 +76,13 @@ class Results:
         order = np.lexsort(self.objectives[distinct].T[::-1])
         return distinct[order]
 
+    @property
+    def exact_hypervolume(self) -> float | None:
+        """Of the exact front, the most that any optimizer can reach; None if it is not known."""
+        if self.exact is None:
+            return None
+        return self.exact.hypervolume(minimized(self.problem, self.reference_point))
+
     def design(self, position: int) -> dict[str, Any]:
         """The present parameters of one design, as ``codesign evaluate`` takes them."""
         design = self.problem.space.decode(self.rows[position : position + 1])[0]
@@ -82,8 +93,10 @@ class Results:
         }
 
 
-def read_results(store: Store, definition: Definition, problem: Problem) -> Results:
-    """The observations of an open store.
+def read_results(
+    store: Store, definition: Definition, problem: Problem, exact: ExactFront | None = None
+) -> Results:
+    """The observations of an open store, next to the exact front where it is known.
 
     Raises:
         StoreError: The store is damaged.
@@ -107,4 +120,5 @@ def read_results(store: Store, definition: Definition, problem: Problem) -> Resu
         reasons=table.reasons,
         hypervolume=table.hypervolume,
         versions=store.meta.get("versions", {}),
+        exact=exact,
     )

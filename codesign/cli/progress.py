@@ -83,6 +83,38 @@ class ProgressBars:
         self._bars.stop()
 
 
+class EnumerationBar:
+    """One bar over the designs of a space, with the time that is left.
+
+    Args:
+        console: On standard error.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Progress(
+            TextColumn("designs"),
+            BarColumn(),
+            TextColumn("{task.percentage:.1f} % of {task.total:,.0f}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=console,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def start(self, total: int, done: int) -> None:
+        """Show the bar; what an earlier run settled counts as done."""
+        self._task = self._bars.add_task("designs", total=total, completed=done)
+        self._bars.start()
+
+    def advance(self, n: int) -> None:
+        """Move the bar."""
+        self._bars.advance(self._task, n)
+
+    def finish(self) -> None:
+        """Leave the bar as it is."""
+        self._bars.stop()
+
+
 def make_progress(campaign: Campaign) -> CampaignProgress | None:
     """Bars on standard error if that is a terminal, else nothing."""
     if not sys.stderr.isatty():

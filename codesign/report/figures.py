@@ -164,6 +164,10 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
         )
         low, high = np.maximum(curve.mean - curve.std, 0.0), curve.mean + curve.std
         axes.fill_between(curve.evaluations, low, high, color=color, alpha=0.15, linewidth=0)
+    whole = results.exact_hypervolume
+    if whole is not None:
+        label = "exact front (100 %)"
+        axes.axhline(whole, color="#000000", linestyle=(0, (1, 1)), linewidth=1.2, label=label)
     _mark_initial(axes, results.definition.initial)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
@@ -229,6 +233,8 @@ def _draw_front(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesi
         # A million points as vectors make a file that no program opens.
         rasterized=len(shown) > 2_000,
     )
+    if results.exact is not None and x >= 0:
+        _draw_exact(axes, results, x, y)
     _draw_line(axes, x_values[front], y_values[front], _staircase(results, x))
     if marked is not None and x >= 0:
         _draw_marked(axes, results, x, y, marked)
@@ -258,6 +264,27 @@ def _draw_line(axes: Axes, x: FloatArray, y: FloatArray, staircase: str | None) 
         drawstyle=staircase or "default",
         label=f"Pareto front ({len(x):,})",
         zorder=3,
+    )
+
+
+def _draw_exact(axes: Axes, results: Results, x: int, y: int) -> None:
+    """The exact front below what was found."""
+    assert results.exact is not None  # the caller has looked
+    signs = [objective.sign for objective in results.problem.objectives]
+    points = results.exact.objectives
+    order = np.argsort(signs[x] * points[:, x])
+    staircase = _staircase(results, x)
+    axes.plot(
+        signs[x] * points[order, x],
+        signs[y] * points[order, y],
+        color="#000000",
+        marker="." if staircase is None else "",
+        markersize=3,
+        linestyle=(0, (1, 1)) if staircase else "",
+        linewidth=1.2,
+        drawstyle=staircase or "default",
+        label=f"exact front ({len(points):,})",
+        zorder=2.5,
     )
 
 

@@ -32,24 +32,37 @@ def front_document(results: Results, limit: int | None = None) -> dict[str, Any]
     positions = results.front()
     shown = positions if limit is None else positions[:limit]
     return provenance(results) | {
+        "exact_hypervolume": results.exact_hypervolume,
         "optimizers": summarize(results),
         "front_size": len(positions),
         "observations": list(observations(results, shown)),
     }
 
 
-def front_table(results: Results, limit: int | None = None) -> Table:
-    """The non-dominated feasible designs in words, with objectives and further metrics."""
+def front_table(
+    results: Results, limit: int | None = None, counts: Mapping[int, int] | None = None
+) -> Table:
+    """The non-dominated feasible designs in words, with objectives and further metrics.
+
+    Args:
+        results: The results.
+        limit: At most so many lines.
+        counts: By position, how many designs have the same objectives; shown if given.
+    """
     positions = results.front()
     shown = positions if limit is None else positions[:limit]
     metrics = _front_metrics(results)
     headers = [metric_header(metric) for metric in metrics]
-    table = plain_table("Pareto front", ["#", "design", *headers], ["#", *headers])
+    more = ["designs"] if counts else []
+    table = plain_table("Pareto front", ["#", "design", *headers, *more], ["#", *headers, *more])
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[shown]))
     for number, (position, design) in enumerate(zip(shown, words, strict=True), start=1):
         values = [float(results.metrics[metric.name][position]) for metric in metrics]
-        table.add_row(str(number), design, *(format_value(value) for value in values))
+        cells = [format_value(value) for value in values]
+        if counts:
+            cells.append(f"{counts[int(position)]:,}")
+        table.add_row(str(number), design, *cells)
     if len(shown) < len(positions):
         table.caption = f"{len(positions) - len(shown)} more"
     return table
@@ -90,7 +103,9 @@ def design_words(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> li
 
 def optimizers_table(results: Results) -> Table:
     """Hypervolume and counts of each optimizer over its seeds."""
-    numbers = ["hypervolume", "± std", "seeds", "evaluated", "feasible", "failed"]
+    whole = results.exact_hypervolume
+    share = ["of exact"] if whole else []
+    numbers = ["hypervolume", "± std", *share, "seeds", "evaluated", "feasible", "failed"]
     table = plain_table("Optimizers", ["optimizer", *numbers], numbers)
     for record in summarize(results):
         std = record.hypervolume_std
@@ -98,6 +113,7 @@ def optimizers_table(results: Results) -> Table:
             record.optimizer,
             f"{record.hypervolume_mean:.4g}",
             "–" if std is None else f"{std:.2g}",
+            *([f"{100 * record.hypervolume_mean / whole:.1f} %"] if whole else []),
             str(record.n_runs),
             f"{record.n_evaluated:,}",
             f"{record.n_feasible:,}",

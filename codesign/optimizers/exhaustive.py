@@ -1,0 +1,77 @@
+"""Every design of the space, one after the other: the truth, where a space is small."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.errors import InputError
+from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.schema import Record
+
+_CHUNK = 1 << 14
+_FIRST_BATCH = 256
+
+
+class Exhaustive:
+    """All admissible designs in the order of their numbers.
+
+    With a budget of at least the size of the space its front is exact and its hypervolume the
+    100 % of every other optimizer. ``codesign enumerate`` does the same for spaces that are far
+    too large to store every observation.
+
+    Args:
+        space: Where to look.
+        n_objectives: Not used.
+        seed: Not used.
+        options: There are none.
+        reference_point: Not used.
+
+    Raises:
+        InputError: The space is too large to number its designs.
+    """
+
+    class Options(Record):
+        """There are none."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        n_objectives: int,
+        seed: int,
+        options: Options,
+        reference_point: FloatArray | None = None,
+    ) -> None:
+        if not space.space.is_size_exact:
+            raise InputError(f"the designs of {space.space.name} cannot be listed, only sampled")
+        self._space = space
+        self._seen = KeySet()
+        self._n_told = 0
+        self._start = 0
+        """All admissible designs with lower numbers are seen."""
+
+    @property
+    def preferred_batch(self) -> int:
+        """More and more, so that a long run is fast."""
+        return min(max(self._n_told, _FIRST_BATCH), _CHUNK)
+
+    def ask(self, n: int) -> IntArray:
+        """(k, d) as :class:`~codesign.optimizers.base.Optimizer` promises."""
+        found, start = self._space.no_rows, self._start
+        while len(found) < n and start < self._space.space.size:
+            found = np.concatenate([found, self._unseen(start)])
+            start += _CHUNK
+        return found[:n]
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take note of the designs; their worth does not matter."""
+        self._seen.add(self._space.space.keys(rows))
+        self._n_told += len(rows)
+        while self._start < self._space.space.size and not len(self._unseen(self._start)):
+            self._start += _CHUNK
+
+    def _unseen(self, start: int) -> IntArray:
+        stop = min(start + _CHUNK, self._space.space.size)
+        return self._space.unseen(self._space.space.rows(np.arange(start, stop)), self._seen)

@@ -1,0 +1,77 @@
+"""An exact front as a table and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.exports import observations, provenance
+from codesign.report.results import front_table, reference_text
+from codesign.report.tables import pairs_table, text_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.campaign import Results
+    from codesign.enumeration import ExactFront
+
+
+def document(
+    results: Results, front: ExactFront, seconds: float, limit: int | None = None
+) -> dict[str, Any]:
+    """An exact front with its provenance, one design per point, and how it was found.
+
+    Args:
+        results: One design per point of the front, in its order.
+        front: The front.
+        seconds: Wall time that it took now; little if it was stored.
+        limit: At most so many points.
+    """
+    shown = results.front() if limit is None else results.front()[:limit]
+    points = [
+        {"n_designs": int(front.counts[position]), **item}
+        for position, item in zip(shown.tolist(), observations(results, shown), strict=True)
+    ]
+    return provenance(results) | {
+        "hypervolume": results.exact_hypervolume,
+        "n_points": len(front),
+        "n_front_designs": int(front.counts.sum()),
+        "n_designs": front.n_designs,
+        "n_evaluated": front.n_evaluated,
+        "n_repeated": front.n_repeated,
+        "n_excluded": front.n_excluded,
+        "n_failed": front.n_failed,
+        "seconds": seconds,
+        "points": points,
+    }
+
+
+def tables(
+    results: Results,
+    front: ExactFront,
+    seconds: float,
+    limit: int | None = None,
+    files: Sequence[str] = (),
+) -> list[RenderableType]:
+    """The same for people."""
+    counts = {position: int(count) for position, count in enumerate(front.counts)}
+    title = f"Exact front of {results.definition.name}"
+    facts = {
+        "points": f"{len(front):,}",
+        "designs on it": f"{int(front.counts.sum()):,}",
+        "hypervolume": f"{results.exact_hypervolume:.6g}",
+        "designs of the space": f"{front.n_designs:,}",
+        "evaluated": f"{front.n_evaluated:,}",
+        "equal to one of those": f"{front.n_repeated:,}",
+        "excluded by bounds and limits": f"{front.n_excluded:,}",
+    }
+    if front.n_failed:
+        facts["failed"] = f"{front.n_failed:,}"
+    facts["seconds"] = f"{seconds:.1f}"
+    return [
+        front_table(results, limit, counts),
+        text_line(""),
+        pairs_table(title, facts),
+        text_line(reference_text(results)),
+        *(text_line(f"wrote {file}") for file in files),
+    ]

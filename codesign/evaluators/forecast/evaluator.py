@@ -278,9 +278,9 @@ class _Results:
         return _gathered(self.forecasts, self._position, value)
 
     def _time_s(self, asked: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
-        ops = self._of(lambda forecast: asked(forecast).ops)
-        moved = self._of(lambda forecast: asked(forecast).bytes_moved)
-        launches = self._of(lambda forecast: asked(forecast).dispatches)
+        ops = self._of(lambda forecast: float(asked(forecast).ops))
+        moved = self._of(lambda forecast: float(asked(forecast).bytes_moved))
+        launches = self._of(lambda forecast: float(asked(forecast).dispatches))
         machines = self.machines
         latency = machines.dispatch_latency_s
         memory = memory_time_s(

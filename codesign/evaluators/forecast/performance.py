@@ -52,18 +52,21 @@ class Demand:
         ops: Operations, each divided by its operator's efficiency.
         bytes_moved: Bytes read and written, likewise.
         dispatches: Kernel launches.
+
+    Each has the leading axes of the work, usually none.
     """
 
-    ops: float
-    bytes_moved: float
-    dispatches: float
+    ops: FloatArray
+    bytes_moved: FloatArray
+    dispatches: FloatArray
 
 
 def demand(work: Work, efficiencies: Efficiencies) -> Demand:
-    """The sums over the operators in Eqs. 1 and 2; of work without leading axes."""
+    """The sums over the operators in Eqs. 1 and 2."""
     # At rates of 1, times are amounts.
     ops, moved = operator_times(work, efficiencies, 1.0, 1.0)
-    return Demand(float(ops.sum()), float(moved.sum()), float(work.total("dispatches")))
+    sums = (np.asarray(rows.sum(axis=-1)) for rows in (ops, moved, work.of("dispatches")))
+    return Demand(*sums)
 
 
 def operator_times(

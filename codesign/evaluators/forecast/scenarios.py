@@ -1,0 +1,237 @@
+"""Forecasts along one axis: generation, machines, efficiencies, chunks, tiles, adapters.
+
+These are the studies of LIFE §5 (Figs. 4 to 9, Tables 9 and 12) for any model and variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.forecast.performance import (
+    Demand,
+    Efficiencies,
+    compute_time_s,
+    demand,
+    memory_time_s,
+    phase_time_s,
+)
+from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.plain import lora_merge_ops
+from codesign.evaluators.forecast.work import OPS, READ, WRITTEN
+from codesign.workload import lower
+from codesign.workload.model import LanguageModel
+
+ADAPTED = (
+    ("q_proj", "hidden_size", "queries"),
+    ("k_proj", "hidden_size", "keys"),
+    ("v_proj", "hidden_size", "keys"),
+    ("o_proj", "queries", "hidden_size"),
+    ("gate_proj", "hidden_size", "intermediate_size"),
+    ("up_proj", "hidden_size", "intermediate_size"),
+    ("down_proj", "intermediate_size", "hidden_size"),
+)
+"""The matrices of a layer with their inner and outer sizes (LIFE Table 12)."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine.
+
+    Attributes:
+        peak_ops_per_s: Operations per second at full efficiency.
+        bandwidth_bytes_per_s: Bytes per second, likewise.
+        dispatch_latency_s: Of one kernel.
+        efficiencies: Shares of both that the operators reach.
+    """
+
+    peak_ops_per_s: float
+    bandwidth_bytes_per_s: float
+    dispatch_latency_s: float = 0.0
+    efficiencies: Efficiencies = field(default_factory=Efficiencies)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Decode steps as the cache grows; (c,) each.
+
+    Attributes:
+        token: Which generated token, from 1.
+        context_tokens: Tokens attended to.
+        moved_bytes: Read and written by the step; ``kv_bytes`` of it from and to the cache.
+        kv_bytes: See above.
+        ops: Operations.
+        time_per_output_token_s: Of this step.
+    """
+
+    token: FloatArray
+    context_tokens: FloatArray
+    moved_bytes: FloatArray
+    kv_bytes: FloatArray
+    ops: FloatArray
+    time_per_output_token_s: FloatArray
+
+    @property
+    def tokens_per_s(self) -> FloatArray:
+        """Of the batch's every request."""
+        return 1.0 / self.time_per_output_token_s
+
+    def rows(self) -> list[dict[str, float]]:
+        """One row per step."""
+        columns = {
+            "token": self.token,
+            "context_tokens": self.context_tokens,
+            "moved_bytes": self.moved_bytes,
+            "kv_bytes": self.kv_bytes,
+            "ops": self.ops,
+            "time_per_output_token_s": self.time_per_output_token_s,
+            "tokens_per_s": self.tokens_per_s,
+            "change": self.tokens_per_s / self.tokens_per_s[0] - 1.0,
+        }
+        return [
+            dict(zip(columns, map(float, row), strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ]
+
+
+def timeline(
+    inference: Inference,
+    machine: Machine,
+    prompt_tokens: int,
+    generated_tokens: int,
+    n_points: int | None = None,
+    batch_size: int = 1,
+) -> Timeline:
+    """Time, traffic and operations of decode steps over a generation (LIFE Fig. 7, Table 9).
+
+    Args:
+        inference: Model and variant.
+        machine: That decodes.
+        prompt_tokens: Before the first token.
+        generated_tokens: The last step's number.
+        n_points: Steps, evenly spaced and with both ends; all of them if None.
+        batch_size: Requests decoded together.
+    """
+    count = generated_tokens if n_points is None else min(n_points, generated_tokens)
+    token = np.unique(np.linspace(1, generated_tokens, count).round())
+    steps = inference.decode(prompt_tokens + token, batch_size)
+    moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
+    compute, memory = _times(demand(steps, machine.efficiencies), machine)
+    bound_by_memory = inference.conventions.is_decode_memory_bound
+    return Timeline(
+        token=token,
+        context_tokens=prompt_tokens + token,
+        moved_bytes=moved,
+        kv_bytes=steps.total("kv_read_bytes", "kv_written_bytes"),
+        ops=ops,
+        time_per_output_token_s=memory if bound_by_memory else phase_time_s(compute, memory),
+    )
+
+
+def _times(asked: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
+    latency = machine.dispatch_latency_s
+    return (
+        compute_time_s(asked.ops, asked.dispatches, machine.peak_ops_per_s, 1.0, latency),
+        memory_time_s(
+            asked.bytes_moved, asked.dispatches, machine.bandwidth_bytes_per_s, 1.0, latency
+        ),
+    )
+
+
+def prefill_times_s(
+    inference: Inference,
+    prompt_tokens: int,
+    peak_ops_per_s: FloatArray,
+    bandwidth_bytes_per_s: FloatArray,
+    efficiencies: Efficiencies,
+    dispatch_latency_s: float = 0.0,
+) -> tuple[FloatArray, FloatArray]:
+    """Compute and memory time of a prefill; the machines broadcast (LIFE Eqs. 1 and 2)."""
+    asked = demand(inference.prefill(prompt_tokens), efficiencies)
+    launches = asked.dispatches
+    return (
+        compute_time_s(asked.ops, launches, peak_ops_per_s, 1.0, dispatch_latency_s),
+        memory_time_s(asked.bytes_moved, launches, bandwidth_bytes_per_s, 1.0, dispatch_latency_s),
+    )
+
+
+def chunk_ratios(
+    inference: Inference, prompt_tokens: int, chunk_tokens: Sequence[int]
+) -> list[dict[str, float]]:
+    """What chunks cost, each quantity over that of a prefill in one pass (LIFE Fig. 6)."""
+    quantities = {
+        "ops": OPS,
+        "read_bytes": READ,
+        "written_bytes": WRITTEN,
+        "dispatches": ("dispatches",),
+    }
+    whole = inference.prefill(prompt_tokens)
+    rows = []
+    for size in chunk_tokens:
+        chunked = inference.prefill(prompt_tokens, size)
+        ratios = {
+            name: float(chunked.total(*parts) / whole.total(*parts))
+            for name, parts in quantities.items()
+        }
+        rows.append({"chunk_tokens": float(size), **ratios})
+    return rows
+
+
+def padded_attention_ops(
+    inference: Inference, contexts: FloatArray, tiles: Sequence[int]
+) -> dict[int, FloatArray]:
+    """(c,) operations of one layer's two attention products of a decode step, by tile.
+
+    A tile of 1 is the ideal (LIFE Fig. 8).
+    """
+    layers = inference.model.num_hidden_layers
+    found = {}
+    for tile in (1, *tiles):
+        steps = replace(inference, tile=tile).decode(contexts)
+        is_product = np.array([kind == "bmm" for kind in steps.classes])
+        found[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
+    return found
+
+
+def lora_linear_ops(
+    k: int, n: int, tokens: Sequence[int], ranks: Sequence[int]
+) -> dict[int, FloatArray]:
+    """Operations of one product with an adapter merged inline, by rank; 0: none (LIFE Fig. 9)."""
+    rows = np.asarray(tokens, dtype=np.float64)
+    product = 2.0 * rows * k * n - rows * n
+    merged = {rank: product + lora_merge_ops(np.asarray(float(k * n)), rank) for rank in ranks}
+    return {0: product, **merged}
+
+
+def lora_update_ops(model: LanguageModel, rank: int) -> dict[str, float]:
+    """Operations that merge an adapter of this rank into every matrix of one layer (Table 12).
+
+    Limiting assumption: dense layers with separate projections, as in Llama; under MLA and in
+    mixtures use the operators of :meth:`Inference.prefill` with ``lora: inline``.
+    """
+    sizes = {
+        "hidden_size": model.hidden_size,
+        "intermediate_size": model.intermediate_size,
+        "queries": model.num_attention_heads * model.head_dim,
+        "keys": model.num_key_value_heads * model.head_dim,
+    }
+    matrices = {
+        name: sizes[k] * sizes[n] for name, k, n in ADAPTED if name != "gate_proj" or model.is_gated
+    }
+    return {
+        name: float(lora_merge_ops(np.asarray(float(elements)), rank))
+        for name, elements in matrices.items()
+    }
+
+
+def attention_bytes(inference: Inference, contexts: Sequence[float]) -> FloatArray:
+    """(c,) bytes that one attention layer reads and writes in a decode step (LIFE Table 11)."""
+    steps = inference.decode(np.asarray(contexts, dtype=np.float64))
+    table = lower(inference.model, "prefill", 1, 1)
+    groups = dict(zip(table.names, table.groups, strict=True))
+    is_attention = np.array([groups.get(name, "attention") == "attention" for name in steps.names])
+    moved = steps.of(*READ, *WRITTEN)[:, is_attention].sum(axis=1)
+    return np.asarray(moved / inference.model.num_hidden_layers)

@@ -110,12 +110,13 @@ class Comparison:
         """
         failures: list[str] = []
         for number, campaign in enumerate(self.campaigns):
-            if campaign.status().state in _ENDED:
-                continue
-            tell(f"[{number + 1}/{len(self.campaigns)}] {campaign.definition.name}")
+            is_done = campaign.status().state in _ENDED
+            if not is_done:
+                tell(f"[{number + 1}/{len(self.campaigns)}] {campaign.definition.name}")
             self._write_file(number)
             try:
-                campaign.run(progress(campaign) if progress else None, workers)
+                # What is complete is only compared with the definition.
+                campaign.run(progress(campaign) if progress and not is_done else None, workers)
             except Interrupted:
                 raise Interrupted(
                     f"stopped; what was done is stored in {self.folder}, "

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli import campaigns, compare, enumeration, evaluation, library, validation
+from codesign.cli import campaigns, compare, enumeration, evaluation, forecast, library, validation
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.errors import CodesignError, JobError
 
@@ -45,7 +45,7 @@ def _root(
         print(context.get_help(), file=report_stream())
 
 
-for _module in (campaigns, enumeration, compare, evaluation, library, validation):
+for _module in (campaigns, enumeration, compare, evaluation, forecast, library, validation):
     for _command in _module.COMMANDS:
         app.command()(reports_only(_command))
 

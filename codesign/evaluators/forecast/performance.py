@@ -34,7 +34,7 @@ class Efficiencies:
         Raises:
             InputError: One problem for each.
         """
-        known = (*CLASSES, *names)
+        known = set(CLASSES) | set(names)
         for what, given in (("compute", self.compute), ("memory", self.memory)):
             where = f"{what}_efficiency"
             for name, share in given.items():

@@ -119,7 +119,7 @@ def timeline(
     token = np.unique(np.linspace(1, generated_tokens, count).round())
     steps = inference.decode(prompt_tokens + token, batch_size)
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
-    compute, memory = _times(demand(steps, machine.efficiencies), machine)
+    compute, memory = times_s(demand(steps, machine.efficiencies), machine)
     bound_by_memory = inference.conventions.is_decode_memory_bound
     return Timeline(
         token=token,
@@ -131,7 +131,8 @@ def timeline(
     )
 
 
-def _times(asked: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
+def times_s(asked: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
+    """Compute and memory time of what is asked, on a machine (LIFE Eqs. 1 and 2)."""
     latency = machine.dispatch_latency_s
     return (
         compute_time_s(asked.ops, asked.dispatches, machine.peak_ops_per_s, 1.0, latency),

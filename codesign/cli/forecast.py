@@ -1,0 +1,310 @@
+"""A forecast of one model on one machine: time to first token, per output token, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from codesign.cli.evaluation import read_pairs
+from codesign.cli.output import AsJson, make_console, report
+from codesign.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from codesign.evaluators.forecast import ForecastEvaluator
+    from codesign.evaluators.forecast.performance import Demand
+    from codesign.evaluators.forecast.scenarios import Machine
+    from codesign.evaluators.forecast.work import Work
+    from codesign.report.forecast import ForecastReport, PhaseForecast
+    from codesign.report.forecast_figures import Scene
+
+_DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
+
+
+def forecast(
+    model: Annotated[str, typer.Option(help="Language model, or the path of a config.json.")],
+    tops: Annotated[
+        float | None, typer.Option(help="Peak, in 10^12 operations per second.")
+    ] = None,
+    gbps: Annotated[
+        float | None, typer.Option(help="Memory bandwidth in GB/s; 2^30 B/s under `life`.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="A device whose datasheet gives what is left out.")
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help=f"Tokens of a prompt. [{_DEFAULT_PROMPT}]")
+    ] = None,
+    generated_tokens: Annotated[
+        int | None, typer.Option(help=f"Tokens generated after it. [{_DEFAULT_GENERATED}]")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Named trace, see `codesign workloads`.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Requests decoded together.")] = 1,
+    variant: Annotated[
+        str, typer.Option(help="Software, by a name of LIFE's Table 3, such as bf16-int4-kv4.")
+    ] = "bf16-bf16",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A key of the variant, such as kv_format=int8."
+        ),
+    ] = None,
+    profile: Annotated[
+        str, typer.Option(help="plain (as the other evaluators count), or life.")
+    ] = "plain",
+    compute_efficiency: Annotated[
+        str, typer.Option(help="Share of the peak: 0.5, or linear=0.6,bmm=0.3.")
+    ] = "1",
+    memory_efficiency: Annotated[
+        str, typer.Option(help="Share of the bandwidth, in the same form.")
+    ] = "1",
+    dispatch_latency: Annotated[
+        str, typer.Option(help="Time of launching one kernel, such as '5 us'.")
+    ] = "0 s",
+    chunk_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a chunk of the prompt.")
+    ] = None,
+    tile: Annotated[
+        int, typer.Option(help="Attention's products are padded to multiples of this.")
+    ] = 1,
+    timeline: Annotated[
+        int | None, typer.Option(help="Show this many steps of the generation.", min=2)
+    ] = None,
+    heat_map: Annotated[
+        bool, typer.Option("--heat-map", help="Compute over memory time for 100 machines around.")
+    ] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Draw operators, ratio, efficiency, chunks, timeline, tiles or lora; repeatable."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path(),
+    figure_format: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
+    as_json: AsJson = False,
+) -> None:
+    """Forecast time to first token and per output token from peak rates alone."""
+    from codesign import api
+    from codesign.report import forecast as shown
+
+    _check_figures(figure or [], figure_format)
+    changes = read_pairs("--set", settings, as_yaml=True)
+    options = {
+        "profile": profile,
+        "variant": _variant(variant, changes),
+        "chunk_tokens": chunk_tokens,
+        "attention_tile": tile,
+        "compute_efficiency": _shares("--compute-efficiency", compute_efficiency),
+        "memory_efficiency": _shares("--memory-efficiency", memory_efficiency),
+        "dispatch_latency_s": _seconds("--dispatch-latency", dispatch_latency),
+    }
+    tokens = _tokens(workload, prompt_tokens, generated_tokens)
+    evaluator = cast(
+        "ForecastEvaluator",
+        api.build_evaluator("forecast", {"model": model, "batch": batch, **tokens}, options),
+    )
+    scene = _scene(evaluator, _machine(evaluator, tops, gbps, device))
+    made = _report(evaluator, scene, timeline, heat_map)
+    files = _draw(scene, figure or [], output, figure_format)
+    made = replace(made, files=files)
+    report(
+        as_json,
+        lambda: shown.to_document(made),
+        lambda: shown.to_tables(made, make_console().width),
+    )
+
+
+def _check_figures(names: list[str], form: str) -> None:
+    from codesign.report.figures import check_format
+    from codesign.report.forecast_figures import FIGURES
+
+    check_format(form)
+    for name in names:
+        if name not in FIGURES:
+            raise UnknownNameError("figure", name, FIGURES, "--figure")
+
+
+def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    from codesign.evaluators.forecast.variants import find_variant
+
+    return {**find_variant(name, "--variant").model_dump(), **changes}
+
+
+def _tokens(trace: str | None, prompt: int | None, generated: int | None) -> dict[str, Any]:
+    if trace is not None:
+        given = {"trace": trace, "prompt_tokens": prompt, "generated_tokens": generated}
+        return {key: value for key, value in given.items() if value is not None}
+    return {
+        "prompt_tokens": _DEFAULT_PROMPT if prompt is None else prompt,
+        "generated_tokens": _DEFAULT_GENERATED if generated is None else generated,
+    }
+
+
+def _shares(name: str, text: str) -> Any:
+    """A share, or shares by operator; their range is checked with the others' options."""
+    if "=" not in text:
+        return _number(name, text)
+    return {key: _number(name, value) for key, value in read_pairs(name, text.split(",")).items()}
+
+
+def _number(name: str, text: str) -> float:
+    from codesign.units import parse_quantity
+
+    try:
+        number = parse_quantity(text, "1")
+    except InputError as error:
+        raise InputError(str(error), name) from None
+    if not 0.0 < number <= 1.0:
+        raise InputError(f"expected more than 0 and at most 1, got {text}", name)
+    return number
+
+
+def _seconds(name: str, text: str) -> float:
+    from codesign.units import parse_quantity
+
+    try:
+        seconds = parse_quantity(text, "s")
+    except InputError as error:
+        raise InputError(str(error), name) from None
+    if seconds < 0:
+        raise InputError(f"expected a time of 0 s or more, got {text}", name)
+    return seconds
+
+
+def _machine(
+    evaluator: ForecastEvaluator, tops: float | None, gbps: float | None, device: str | None
+) -> Machine:
+    from codesign.evaluators.forecast.conventions import CONVENTIONS
+    from codesign.evaluators.forecast.scenarios import Machine
+    from codesign.hardware.device import load_device
+
+    options = evaluator.options
+    peak = None if tops is None else _positive("--tops", tops) * 1e12
+    gigabyte = CONVENTIONS[options.profile].gigabyte
+    bandwidth = None if gbps is None else _positive("--gbps", gbps) * gigabyte
+    if device is not None:
+        sheet = load_device(device, "--device")
+        precision = options.variant.activation_format
+        peak = sheet.peak_flop_per_s(precision) if peak is None else peak
+        bandwidth = sheet.bandwidth if bandwidth is None else bandwidth
+    if peak is None or bandwidth is None:
+        missing = "--tops" if peak is None else "--gbps"
+        raise InputError(f"expected {missing}, or a --device whose datasheet says it")
+    return Machine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"expected a finite number above 0, got {value:g}", name)
+    return value
+
+
+def _scene(evaluator: ForecastEvaluator, machine: Machine) -> Scene:
+    from codesign.report.forecast_figures import Scene
+
+    tokens = evaluator.workload.tokens
+    return Scene(
+        evaluator.workload.language_model,
+        evaluator.inference({}),
+        machine,
+        tokens.prompt_tokens,
+        tokens.generated_tokens,
+    )
+
+
+def _report(
+    evaluator: ForecastEvaluator, scene: Scene, n_steps: int | None, has_ratios: bool
+) -> ForecastReport:
+    from codesign.columns import column_of
+    from codesign.evaluators.forecast.explain import notes
+    from codesign.evaluators.forecast.scenarios import timeline
+    from codesign.report.forecast import ForecastReport
+    from codesign.report.forecast_figures import ratio_grid
+
+    machine, request, options = scene.machine, evaluator.workload, evaluator.options
+    rates = {
+        "peak_ops_per_s": machine.peak_ops_per_s,
+        "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s,
+    }
+    found = evaluator.evaluate({name: column_of([value]) for name, value in rates.items()})
+    counted = evaluator.forecast({})
+    steps = None
+    if n_steps is not None:
+        steps = timeline(
+            scene.inference,
+            machine,
+            scene.prompt_tokens,
+            scene.generated_tokens,
+            n_steps,
+            counted.batch_size,
+        )
+    return ForecastReport(
+        model=request.model,
+        profile=options.profile,
+        variant=options.variant,
+        request={
+            "prompt_tokens": scene.prompt_tokens,
+            "generated_tokens": scene.generated_tokens,
+            "batch_size": counted.batch_size,
+            "chunk_tokens": options.chunk_tokens,
+        },
+        machine={
+            **rates,
+            "dispatch_latency_s": machine.dispatch_latency_s,
+            "compute_efficiency": options.compute_efficiency,
+            "memory_efficiency": options.memory_efficiency,
+        },
+        metrics={name: float(values[0]) for name, values in found.metrics.items()},
+        prefill=_phase(counted.prefill, counted.prefill_demand, machine),
+        decode=_phase(counted.decode, counted.decode_demand, machine),
+        notes=notes(counted, request),
+        lora_update=_lora_update(evaluator, scene),
+        timeline=steps.rows() if steps is not None else (),
+        ratios=ratio_grid(scene) if has_ratios else {},
+    )
+
+
+def _phase(work: Work, asked: Demand, machine: Machine) -> PhaseForecast:
+    from codesign.evaluators.forecast.explain import operator_rows, totals
+    from codesign.evaluators.forecast.scenarios import times_s
+    from codesign.report.forecast import PhaseForecast
+
+    compute, memory = times_s(asked, machine)
+    rows = operator_rows(
+        work,
+        machine.efficiencies,
+        machine.peak_ops_per_s,
+        machine.bandwidth_bytes_per_s,
+        machine.dispatch_latency_s,
+    )
+    return PhaseForecast(totals(work), float(compute), float(memory), rows)
+
+
+def _lora_update(evaluator: ForecastEvaluator, scene: Scene) -> dict[str, float]:
+    """Operations and time of merging the adapters into all layers once (LIFE Eq. 7)."""
+    from codesign.evaluators.forecast.scenarios import lora_update_ops
+
+    variant, model = evaluator.options.variant, scene.model
+    if variant.lora == "none" or model.is_latent or model.is_mixture:
+        return {}
+    ops = sum(lora_update_ops(model, variant.lora_rank).values()) * model.num_hidden_layers
+    share = evaluator.options.efficiencies.compute.get("linear", 1.0)
+    return {"ops": ops, "time_s": ops / (scene.machine.peak_ops_per_s * share)}
+
+
+def _draw(scene: Scene, names: list[str], folder: Path, form: str) -> list[str]:
+    from codesign.report.forecast_figures import save_forecast_figure
+
+    stem = Path(scene.model.name).name
+    return [
+        str(save_forecast_figure(name, scene, folder / f"{stem}-{name}.{form}")) for name in names
+    ]
+
+
+COMMANDS: list[Callable[..., Any]] = [forecast]

@@ -1,0 +1,92 @@
+"""Time per generated token, with a smaller model that drafts ahead or without.
+
+Speculative decoding drafts g tokens and checks them in one pass of the large model, all g queries
+together; with probability a that a token is accepted, an iteration yields (1 - a^g) / (1 - a)
+tokens on average ([Epoch2025]_ Eq. 46, after [Leviathan2023]_).
+
+.. [Epoch2025] E. Erdil, Inference economics of language models, Epoch AI, 2025, section 4.1.
+.. [Leviathan2023] Y. Leviathan, M. Kalman, Y. Matias, Fast inference from transformers via
+   speculative decoding, 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.evaluators.economics.latency import ForwardPass, Load
+
+DRAFT_LENGTHS = (2, 3, 4, 5)
+"""Tokens drafted ahead that are tried."""
+ACCEPTANCE = 0.8
+"""Probability that a drafted token is accepted (Epoch section 4.1, for Llama 3)."""
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """A draft model and how well it guesses.
+
+    Attributes:
+        draft: Its passes, on the same devices and batch.
+        acceptance: Probability that a drafted token is accepted.
+        lengths: Tokens drafted ahead; the fastest is taken.
+    """
+
+    draft: ForwardPass
+    acceptance: float = ACCEPTANCE
+    lengths: tuple[int, ...] = DRAFT_LENGTHS
+
+    def tokens_per_iteration(self, length: int) -> float:
+        """Expected tokens of drafting and checking ``length`` tokens.
+
+        Examples:
+            >>> round(Speculation(None, 0.5).tokens_per_iteration(3), 6)  # 1 + 1/2 + 1/4
+            1.75
+        """
+        return sum(self.acceptance**position for position in range(length))
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Decoding of one model on one machine.
+
+    Attributes:
+        target: Passes of the model that is served.
+        speculation: None: every token costs a pass.
+        always: Whether to speculate also where a plain pass is faster.
+    """
+
+    target: ForwardPass
+    speculation: Speculation | None = None
+    always: bool = False
+
+    def token_times(self, load: Load) -> tuple[FloatArray, IntArray]:
+        """Seconds per token, and how many tokens are drafted ahead (0: no speculation)."""
+        if self.speculation is None:
+            (time,) = self.target.best_times(replace(load, queries=(1,)))
+            return time, np.zeros(time.shape, dtype=np.int64)
+        lengths = self.speculation.lengths
+        plain, *checks = self.target.best_times(replace(load, queries=(1, *lengths)))
+        (draft,) = self.speculation.draft.best_times(replace(load, queries=(1,)))
+        best = np.full(plain.shape, np.inf) if self.always else plain
+        chosen = np.zeros(best.shape, dtype=np.int64)
+        for length, check in zip(lengths, checks, strict=True):
+            expected = self.speculation.tokens_per_iteration(length)
+            time = (check + length * draft) / expected
+            chosen[time < best] = length
+            best = np.minimum(best, time)
+        return best, chosen
+
+    def stored_bytes(self, load: Load) -> FloatArray:
+        """Weights and KV caches of the model and of its draft."""
+        stored = self.target.stored_bytes(load)
+        if self.speculation is None:
+            return stored
+        return stored + self.speculation.draft.stored_bytes(load)
+
+    def memory_excess(self, load: Load) -> FloatArray:
+        """What is stored over the memory of the instance, minus one; above 0 it does not fit."""
+        memory = load.n_devices * self.target.machine.capacity_bytes
+        return np.asarray(self.stored_bytes(load) / memory - 1.0)

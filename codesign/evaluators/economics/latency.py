@@ -1,0 +1,444 @@
+"""Time of one forward pass in decode over many devices, at the best way to split it.
+
+The full model of [Epoch2025]_ section 3: reads from memory overlap with arithmetic, kernels and
+the network overlap with nothing (Eqs. 29 and 30). A pass of a pipeline stage costs
+
+* kernel launches: 4 per layer, 4 us each (section 4, Eq. 44);
+* collectives after the products of a layer (:mod:`codesign.hardware.nccl`): four under 2-D tensor
+  parallelism, where a group is the square root of the devices, two under 1-D;
+* two all-to-alls per layer among the devices with a token's experts (section 3.5);
+* reads of weights, KV cache and activations (Eqs. 31-35, with activations read once per slice of
+  the weights), against arithmetic (Eqs. 36-38).
+
+Devices and requests are real numbers, as in the paper. How a pass is split is searched over: 1-D
+or 2-D, ten pipeline depths up to the smaller of requests and layers, six sizes of the group that
+holds one copy of the attention, experts over devices where a stage has tokens for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.shape import ModelShape
+from codesign.hardware.nccl import ONE_WAY, Collective, collective
+
+KERNELS_PER_LAYER = 4
+"""Products after one another in a layer (Eq. 44)."""
+KERNEL_S = 4e-6
+"""Launch of one kernel (section 4)."""
+N_DEPTHS = 10
+"""Pipeline depths tried: powers of the deepest with exponents 0, 1/9, ..., 1."""
+N_SHRINKS = 6
+"""Attention groups tried: powers of the stage's devices with exponents 1, 4/5, ..., 0."""
+LAYOUTS = ("1d", "2d")
+"""Tensor parallelism along one or both sides of a weight matrix."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Bytes of an element; each broadcasts with the designs."""
+
+    weight_bytes: FloatArray | float = 2.0
+    activation_bytes: FloatArray | float = 2.0
+    kv_bytes: FloatArray | float = 2.0
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Parts of the split that are not searched; None, or NaN in an array, leaves a part open.
+
+    Attributes:
+        layout: ``1d`` or ``2d``; an array of 1.0 and 2.0 for designs.
+        pipeline: Stages.
+        experts: Degree of expert parallelism.
+        attention: Devices that hold one copy of the attention.
+    """
+
+    layout: FloatArray | float | None = None
+    pipeline: FloatArray | float | None = None
+    experts: FloatArray | float | None = None
+    attention: FloatArray | float | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked of the devices; arrays broadcast.
+
+    Attributes:
+        n_devices: Of an instance.
+        batch: Requests of an instance.
+        context_tokens: That each attends to.
+        queries: Tokens of a request in one pass; several are computed together.
+    """
+
+    n_devices: FloatArray
+    batch: FloatArray
+    context_tokens: float = 0.0
+    queries: Sequence[int] = (1,)
+
+
+class Parts(NamedTuple):
+    """Seconds of one pass: ``network + kernel + max(read, arithmetic)`` is its time."""
+
+    network_s: FloatArray
+    read_s: FloatArray
+    arithmetic_s: FloatArray
+
+
+@dataclass
+class _Best:
+    """The least time so far per number of queries, and by which candidate."""
+
+    keeps_choice: bool
+    time_s: list[FloatArray | None] = field(default_factory=list)
+    choice: list[IntArray | None] = field(default_factory=list)
+
+    def offer(self, position: int, time: FloatArray, candidate: int) -> None:
+        best = self.time_s[position]
+        if best is None:
+            self.time_s[position] = time
+            if self.keeps_choice:
+                self.choice[position] = np.full(time.shape, candidate)
+            return
+        if self.keeps_choice:
+            chosen = self.choice[position]
+            assert chosen is not None
+            chosen[time < best] = candidate
+        np.minimum(best, time, out=best)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """One pipeline stage: arrays that depend on devices and requests, not on queries.
+
+    Attributes:
+        devices: Tensor-parallel devices of the stage.
+        requests: Micro-batch.
+        stages: Pipeline depth.
+    """
+
+    devices: FloatArray
+    requests: FloatArray
+    stages: FloatArray
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """Terms of a layer's attention; times of the tokens of a pass are linear in them."""
+
+    projections: Sequence[tuple[Collective, FloatArray]]
+    """Collectives with their bytes per token."""
+    weight_read_s: FloatArray
+    kv_read_s: FloatArray
+    activation_read_s: FloatArray
+    arithmetic_s: FloatArray
+
+    def parts(self, tokens: FloatArray) -> Parts:
+        network = _network(self.projections, tokens)
+        read = self.activation_read_s * tokens + (self.weight_read_s + self.kv_read_s)
+        return Parts(network, read, self.arithmetic_s * tokens)
+
+
+def _network(sends: Sequence[tuple[Collective, FloatArray]], tokens: FloatArray) -> FloatArray:
+    """Sum of collectives, all after one another."""
+    total: FloatArray | None = None
+    for group, bytes_per_token in sends:
+        time = group.time_s(bytes_per_token * tokens)
+        total = time if total is None else np.add(total, time, out=total)
+    assert total is not None
+    return total
+
+
+class ForwardPass:
+    """Forward passes of one model on one machine.
+
+    Args:
+        shape: The model.
+        machine: The devices; its arrays broadcast with those of the loads.
+        precision: Likewise.
+        fixed: Parts of the split that are given.
+    """
+
+    def __init__(
+        self, shape: ModelShape, machine: Machine, precision: Precision, fixed: Fixed | None = None
+    ) -> None:
+        self.shape = shape
+        self.machine = machine
+        self.precision = precision
+        self.fixed = fixed or Fixed()
+
+    def best_times(self, load: Load) -> list[FloatArray]:
+        """Time of a pass for every number of queries, each at its best split."""
+        return [np.asarray(item) for item in self._search(load, keeps_choice=False).time_s]
+
+    def best_split(self, load: Load) -> tuple[FloatArray, list[Split]]:
+        """For single designs and one number of queries: times and the splits that give them."""
+        best = self._search(load, keeps_choice=True)
+        time, choice = best.time_s[0], best.choice[0]
+        assert time is not None and choice is not None
+        return time, [
+            self._split(load, int(candidate), position)
+            for position, candidate in enumerate(choice.ravel())
+        ]
+
+    def stored_bytes(self, load: Load) -> FloatArray:
+        """Weights and KV cache of all requests, each held once (section 3.6)."""
+        shape, precision = self.shape, self.precision
+        cached = shape.n_layers * shape.kv_elements * shape.attended(load.context_tokens)
+        weights = shape.stored_parameters * np.asarray(precision.weight_bytes)
+        return np.asarray(weights + cached * precision.kv_bytes * load.batch)
+
+    # --- search -------------------------------------------------------------------------------
+
+    def _search(self, load: Load, keeps_choice: bool) -> _Best:
+        n = len(load.queries)
+        best = _Best(keeps_choice, [None] * n, [None] * n)
+        for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):
+            stage = self._stage(load, depth)
+            for layout in range(len(LAYOUTS)):
+                if self._wants(layout):
+                    self._try_layout(load, stage, depth, layout, best)
+        return best
+
+    def _wants(self, layout: int) -> bool:
+        wanted = self.fixed.layout
+        return wanted is None or bool(np.any(np.isnan(wanted) | (np.asarray(wanted) == layout + 1)))
+
+    def _try_layout(
+        self, load: Load, stage: _Stage, depth: int, layout: int, best: _Best
+    ) -> None:
+        blocks = [
+            self._feedforward(stage, layout, self._tokens(stage, queries))
+            for queries in load.queries
+        ]
+        rest = [self._rest(stage, self._tokens(stage, queries)) for queries in load.queries]
+        refused = self._refused(layout)
+        for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
+            attention = self._attention(stage, layout, shrink, load)
+            for position, queries in enumerate(load.queries):
+                parts = attention.parts(self._tokens(stage, queries))
+                time = self._total(parts, blocks[position], rest[position])
+                if refused is not None:
+                    time = np.where(refused, np.inf, time)
+                best.offer(position, time, (depth * len(LAYOUTS) + layout) * N_SHRINKS + shrink)
+
+    def _refused(self, layout: int) -> BoolArray | None:
+        """Designs that fix the other layout."""
+        wanted = self.fixed.layout
+        if wanted is None:
+            return None
+        return np.asarray(~np.isnan(wanted) & (np.asarray(wanted) != layout + 1))
+
+    def _total(self, attention: Parts, block: Parts, rest: Parts) -> FloatArray:
+        """Seconds of a pass from the seconds of a layer."""
+        read = attention.read_s + block.read_s
+        arithmetic = attention.arithmetic_s + block.arithmetic_s
+        layers = self.shape.n_layers
+        time = np.maximum(layers * read + rest.read_s, layers * arithmetic + rest.arithmetic_s)
+        time += layers * (attention.network_s + block.network_s)
+        time += rest.network_s
+        return np.asarray(time)
+
+    def _tokens(self, stage: _Stage, queries: int) -> FloatArray:
+        return stage.requests * queries
+
+    # --- one stage ----------------------------------------------------------------------------
+
+    def _stage(self, load: Load, depth: int) -> _Stage:
+        deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
+        stages = np.maximum(deepest, 1.0) ** (depth / (N_DEPTHS - 1))
+        if self.fixed.pipeline is not None:
+            stages = np.where(np.isnan(self.fixed.pipeline), stages, self.fixed.pipeline)
+        stages = np.minimum(stages, load.n_devices)
+        return _Stage(load.n_devices / stages, load.batch / stages, stages)
+
+    def _rest(self, stage: _Stage, tokens: FloatArray) -> Parts:
+        """What a pass has besides layers: kernels, messages between stages, the LM head."""
+        shape, machine = self.shape, self.machine
+        message = shape.hidden_size * self.precision.activation_bytes * tokens / stage.devices
+        # Neighbors are on different nodes as soon as the instance has more than one.
+        n_devices = stage.devices * stage.stages
+        nodes = np.minimum(machine.fabric.nodes(n_devices), 2.0)
+        hop = collective(np.full_like(nodes, 2.0), nodes, machine.fabric, ONE_WAY)
+        network = (stage.stages - 1.0) * hop.time_s(message)
+        network = network + shape.n_layers * KERNELS_PER_LAYER * KERNEL_S
+        weights = shape.unembedding_parameters * self.precision.weight_bytes
+        read = weights / stage.devices / machine.bytes_per_s
+        work = 2.0 * shape.unembedding_parameters / stage.devices / machine.flop_per_s
+        return Parts(network, read, work * tokens)
+
+    def _groups(self, devices: FloatArray, layout: int) -> tuple[FloatArray, FloatArray]:
+        """Ranks and nodes of the group that reduces one product."""
+        nodes = self.machine.fabric.nodes(devices)
+        if LAYOUTS[layout] == "1d":
+            return devices, nodes
+        return np.sqrt(devices), np.sqrt(nodes)
+
+    def _reductions(
+        self, devices: FloatArray, layout: int, inner_width: float, outer_width: float
+    ) -> list[tuple[Collective, FloatArray]]:
+        """All-reduces of a block of two products: after both under 2-D, after the second in 1-D.
+
+        Under 2-D every group reduces its slice of the columns.
+        """
+        ranks, nodes = self._groups(devices, layout)
+        group = collective(ranks, nodes, self.machine.fabric)
+        if LAYOUTS[layout] == "1d":
+            return [(group, np.asarray(outer_width * self.precision.activation_bytes))]
+        slices = self.precision.activation_bytes / ranks
+        return [(group, inner_width * slices), (group, outer_width * slices)]
+
+    def _activation_read(
+        self, devices: FloatArray, outputs: float, inputs: float
+    ) -> FloatArray:
+        """Seconds per token and device for operands of a product sliced over devices.
+
+        The slices are as square as they can be, so that inputs are read by every slice of the
+        outputs and sums are read by every slice of the inputs.
+        """
+        slices = np.clip(np.sqrt(outputs * devices / inputs), 1.0, np.maximum(devices, 1.0))
+        elements = slices * inputs + devices / slices * outputs
+        rate = devices * self.machine.bytes_per_s
+        return np.asarray(elements * self.precision.activation_bytes / rate)
+
+    def _attention_devices(self, stage: _Stage, shrink: int) -> FloatArray:
+        devices = stage.devices ** (1.0 - shrink / (N_SHRINKS - 1))
+        if self.fixed.attention is not None:
+            fixed = np.minimum(self.fixed.attention, stage.devices)
+            devices = np.where(np.isnan(fixed), devices, fixed)
+        return np.asarray(devices)
+
+    def _attention(self, stage: _Stage, layout: int, shrink: int, load: Load) -> _Attention:
+        """A group of ``devices`` holds the attention; the other groups repeat what it does."""
+        shape, machine = self.shape, self.machine
+        devices = self._attention_devices(stage, shrink)
+        memory = devices * machine.bytes_per_s
+        context = shape.attended(load.context_tokens)
+        cached = shape.kv_elements * context * self.precision.kv_bytes
+        work = 2.0 * shape.attention_parameters + shape.score_flop * context
+        projected = self._activation_read(devices, shape.qkv_width, shape.hidden_size)
+        output = self._activation_read(devices, shape.hidden_size, shape.attention_width)
+        return _Attention(
+            projections=self._reductions(devices, layout, shape.qkv_width, shape.hidden_size),
+            weight_read_s=shape.attention_parameters * self.precision.weight_bytes / memory,
+            # Queries of one request share a read of its cache.
+            kv_read_s=np.asarray(cached / memory * stage.requests) if context else np.zeros(()),
+            activation_read_s=projected + output,
+            arithmetic_s=work / devices / machine.flop_per_s,
+        )
+
+    def _feedforward(self, stage: _Stage, layout: int, tokens: FloatArray) -> Parts:
+        """A layer's MLP or experts."""
+        if not self.shape.is_mixture:
+            return self._block(stage, layout, tokens, np.ones_like(stage.devices))
+        apart = np.minimum(stage.devices, self.shape.n_experts)
+        spread = self._block(stage, layout, tokens, apart)
+        together = self._block(stage, layout, tokens, np.ones_like(stage.devices))
+        # With fewer requests than this, experts apart would idle (section 3.5).
+        is_spread = stage.requests >= 2.0 * self.shape.sparsity
+        found = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
+        if self.fixed.experts is None:
+            return Parts(*found)
+        degree = np.minimum(np.nan_to_num(self.fixed.experts, nan=1.0), apart)
+        given = self._block(stage, layout, tokens, degree)
+        is_open = np.isnan(self.fixed.experts)
+        return Parts(*(np.where(is_open, a, b) for a, b in zip(found, given, strict=True)))
+
+    def _block(
+        self, stage: _Stage, layout: int, tokens: FloatArray, degree: FloatArray
+    ) -> Parts:
+        """The block with its experts over ``degree`` groups of devices."""
+        shape, machine = self.shape, self.machine
+        devices = stage.devices / degree
+        # Every token goes to this many groups, all groups alike.
+        targets = np.minimum(shape.n_active_experts, degree)
+        routed = tokens * (targets / degree)
+        width = shape.n_up_matrices * shape.feedforward_width
+        sends = self._reductions(devices, layout, width, shape.hidden_size)
+        network = _network(sends, routed)
+        if shape.is_mixture:
+            network = network + 2.0 * self._all_to_all_s(stage, tokens, targets)
+        up = self._activation_read(devices, shape.feedforward_width, shape.hidden_size)
+        down = self._activation_read(devices, shape.hidden_size, shape.feedforward_width)
+        met = self._experts_met(tokens) * shape.routed_parameters + shape.shared_parameters
+        memory = stage.devices * machine.bytes_per_s
+        read = met * self.precision.weight_bytes / memory
+        read = read + (shape.n_up_matrices * up + down) * routed
+        work = shape.routed_parameters / shape.sparsity + shape.shared_parameters
+        rate = stage.devices * machine.flop_per_s
+        return Parts(network, read, np.asarray(2.0 * work / rate * tokens))
+
+    def _experts_met(self, tokens: FloatArray) -> FloatArray | float:
+        """Part of the experts that some token of the pass needs (Eq. 22)."""
+        if not self.shape.is_mixture:
+            return 1.0
+        return 1.0 - np.asarray((1.0 - 1.0 / self.shape.sparsity) ** tokens)
+
+    def _all_to_all_s(
+        self, stage: _Stage, tokens: FloatArray, targets: FloatArray
+    ) -> FloatArray:
+        """Dispatch of tokens to their experts' groups, every device sending its part of them."""
+        fabric = self.machine.fabric
+        group = collective(targets, fabric.nodes(targets), fabric, ONE_WAY)
+        part = self.shape.hidden_size * self.precision.activation_bytes * targets / stage.devices
+        return group.time_s(part * tokens)
+
+    def _split(self, load: Load, candidate: int, position: int) -> Split:
+        """What a candidate's number stands for."""
+        rest, shrink = divmod(candidate, N_SHRINKS)
+        depth, layout = divmod(rest, len(LAYOUTS))
+        stage = self._stage(load, depth)
+
+        def at(values: FloatArray) -> float:
+            shaped = np.broadcast_to(values, np.broadcast_shapes(values.shape, load.batch.shape))
+            return float(shaped.ravel()[position])
+
+        devices, requests = at(stage.devices), at(stage.requests)
+        experts = 1.0
+        if self.shape.is_mixture and requests >= 2.0 * self.shape.sparsity:
+            experts = min(devices, self.shape.n_experts)
+        if self.fixed.experts is not None:
+            given = at(np.asarray(self.fixed.experts, dtype=np.float64))
+            experts = experts if np.isnan(given) else min(given, devices, self.shape.n_experts)
+        return Split(
+            layout=LAYOUTS[layout],
+            tensor=devices,
+            pipeline=at(stage.stages),
+            attention=at(self._attention_devices(stage, shrink)),
+            experts=experts,
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a pass is cut.
+
+    Attributes:
+        layout: ``1d`` or ``2d``.
+        tensor: Devices of a pipeline stage.
+        pipeline: Stages.
+        attention: Devices that hold one copy of the attention.
+        experts: Groups of devices among which the experts are spread.
+    """
+
+    layout: str
+    tensor: float
+    pipeline: float
+    attention: float
+    experts: float
+
+
+def _collapsed(values: FloatArray) -> FloatArray:
+    """A single value where all are equal, so that what follows from it is computed once."""
+    first = values.ravel()[:1]
+    if values.size > 1 and values.ndim == 2 and bool((values == first).all()):
+        return first.reshape(1, 1)
+    return values
+
+

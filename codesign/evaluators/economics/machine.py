@@ -1,0 +1,233 @@
+"""Devices and their network as the economics see them: rates that are kept up, not peaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from codesign.columns import FloatArray
+from codesign.errors import InputError
+from codesign.evaluators.economics.shape import Profile
+from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.device import Device, load_device
+from codesign.hardware.nccl import Fabric
+from codesign.schema import Fraction, Record, quantity, read_document, to_record
+
+_FILE = Path(__file__).parent / "epoch.yaml"
+BANDWIDTH_CAP = 0.75
+"""Part of the memory's peak bandwidth that lasts (Epoch section 4), where a file states none."""
+COMPUTE_CAP = 0.70
+"""Part of the peak arithmetic that lasts (Epoch section 4), where a file states none."""
+
+
+class PaperDevice(Record):
+    """A device as Epoch's model has it."""
+
+    peak_16_bit: Annotated[float, quantity("FLOP/s")]
+    peak_8_bit: Annotated[float, quantity("FLOP/s")]
+    """Also of 4-bit weights."""
+    bandwidth: Annotated[float, quantity("GB/s")]
+    capacity: Annotated[float, quantity("GB")]
+    link_bandwidth: Annotated[float, quantity("GB/s")]
+    """Within a node, as :class:`codesign.hardware.nccl.Fabric` wants it."""
+    network_bandwidth: Annotated[float, quantity("GB/s")]
+    """Between nodes, likewise."""
+    node_size: Annotated[int, Field(ge=1, strict=True)]
+    compute_cap: Fraction
+    bandwidth_cap: Fraction
+    price_usd_per_hour: Annotated[float, quantity("USD")]
+    sources: dict[str, str]
+
+
+class PaperFigures(Record):
+    """Every device of the paper, by the key of its file."""
+
+    devices: dict[str, PaperDevice]
+
+
+@cache
+def paper_devices() -> dict[str, PaperDevice]:
+    """The devices whose figures the paper uses, by key."""
+    return to_record(read_document(_FILE), PaperFigures).devices
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``n`` kinds of device, or one; every array broadcasts with the designs.
+
+    Attributes:
+        name: For people.
+        flop_per_s: Of one device, kept up.
+        bytes_per_s: Of its memory, kept up.
+        capacity_bytes: Of its memory.
+        fabric: What joins the devices.
+        peak_flop_per_s: Of one device, at best.
+        notes: Where figures come from that the device's file does not state.
+    """
+
+    name: str
+    flop_per_s: FloatArray | float
+    bytes_per_s: FloatArray | float
+    capacity_bytes: FloatArray | float
+    fabric: Fabric
+    peak_flop_per_s: FloatArray | float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MachineChoices:
+    """Figures that replace the device's own; None keeps them.
+
+    Attributes:
+        compute_cap: Part of the peak arithmetic that lasts.
+        bandwidth_cap: Part of the memory's peak bandwidth that lasts.
+        link_bytes_per_s: One device to the others of its node, one way.
+        network_bytes_per_s: One device to other nodes, one way.
+        node_size: Devices of a node.
+    """
+
+    compute_cap: float | None = None
+    bandwidth_cap: float | None = None
+    link_bytes_per_s: float | None = None
+    network_bytes_per_s: float | None = None
+    node_size: int | None = None
+
+
+def device_machine(
+    name: str, weight_bits: float, profile: Profile, choices: MachineChoices
+) -> Machine:
+    """A device of the library, or of a file.
+
+    Under ``epoch`` the paper's figures serve the devices that it has; any other device has those
+    of its file, and the paper's caps.
+
+    Args:
+        name: As :func:`codesign.hardware.device.load_device` takes it.
+        weight_bits: Of a stored weight; 8 and fewer multiply at the 8-bit rate.
+        profile: Whose figures.
+        choices: Figures that replace them.
+
+    Raises:
+        UnknownNameError: No such device, or none of its rates serves the weights.
+    """
+    device = load_device(name, "--device")
+    paper = paper_devices().get(device.key) if profile == "epoch" else None
+    if paper is not None:
+        return _chosen(_of_paper(device, paper, weight_bits), paper, choices)
+    return _of_file(device, weight_bits, profile, choices)
+
+
+def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> Machine:
+    peak = paper.peak_8_bit if weight_bits <= 8 else paper.peak_16_bit
+    return Machine(
+        name=device.name,
+        flop_per_s=peak,
+        bytes_per_s=paper.bandwidth,
+        capacity_bytes=paper.capacity,
+        fabric=Fabric(paper.link_bandwidth, paper.network_bandwidth, paper.node_size),
+        peak_flop_per_s=peak,
+    )
+
+
+def _chosen(machine: Machine, paper: PaperDevice, choices: MachineChoices) -> Machine:
+    """The machine with its caps applied and the chosen figures put in place."""
+    fabric = Fabric(
+        _halved(choices.link_bytes_per_s, machine.fabric.intra_bytes_per_s),
+        _halved(choices.network_bytes_per_s, machine.fabric.inter_bytes_per_s),
+        choices.node_size or machine.fabric.node_size,
+    )
+    return replace(
+        machine,
+        flop_per_s=machine.flop_per_s * (choices.compute_cap or paper.compute_cap),
+        bytes_per_s=machine.bytes_per_s * (choices.bandwidth_cap or paper.bandwidth_cap),
+        fabric=fabric,
+    )
+
+
+def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray | float:
+    """An all-reduce moves 2 (R - 1) / R of its message and is charged once; the rate is halved."""
+    return otherwise if one_way is None else one_way / 2
+
+
+def _of_file(
+    device: Device, weight_bits: float, profile: Profile, choices: MachineChoices
+) -> Machine:
+    peak = _peak(device, weight_bits)
+    cap = device.sustained_fraction if profile == "plain" else COMPUTE_CAP
+    fabric, notes = _fabric(device.link_bandwidth, device.network_bandwidth, choices)
+    return Machine(
+        name=device.name,
+        flop_per_s=peak * (choices.compute_cap or cap),
+        bytes_per_s=device.bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),
+        capacity_bytes=device.capacity,
+        fabric=replace(fabric, node_size=choices.node_size or max(device.n_linked, 1)),
+        peak_flop_per_s=peak,
+        notes=notes,
+    )
+
+
+def _peak(device: Device, weight_bits: float) -> float:
+    """8-bit rate where the device has one and the weights are that narrow, else the 16-bit one."""
+    if weight_bits <= 8 and device.peak.keys() & {"fp8", "int8"}:
+        return device.peak_flop_per_s("fp8")
+    wide = [name for name in ("fp16", "bf16", "fp32") if name in device.peak]
+    return device.peak_flop_per_s(wide[0] if wide else "fp16")
+
+
+def _fabric(
+    link: float | None, network: float | None, choices: MachineChoices
+) -> tuple[Fabric, tuple[str, ...]]:
+    """Links as stated, chosen, or for want of both an H100's."""
+    stand_in = paper_devices()["h100-sxm"]
+    link = choices.link_bytes_per_s or link
+    network = choices.network_bytes_per_s or network
+    missing = [
+        name
+        for name, value in (("link", link), ("network", network))
+        if value is None
+    ]
+    notes = tuple(
+        f"the {name} bandwidth is not stated: an H100's (Epoch section 4); "
+        f"set it by --{name}-bandwidth"
+        for name in missing
+    )
+    fabric = Fabric(
+        _halved(link, stand_in.link_bandwidth),
+        _halved(network, stand_in.network_bandwidth),
+        stand_in.node_size,
+    )
+    return fabric, notes
+
+
+def accelerator_machine(
+    name: str, accelerators: AcceleratorBatch, choices: MachineChoices
+) -> Machine:
+    """One designed accelerator as a device; its array has one rate whatever the number format.
+
+    Weights and KV cache lie in all memory levels; they are read at the sum of the off-chip peak
+    bandwidths, or on chip where there is nothing else.
+
+    Raises:
+        InputError: The batch is not of one design.
+    """
+    if len(accelerators.clock_hz) != 1:
+        raise InputError(f"expected one design, got {len(accelerators.clock_hz)}")
+    levels = accelerators.levels
+    off_chip = float(levels.bandwidth_bytes_per_s[1:, 0].sum())
+    bandwidth = off_chip or float(levels.bandwidth_bytes_per_s[0, 0])
+    peak = float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0])
+    fabric, notes = _fabric(None, None, choices)
+    node_size = choices.node_size or fabric.node_size
+    return Machine(
+        name=name,
+        flop_per_s=peak * (choices.compute_cap or COMPUTE_CAP),
+        bytes_per_s=bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),
+        capacity_bytes=float(levels.capacity_bytes[:, 0].sum()),
+        fabric=replace(fabric, node_size=node_size),
+        peak_flop_per_s=peak,
+        notes=notes,
+    )

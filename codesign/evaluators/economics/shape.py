@@ -1,0 +1,207 @@
+"""A language model as Epoch's equations see it: parameters and widths of one average layer.
+
+Two profiles. ``epoch`` counts as [Epoch2025]_ does: matrices only, no rotated part of a latent
+key, layers with a dense MLP before a mixture of experts left out, shared experts among the routed
+ones, and experts over active experts as a whole number. ``plain`` counts what the model has, as
+the other evaluators do. They agree for dense models without latent attention or biases.
+
+.. [Epoch2025] E. Erdil, Inference economics of language models, Epoch AI, 2025, section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from codesign.errors import InputError
+from codesign.workload.model import (
+    LanguageModel,
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+)
+
+Profile: TypeAlias = Literal["epoch", "plain"]
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What one decode step of a model multiplies, reads and sends.
+
+    Attributes:
+        name: For people.
+        hidden_size: Width of the residual stream.
+        n_layers: Layers, all alike.
+        attention_parameters: Of a layer.
+        shared_parameters: Of a layer's feedforward block, used by every token.
+        routed_parameters: Of a layer's feedforward block, all experts; a dense model's MLP is
+            one expert.
+        unembedding_parameters: Of the LM head.
+        stored_parameters: What memory holds.
+        qkv_width: Outputs of the query, key and value projections.
+        attention_width: Inputs of the attention's output projection.
+        feedforward_width: Of one expert.
+        n_up_matrices: Up projections of an expert: 2 with a gate.
+        n_experts: Experts; 1 if dense.
+        n_active_experts: Of a token.
+        sparsity: Experts over active experts, s of Eqs. 21 and 22.
+        kv_elements: KV cache of a token in a layer.
+        score_flop: Arithmetic of a token in a layer per token of context (Eq. 37).
+        window: Tokens of context that are attended to; None: all.
+    """
+
+    name: str
+    hidden_size: float
+    n_layers: float
+    attention_parameters: float
+    shared_parameters: float
+    routed_parameters: float
+    unembedding_parameters: float
+    stored_parameters: float
+    qkv_width: float
+    attention_width: float
+    feedforward_width: float
+    n_up_matrices: float
+    n_experts: float
+    n_active_experts: float
+    sparsity: float
+    kv_elements: float
+    score_flop: float
+    window: int | None = None
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether there are experts to choose from."""
+        return self.n_experts > 1
+
+    @property
+    def active_flop_per_token(self) -> float:
+        """Two per multiply-accumulate with a weight (Eq. 38)."""
+        routed = self.routed_parameters / self.sparsity
+        layer = self.attention_parameters + self.shared_parameters + routed
+        return 2.0 * (self.n_layers * layer + self.unembedding_parameters)
+
+    def attended(self, context_tokens: float) -> float:
+        """Tokens of a context that a step attends to."""
+        return context_tokens if self.window is None else min(context_tokens, self.window)
+
+
+def shape_of(model: LanguageModel, profile: Profile = "epoch") -> ModelShape:
+    """The shape of a model under a profile.
+
+    Raises:
+        InputError: A diffusion model, which does not decode token by token.
+    """
+    if model.is_diffusion:
+        problem = "expected a model that decodes token by token, got a diffusion model"
+        raise InputError(problem, f"model {model.name}")
+    return _epoch(model) if profile == "epoch" else _plain(model)
+
+
+def _epoch(model: LanguageModel) -> ModelShape:
+    heads, width = model.num_attention_heads, model.hidden_size
+    experts, active, expert_width = _experts(model)
+    head = model.latent_dims.qk_nope_head_dim if model.is_latent else model.head_dim
+    group = 1 if model.is_latent else heads // model.num_key_value_heads
+    attention_width = float(heads * head)
+    qkv_width = (1 + 2 / group) * attention_width  # Eq. 25
+    attention = width * qkv_width + attention_width * width
+    kv, score_width = 2 * attention_width / group, attention_width
+    if model.is_latent:
+        kv, score_width = model.latent_dims.kv_lora_rank, heads * model.latent_dims.kv_lora_rank
+        attention = _absorbed_parameters(model)
+    layers = float(model.n_moe_layers if model.is_mixture else model.num_hidden_layers)
+    routed = experts * (model.n_up_matrices + 1) * width * expert_width
+    unembedding = float(model.vocab_size * width)
+    return ModelShape(
+        name=model.name,
+        hidden_size=float(width),
+        n_layers=layers,
+        attention_parameters=float(attention),
+        shared_parameters=0.0,
+        routed_parameters=float(routed),
+        unembedding_parameters=unembedding,
+        stored_parameters=layers * (attention + routed) + unembedding,
+        qkv_width=qkv_width,
+        attention_width=attention_width,
+        feedforward_width=float(expert_width),
+        n_up_matrices=float(model.n_up_matrices),
+        n_experts=float(experts),
+        n_active_experts=float(active),
+        sparsity=float(experts // active),
+        kv_elements=float(kv),
+        score_flop=4.0 * score_width,
+        window=model.sliding_window,
+    )
+
+
+def _absorbed_parameters(model: LanguageModel) -> float:
+    """Latent attention in decode: the keys' up projection multiplied into the queries' (§3.1).
+
+    Query down and absorbed up, latent down, values up, output. Of the readings of the paper's
+    text that were tried, those near 14e9 parameters for DeepSeek-V3 give Table 2's 215 token/s;
+    with both projections kept apart it is 10.1e9 and 225 token/s, with the values' absorbed as
+    well 34e9 and 187 token/s.
+    """
+    dims, heads, width = model.latent_dims, model.num_attention_heads, model.hidden_size
+    rank = dims.q_lora_rank
+    queries = heads * dims.kv_lora_rank
+    query = width * rank + rank * queries if rank is not None else width * queries
+    values = dims.kv_lora_rank * heads * dims.v_head_dim
+    output = heads * dims.v_head_dim * width
+    return float(query + width * dims.kv_lora_rank + values + output)
+
+
+def _experts(model: LanguageModel) -> tuple[int, int, int]:
+    """Experts, active experts with the shared ones, and the width of one."""
+    if not model.is_mixture:
+        return 1, 1, model.intermediate_size
+    moe = model.moe_dims
+    active = moe.num_experts_per_tok + moe.n_shared_experts
+    return moe.n_routed_experts, min(active, moe.n_routed_experts), moe.moe_intermediate_size
+
+
+def _plain(model: LanguageModel) -> ModelShape:
+    parts, layers = parameters_by_part(model), float(model.num_hidden_layers)
+    experts, active = 1, 1
+    routed, shared = float(parts["mlp"]), 0.0
+    if model.is_mixture:
+        moe = model.moe_dims
+        experts, active = moe.n_routed_experts, moe.num_experts_per_tok
+        routed = float(parts["experts"])
+        shared = float(parts["mlp"] + parts["shared_experts"] + parts["router"])
+    attention_width, qkv_width, score_width = _plain_widths(model)
+    return ModelShape(
+        name=model.name,
+        hidden_size=float(model.hidden_size),
+        n_layers=layers,
+        attention_parameters=parts["attention"] / layers,
+        shared_parameters=shared / layers,
+        routed_parameters=routed / layers,
+        unembedding_parameters=float(model.vocab_size * model.hidden_size),
+        stored_parameters=float(parameter_count(model)),
+        qkv_width=qkv_width,
+        attention_width=attention_width,
+        feedforward_width=float(_experts(model)[2]),
+        n_up_matrices=float(model.n_up_matrices),
+        n_experts=float(experts),
+        n_active_experts=float(active),
+        sparsity=experts / active,
+        kv_elements=kv_elements_per_token(model) / layers,
+        score_flop=2.0 * score_width,
+        window=model.sliding_window,
+    )
+
+
+def _plain_widths(model: LanguageModel) -> tuple[float, float, float]:
+    """Inputs of the output projection, outputs of the projections, products per context token."""
+    heads = model.num_attention_heads
+    if not model.is_latent:
+        width = heads * model.head_dim
+        keys = 2 * model.num_key_value_heads * model.head_dim
+        return float(width), float(width + keys), 2.0 * width
+    dims = model.latent_dims
+    cached = dims.kv_lora_rank + dims.qk_rope_head_dim
+    queries = heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim)
+    products = heads * (cached + dims.kv_lora_rank)
+    return float(heads * dims.v_head_dim), float(queries + cached), float(products)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from codesign.evaluators.forecast.conventions import Profile
+from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
 from codesign.evaluators.forecast.variants import Variant
 from codesign.report.labels import format_value
 from codesign.report.tables import pairs_table, plain_table, rows_table, text_line
@@ -142,7 +142,7 @@ def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
     if report.timeline:
         shown += [text_line(""), rows_table("Generation", report.timeline, width)]
     if report.ratios:
-        shown += [text_line(""), _ratios_table(report.ratios)]
+        shown += [text_line(""), _ratios_table(report.ratios, CONVENTIONS[report.profile])]
     shown += [text_line(f"wrote {path}") for path in report.files]
     return shown + [text_line(f"Note: {note}") for note in report.notes]
 
@@ -165,13 +165,16 @@ def _count(value: float, unit: str) -> str:
     return format_value(value, unit)
 
 
-def _ratios_table(ratios: Mapping[str, Any]) -> RenderableType:
-    bandwidths = [f"{value / 1e9:g} GB/s" for value in ratios["bandwidth_bytes_per_s"]]
+def _ratios_table(ratios: Mapping[str, Any], conventions: Conventions) -> RenderableType:
+    unit = conventions.gigabyte_name
+    bandwidths = [
+        f"{value / conventions.gigabyte:.3g} {unit}/s" for value in ratios["bandwidth_bytes_per_s"]
+    ]
     table = plain_table(
         "Compute over memory time of the prefill; above 1 compute decides",
         ["TOPS", *bandwidths],
         ["TOPS", *bandwidths],
     )
     for peak, row in zip(ratios["peak_ops_per_s"], ratios["ratio"], strict=True):
-        table.add_row(f"{peak / 1e12:g}", *(f"{value:.2f}" for value in row))
+        table.add_row(f"{peak / 1e12:.3g}", *(f"{value:.2f}" for value in row))
     return table

@@ -150,12 +150,13 @@ def _is_possible(scene: Scene, variant: str) -> bool:
 
 
 def _ratio(scene: Scene) -> Figure:
-    grid = ratio_grid(scene)
+    grid, gigabyte = ratio_grid(scene), scene.inference.conventions.gigabyte
+    bandwidths = [f"{value / gigabyte:.3g}" for value in grid["bandwidth_bytes_per_s"]]
     return _heat_map(
         scene,
         np.array(grid["ratio"]),
-        ([f"{value / 1e9:g}" for value in grid["bandwidth_bytes_per_s"]], "Bandwidth (GB/s)"),
-        ([f"{value / 1e12:g}" for value in grid["peak_ops_per_s"]], "Peak (10¹² op/s)"),
+        (bandwidths, f"Bandwidth ({scene.inference.conventions.gigabyte_name}/s)"),
+        ([f"{value / 1e12:.3g}" for value in grid["peak_ops_per_s"]], "Peak (10¹² op/s)"),
     )
 
 

@@ -8,19 +8,20 @@ gives its counts as formulas (Table 1, Appendix 8.1) and as totals (Tables 4 to 
 only a total is printed, the share of one operator is ours and marked [fit]: another split with
 the same sum would print the same tables.
 
-- A product of (m, k) and (k, n) is 2mkn - mn operations (Table 1). All scores are computed,
-  masked ones too, and the LM head runs on every token.
+- A projection of (m, k) by (k, n) is 2mkn - mn operations (Appendix 8.1); attention's products are
+  2mkn [fit: Table 4's shares of BMM; Table 1 has 2bmkn - bmn]. All scores are computed, masked
+  ones too, and the LM head runs on every token.
 - Q, K and V, and gate and up, are products of their own, each of which reads the input.
 - Every pass reads the whole embedding table, no weights of norms (Tables 1 and 2), and in every
   layer the cosines and sines of 4,096 positions [fit: 2 MiB in Table 11].
 - A layer has 19 dispatches (Table 8): seven projections, two norms, two rotations, two attention
   products, softmax, activation, gate, two residuals, and one more with two inputs and an output
   of the model's width, taken to be the scaling of the queries [fit: Tables 5 and 8 need it].
-- Elementwise operations of a token and layer add up to 26 h + 4 I, h the model's width and I the
-  MLP's [fit: Table 5, ±400 of 150,000]: norm 8, rotation 3.5 (two products, the negation of one
-  half, a sum), residual 1, scaling 1, and 4 for activation and gate. Softmax is 7 a score (mask,
-  maximum, subtraction, two of the piecewise-linear exponential, sum, product). The operations of
-  the last norm are not in these totals [fit: Table 5].
+- Elementwise operations of a token and layer add up to 25 h + 4 I, h the model's width and I the
+  MLP's, besides those of inverses [fit: Table 5, ±140 of 147,000]: norm 8, rotation 3 (two
+  products, a sum), residual 1, scaling 1, and 4 for activation and gate. Softmax is 6 a score
+  (maximum, subtraction, two of the piecewise-linear exponential, sum, product). The operations
+  of the last norm are not in these totals [fit: Table 5].
 - The cache is read once as it is; the products then read K and V again, expanded to all heads.
   Dequantizing the cache is 2 operations per element of one such tensor.
 - Fused, the second of these reads is gone, and with it all traffic of scores, rotation, scaling,
@@ -42,12 +43,12 @@ from codesign.workload.model import LanguageModel
 
 Profile: TypeAlias = Literal["plain", "life"]
 
-INVERSE_OPS = 4.0
-"""Reciprocal by one Newton step: magic subtraction, two products, a subtraction (LIFE [25])."""
+INVERSE_OPS = 7.0
+"""Reciprocal: a magic subtraction and two Newton steps y·(2 - x·y), of three (LIFE [25])."""
 INVERSE_ROOT_OPS = 7.0
-"""Inverse square root, likewise: halving, shift, subtraction, and y·(1.5 - x·y·y) (LIFE [36])."""
-NORM_OPS, ROPE_OPS, RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 8.0, 3.5, 1.0, 1.0, 1.0
-SOFTMAX_OPS = 5.0
+"""Inverse square root: halving, shift, subtraction, and one step y·(1.5 - x·y·y) (LIFE [36])."""
+NORM_OPS, ROPE_OPS, RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 8.0, 3.0, 1.0, 1.0, 1.0
+SOFTMAX_OPS = 4.0
 """Of a score, the exponential apart."""
 PWL_OPS = 2.0
 """A piecewise-linear function: a product and a sum (LIFE Table 1)."""
@@ -75,6 +76,11 @@ class Conventions:
     logits: Logits
     is_decode_memory_bound: bool
     gigabyte: float
+
+    @property
+    def gigabyte_name(self) -> str:
+        """GB, or GiB."""
+        return "GB" if self.gigabyte == 1e9 else "GiB"
 
 
 CONVENTIONS: dict[Profile, Conventions] = {

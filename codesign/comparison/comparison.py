@@ -180,7 +180,8 @@ class Comparison:
         data = self._resolved.data[number]
         path = self._file(data["name"])
         source = self._resolved.problems[number].path.name
-        text = f"# Made by '{self._command}' from {source}; it is written anew at every run.\n"
+        maker = self.definition.name
+        text = f"# Made from {source} by the comparison {maker}; written anew at every run.\n"
         text += json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
         with replacing(path) as unfinished:
             unfinished.write_text(text, encoding="utf-8")

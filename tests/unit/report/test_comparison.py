@@ -1,0 +1,217 @@
+"""A comparison's tables, rows and figures, of results made by hand."""
+
+import csv
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from codesign.comparison.definition import ComparisonDefinition
+from codesign.comparison.outcome import Outcome, ProblemOutcome, RunOutcome, first_reaching
+from codesign.comparison.truth import Truth
+from codesign.errors import InputError, MissingExtraError
+from codesign.metrics import METRICS
+from codesign.problem import Objective
+from codesign.report import comparison as report
+from codesign.report import comparison_figures as figures
+from codesign.report import comparison_tables as tables
+
+LABELS = ("steady", "lucky", "lost")
+TARGETS = (0.5, 0.9)
+BUDGET = 8
+
+
+def _run(problem, label, seed, final, front):
+    share = np.linspace(0.1, final, BUDGET)
+    return RunOutcome(
+        problem=problem,
+        optimizer=label,
+        seed=seed,
+        n_evaluated=BUDGET,
+        n_feasible=BUDGET - 2,
+        n_failed=1,
+        n_duplicates=0,
+        share=share,
+        epsilon=1 - final if len(front) else None,
+        igd_plus=(1 - final) / 2 if len(front) else None,
+        evaluations_to={target: first_reaching(share, target) for target in TARGETS},
+        front=front,
+    )
+
+
+def _problem(name, finals, tuned=(), kind="exact"):
+    metrics = [METRICS["throughput_tokens_per_s"], METRICS["tdp_watts"]]
+    front = np.array([[-900.0, 600.0], [-500.0, 300.0]])
+    runs = tuple(
+        _run(name, label, seed, final, front + 20.0 * seed if final > 0.2 else np.empty((0, 2)))
+        for label in LABELS
+        for seed, final in enumerate(finals[label])
+    )
+    return ProblemOutcome(
+        name=name,
+        description="by hand",
+        objectives=tuple(Objective(metric, metric.sense) for metric in metrics),
+        truth=Truth(kind, front - 10.0, 1000, 3 if kind == "exact" else None),
+        reference_point={"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0},
+        best_hypervolume=1e5,
+        tuned=tuned,
+        seeds=(0, 1, 2),
+        runs=runs,
+        seconds_per_suggestion={
+            label: np.full(15, 0.01 * (i + 1)) for i, label in enumerate(LABELS)
+        },
+    )
+
+
+@pytest.fixture
+def outcome():
+    """Two problems that are ranked and one that was tuned on."""
+    definition = ComparisonDefinition.model_validate(
+        {
+            "name": "compare-by-hand",
+            "problems": ["problem-a", "b_c", "t"],
+            "optimizers": list(LABELS),
+            "initial": 2,
+            "budget": BUDGET,
+            "seeds": 3,
+            "targets": TARGETS,
+        }
+    )
+    low = [0.1, 0.1, 0.1]
+    a = {"steady": [0.9, 0.9, 0.9], "lucky": [0.6, 0.99, 0.5], "lost": low}
+    b = {"steady": [0.8, 0.7, 0.9], "lucky": [0.7, 0.7, 0.7], "lost": low}
+    t = {"steady": [0.3, 0.3, 0.3], "lucky": [1.0, 1.0, 1.0], "lost": [0.9, 0.9, 0.9]}
+    problems = (
+        _problem("problem-a", a),
+        _problem("b_c", b, kind="best known"),
+        _problem("t", t, tuned=("lucky",)),
+    )
+    return Outcome(definition, problems, ("a note",))
+
+
+def _line(text, start):
+    return next(line for line in text.splitlines() if start in line)
+
+
+def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(outcome):
+    text = tables.to_markdown(tables.share_table(outcome))
+    # Sample deviation of 60, 99, 50 is 25.9; the mean is 69.7.
+    assert _line(text, "| a |") == "| a | **90.0 ± 0.0** | 69.7 ± 25.9 | 10.0 ± 0.0 |"
+    assert _line(text, "b_c") == "| b_c (best known) | **80.0 ± 10.0** | 70.0 ± 0.0 | 10.0 ± 0.0 |"
+    assert _line(text, "| t") == "| t† | 30.0 ± 0.0 | **100.0 ± 0.0** | 90.0 ± 0.0 |"
+    # Without the problem that was tuned on.
+    assert _line(text, "mean rank") == "| mean rank over 2 | **1.00** | 2.00 | 3.00 |"
+
+
+def test_a_run_without_a_design_is_a_dash_in_the_distances(outcome):
+    epsilon = next(table for table in tables.paper_tables(outcome) if "epsilon" in table.title)
+    assert [cell.text for cell in epsilon.rows[0]] == ["a", "0.1000", "0.4000", "–"]
+
+
+def test_counts_of_failed_and_duplicate_evaluations_are_shown(outcome):
+    text = tables.to_markdown(tables.counts_table(outcome))
+    assert _line(text, "steady") == "| steady | 9 | 72 | 54 | 9 | 0 |"
+
+
+def test_the_pairs_say_what_so_few_problems_can_prove(outcome):
+    table = tables.pairs_table(outcome)
+    assert [row[0].text for row in table.rows] == [
+        "steady against lucky", "steady against lost", "lucky against lost",
+    ]  # fmt: skip
+    assert "2 problems cannot give a p below 0.5" in table.note
+    # A of steady against lucky: 6 of 9 on a; 6 wins and 3 ties of 9 on b_c.
+    assert table.rows[0][3].text == f"{(6 / 9 + 7.5 / 9) / 2:.2f}"
+
+
+def test_latex_escapes_what_it_must_and_every_row_has_all_columns(outcome):
+    text = "\n".join(tables.to_latex(table) for table in tables.paper_tables(outcome))
+    assert "b\\_c (best known)" in text
+    assert r"\textbf{90.0 $\pm$ 0.0}" in text
+    assert re.search(r"(?<!\\)[%_#]", text) is None
+    for table in re.findall(
+        r"\\begin\{tabular\}\{(l r*|lr*)\}(.*?)\\end\{tabular\}", text, re.DOTALL
+    ):
+        lines = [line for line in table[1].splitlines() if line.endswith(r"\\")]
+        assert {line.count(" & ") for line in lines} == {len(table[0]) - 1}
+    assert tables.latex("a&b_c 5 % ±") == r"a\&b\_c 5 \% $\pm$"
+
+
+def test_everything_but_wall_time_is_the_same_bytes_for_the_same_results(outcome, tmp_path):
+    for name in ("one", "two"):
+        report.write_files(outcome, tmp_path / name)
+        tables.write_tables(outcome, tmp_path / name)
+        figures.save_figures(outcome, tmp_path / name, "svg")
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == [
+        "attainment.csv", "attainment.svg", "comparison.json", "convergence.csv",
+        "convergence.svg", "pairs.csv", "ranks.svg", "regret.svg", "runs.csv", "runtimes.csv",
+        "runtimes.svg", "tables.md", "tables.tex", "wall_time.csv", "wall_time.svg",
+    ]  # fmt: skip
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        if not name.startswith("wall_time"):
+            assert b"seconds" not in (tmp_path / "one" / name).read_bytes()
+
+
+def test_the_rows_hold_what_the_runs_hold(outcome, tmp_path):
+    report.write_files(outcome, tmp_path)
+    with (tmp_path / "runs.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 27
+    assert rows[3]["hypervolume_share"] == "0.6"
+    assert rows[3]["evaluations_to_90_percent"] == ""
+    assert (rows[6]["epsilon"], rows[18]["tuned"], rows[21]["tuned"]) == ("", "False", "True")
+    with (tmp_path / "attainment.csv").open(encoding="utf-8") as file:
+        corners = list(csv.DictReader(file))
+    # Natural sign: throughput is positive again.
+    assert {float(row["first"]) > 0 for row in corners} == {True}
+    document = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))
+    assert document["ranked_problems"] == ["problem-a", "b_c"]
+    assert document["ranking"]["mean_rank"] == {"steady": 1.0, "lucky": 2.0, "lost": 3.0}
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_each_figure_is_an_image(outcome, tmp_path, form):
+    written = figures.save_figures(outcome, tmp_path, form)
+    assert len(written) == 6
+    for path in written:
+        if form == "png":
+            assert matplotlib.image.imread(path).shape[1] > 1000
+        else:
+            assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_the_figures_show_the_curves(outcome):
+    with figures.drawing_style():
+        axes = figures.draw_convergence(outcome).axes
+        assert [item.get_title() for item in axes] == ["a", "b_c", "t (tuned on it)"]
+        line = axes[0].get_lines()[1]
+        assert line.get_label() == "lucky"
+        assert line.get_ydata()[-1] == pytest.approx(0.69667, abs=1e-4)
+        regret = figures.draw_regret(outcome).axes[0].get_lines()[0].get_ydata()
+        assert regret[-1] == pytest.approx(0.1)
+        solved = figures.draw_runtimes(outcome).axes[0].get_lines()[2].get_ydata()
+        assert solved.tolist() == [0.0] * BUDGET
+        ranks = figures.draw_ranks(outcome).axes[0]
+        assert [tick.get_text() for tick in ranks.get_yticklabels()] == ["steady", "lucky", "lost"]
+
+
+def test_more_optimizers_than_colors_still_look_different():
+    looks = {
+        (style["color"], style["linestyle"])
+        for style in (figures._style(number, "") for number in range(20))
+    }
+    assert len(looks) == 20
+
+
+def test_an_unknown_format_is_refused_and_a_missing_library_is_named(
+    outcome, tmp_path, monkeypatch
+):
+    with pytest.raises(InputError, match="unknown figure format 'gif'"):
+        figures.save_figures(outcome, tmp_path, "gif")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.style", None)
+    with pytest.raises(MissingExtraError):
+        figures.save_figures(outcome, tmp_path, "png")

@@ -92,7 +92,7 @@ _PLATFORM = (
     ),
     Metric("request_latency_s", "minimize", "s",
            "time to the last token of a request: the first token, then a decode step for each"),
-    Metric("prefill_requests_per_s", "maximize", "/s",
+    Metric("prefill_requests_per_s", "maximize", "1/s",
            "requests whose prompts are prefilled per second while nothing is generated"),
     Metric("tokens_per_s_per_device", "maximize", "token/s",
            "generated tokens per second over all devices"),

@@ -58,6 +58,10 @@ def column_of(values: list[Value]) -> Column:
     return Column(distinct, codes)
 
 
+MOST_COMBINATIONS = 1 << 62
+"""A key of more does not fit into 64 bits."""
+
+
 def combined(*codes: IntArray) -> tuple[IntArray, int]:
     """One number for each combination of codes, equal where all the codes are.
 
@@ -65,21 +69,18 @@ def combined(*codes: IntArray) -> tuple[IntArray, int]:
         codes: (n,) each, -1 and above.
 
     Returns:
-        (n,) numbers, and their upper limit; the limit is past 64 bits, and the numbers are of no
-        use, if there are too many combinations.
+        (n,) numbers, and the limit that they stay below; from ``MOST_COMBINATIONS`` on the numbers
+        are of no use.
     """
     key, limit = np.zeros_like(codes[0]), 1
     for code in codes:
         radix = int(code.max(initial=-1)) + 2
         limit *= radix
-        if limit >= _TOO_MANY:
+        if limit >= MOST_COMBINATIONS:
             return key, limit
         key = key * radix + code
         key += 1
     return key, limit
-
-
-_TOO_MANY = 1 << 62
 
 
 def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:

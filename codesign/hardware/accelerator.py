@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray, combined, distinct
+from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, combined, distinct
 from codesign.errors import UnknownNameError
 from codesign.memtech import Level, MemoryTechnology
 
@@ -89,6 +89,33 @@ class AcceleratorBatch:
     def macs_per_cycle(self) -> FloatArray:
         """(n,) multiply-accumulates of the array in one cycle."""
         return self.array_depth * self.array_width
+
+
+class _TakenLevels(MemoryLevels):
+    """The levels of some designs of a batch; a property is gathered when it is first asked for."""
+
+    def __init__(self, levels: MemoryLevels, positions: IntArray) -> None:
+        vars(self).update(_levels=levels, _positions=positions)
+
+    def __getattr__(self, name: str) -> FloatArray:
+        if name not in _PROPERTIES:
+            raise AttributeError(name)
+        own = vars(self)
+        values: FloatArray = np.take(getattr(own["_levels"], name), own["_positions"], axis=-1)
+        own[name] = values
+        return values
+
+
+def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatch:
+    """The accelerators at these positions of the batch."""
+    return AcceleratorBatch(
+        array_depth=accelerators.array_depth[positions],
+        array_width=accelerators.array_width[positions],
+        vector_length=accelerators.vector_length[positions],
+        clock_hz=accelerators.clock_hz[positions],
+        levels=_TakenLevels(accelerators.levels, positions),
+        stated_tdp_watts=accelerators.stated_tdp_watts[positions],
+    )
 
 
 class UnitTables:

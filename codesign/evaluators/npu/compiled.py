@@ -41,6 +41,7 @@ FEWEST = 64
 
 N_SUMS = 2 + len(stage.Moved._fields)
 
+_NOTHING: tuple[Any, ...] = (0.0,) * N_SUMS
 Loop = Callable[..., None]
 _progress = {"designs": 0}
 
@@ -51,7 +52,7 @@ def sum_compiled(
     shape_of: IntArray,
     designs: stage.DesignInputs,
     modelling: stage.Modelling,
-) -> FloatArray | None:
+) -> FloatArray:
     """Sums over the operators of a pass.
 
     Args:
@@ -62,13 +63,9 @@ def sum_compiled(
         modelling: The options.
 
     Returns:
-        (9, n) time, cycles, then what is moved, in the order of ``Moved``; None if NumPy is to
-        do the work.
+        (9, n) time, cycles, then what is moved, in the order of ``Moved``.
     """
-    n = len(shape_of)
-    if not is_worthwhile(n):
-        return None
-    sums = np.empty((N_SUMS, n))
+    sums = np.empty((N_SUMS, len(shape_of)))
     contiguous = stage.DesignInputs(*(_contiguous(item) for item in designs))
     _loop()(operators, shapes, shape_of, contiguous, modelling, sums)
     return sums
@@ -139,9 +136,9 @@ def _loop() -> Loop:
     for operation, on_numbers in _ON_NUMBERS.items():
         # Not strict: the names of arguments may differ.
         overload(operation, strict=False)(partial(_implementation, on_numbers))
-    own: tuple[Callable[..., Any], ...] = (_one_design, _one_operator, _one_shape)
+    own: tuple[Callable[..., Any], ...] = (_one_design, _one_operator, _one_shape, _added)
     for function in (*_SHARED, *own):
-        register_jitable(function)
+        register_jitable(forceinline=True)(function)
     folder = _cache_folder()
     config: Any = numba.config
     before = config.CACHE_DIR
@@ -176,17 +173,37 @@ def _sum_over_designs(
     """Compiled: fills (9, n) ``sums``, one operator after the other."""
     for i in range(len(shape_of)):
         design = stage.design_of(_one_design(designs, i), modelling)
-        for which in range(len(sums)):
-            sums[which, i] = 0.0
+        totals = _NOTHING
         for j in range(len(operators.instances)):
             operator = _one_operator(operators, j)
             shape = _one_shape(shapes, shape_of[i], j)
             moved = stage.moved_bytes(operator, shape, design, modelling)
             times = stage.operator_times(operator, shape, design, moved, modelling)
-            sums[0, i] += times.time_s * operator.instances
-            sums[1, i] += shape.cycles * operator.instances
-            for which in range(len(moved)):
-                sums[2 + which, i] += moved[which] * operator.instances
+            totals = _added(totals, operator, shape, moved, times)
+        for which in range(N_SUMS):
+            sums[which, i] = totals[which]
+
+
+def _added(
+    totals: tuple[FloatArray, ...],
+    operator: stage.Operator,
+    shape: stage.Shape,
+    moved: stage.Moved,
+    times: stage.PassTimes,
+) -> tuple[FloatArray, ...]:
+    """The sums over a pass, ``N_SUMS`` of them, with one operator more."""
+    n = operator.instances
+    return (
+        totals[0] + times.time_s * n,
+        totals[1] + shape.cycles * n,
+        totals[2] + moved.array_reads * n,
+        totals[3] + moved.array_writes * n,
+        totals[4] + moved.weight_reads * n,
+        totals[5] + moved.kv_reads * n,
+        totals[6] + moved.kv_writes * n,
+        totals[7] + moved.activation_reads * n,
+        totals[8] + moved.activation_writes * n,
+    )
 
 
 def _one_design(designs: stage.DesignInputs, i: int) -> stage.DesignInputs:

@@ -40,38 +40,56 @@ class PowerAndTraffic:
 class DesignMetrics:
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
-    Attributes are named as in ``codesign.metrics``, where each is defined.
+    Attributes are named as in ``codesign.metrics``, where each is defined. Tables by operator are
+    of the ``r`` designs that are distinct to the operator stage (see ``Batch``).
     """
 
-    def __init__(self, batch: Batch, pass_: Pass, workload: Request, options: NpuOptions) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        pass_: Pass,
+        workload: Request,
+        options: NpuOptions,
+        is_compiled: bool = False,
+    ) -> None:
         self.batch = batch
         self.levels = batch.accelerators.levels
         self._pass = pass_
         self._workload = workload
         self._options = options
-        self._stage = Stage(pass_, batch.setup)
+        self._stage = Stage(pass_, batch.setup, is_compiled)
+
+    def _each(self, values: FloatArray) -> FloatArray:
+        """(..., n) of every design what the stage has for the distinct ones, (..., r)."""
+        repeats = self.batch.repeats
+        return values if repeats is None else np.take(values, repeats, axis=-1)
 
     @property
     def moved(self) -> Moved:
-        """(n, o) bytes that one instance of each operator moves."""
+        """(r, o) bytes that one instance of each operator moves."""
         return self._stage.moved
 
     @property
     def times(self) -> PassTimes:
-        """(n, o) how long one instance of each operator takes."""
+        """(r, o) how long one instance of each operator takes."""
         return self._stage.times
 
     @property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass."""
-        return self._stage.pass_time_s
+        return self._each(self._stage.pass_time_s)
+
+    @cached_property
+    def requests_in_pass(self) -> FloatArray:
+        """Requests processed together in one pass."""
+        return self._each(self.batch.setup.batch_size[:, 0])
 
     @cached_property
     def vector_s(self) -> FloatArray:
         """Vector unit in one pass."""
         hardware = self.batch.accelerators
         lanes_per_s = hardware.vector_length * hardware.clock_hz
-        return self._pass.vector_operations(self.batch.setup.batch_size[:, 0]) / lanes_per_s
+        return self._pass.vector_operations(self.requests_in_pass) / lanes_per_s
 
     @cached_property
     def pass_s(self) -> FloatArray:
@@ -138,20 +156,20 @@ class DesignMetrics:
         """Bytes at every port and energy of the compute in one pass."""
         setup = self.batch.setup
         reads, writes = port_traffic(self._stage.pass_moved, setup, self._options.topology)
-        operations = self._pass.vector_operations(setup.batch_size[:, 0])
+        operations = self._pass.vector_operations(self.requests_in_pass)
         return PowerAndTraffic(
-            reads,
-            writes,
-            self._stage.pass_cycles * self.cycle_joules,
+            self._each(reads),
+            self._each(writes),
+            self._each(self._stage.pass_cycles) * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
-        """(l, n, o) bytes read and written at every port by one instance of each operator."""
+        """(l, r, o) bytes read and written at every port by one instance of each operator."""
         return port_traffic(self.moved, self.batch.setup, self._options.topology)
 
     def operator_cycles(self) -> FloatArray:
-        """(n, o) cycles of the array in one instance of each operator."""
+        """(r, o) cycles of the array in one instance of each operator."""
         return self._stage.cycles
 
     @cached_property
@@ -190,7 +208,7 @@ class DesignMetrics:
     @property
     def compute_utilization(self) -> FloatArray:
         hardware = self.batch.accelerators
-        useful = self._pass.multiply_accumulates(self.batch.setup.batch_size[:, 0])
+        useful = self._pass.multiply_accumulates(self.requests_in_pass)
         return useful / (self.pass_s * hardware.macs_per_cycle * hardware.clock_hz)
 
     @cached_property
@@ -198,7 +216,7 @@ class DesignMetrics:
         """Bytes between off-chip and on-chip memory in one pass."""
         moved = self._stage.pass_moved
         reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
-        return reads + moved.kv_writes + moved.activation_writes
+        return self._each(reads + moved.kv_writes + moved.activation_writes)
 
     @property
     def bandwidth_utilization(self) -> FloatArray:

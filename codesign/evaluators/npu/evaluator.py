@@ -19,6 +19,7 @@ from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
+from codesign.evaluators.npu.compiled import is_worthwhile
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.operators import Pass
@@ -31,7 +32,13 @@ from codesign.schema import Record
 from codesign.workload import Request
 
 CHUNK = 2048
-"""Designs evaluated at a time, so that the (n, o) tables stay in the cache."""
+"""Distinct designs evaluated at a time, so that the (n, o) tables stay in the cache."""
+COMPILED_CHUNK = 16384
+"""The same of the compiled loop, which keeps no such tables."""
+LARGEST_CHUNK = 32768
+"""Designs evaluated at a time at most, however many of them are the same."""
+_WORTH_GROUPING = 1.25
+"""Designs that are the same to the operators, on average, from which it pays to look for them."""
 
 _OTHER_PHASE = {"prefill": "time_per_output_token_s", "decode": "time_to_first_token_s"}
 
@@ -140,24 +147,30 @@ class NpuEvaluator:
         n = len(designs["pe_array"])
         values = {name: np.empty(n) for name in names}
         violations: dict[str, FloatArray] = {}
-        for start in range(0, n, CHUNK):
-            part = slice(start, min(start + CHUNK, n))
+        is_compiled = is_worthwhile(n)
+        repetition = self._preparation.repetition(designs)
+        chunk = COMPILED_CHUNK if is_compiled else CHUNK
+        size = min(int(chunk * repetition), LARGEST_CHUNK)
+        prepare = self._preparation.batch
+        if repetition > _WORTH_GROUPING:
+            prepare = self._preparation.grouped_batch
+        for start in range(0, n, size):
+            part = slice(start, min(start + size, n))
             columns = {key: Column(item.values, item.codes[part]) for key, item in designs.items()}
-            result = self._results(columns)
+            batch = prepare(columns)
+            result = DesignMetrics(batch, self.pass_, self.workload, self.options, is_compiled)
             for name in names:
                 values[name][part] = getattr(result, name)
-            for name, excess in result.batch.violations.items():
+            for name, excess in batch.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess
         return Evaluation(values, violations)
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
         names = [metric.name for metric in self.metrics]
-        return explain(self._results(designs), self.pass_, self.workload, designs, names)
+        one = DesignMetrics(self.prepare(designs), self.pass_, self.workload, self.options)
+        return explain(one, self.pass_, self.workload, designs, names)
 
     def prepare(self, designs: Columns) -> Batch:
         """Hardware, batch size and placement, which other evaluators can start from."""
         return self._preparation.batch(designs)
-
-    def _results(self, designs: Columns) -> DesignMetrics:
-        return DesignMetrics(self.prepare(designs), self.pass_, self.workload, self.options)

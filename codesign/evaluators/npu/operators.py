@@ -277,13 +277,19 @@ class Pass:
 class Stage:
     """What the operators of a pass move and take on ``n`` designs, each computed when asked for.
 
-    Sums over the pass come from the compiled loop where that is worth its start, else from the
-    (n, o) tables; the numbers are the same to the last bit.
+    Sums over the pass come from the compiled loop or from the (n, o) tables; the numbers are the
+    same to the last bit.
+
+    Args:
+        pass_: The operators.
+        setup: The designs.
+        is_compiled: Whether to use the compiled loop.
     """
 
-    def __init__(self, pass_: Pass, setup: Setup) -> None:
+    def __init__(self, pass_: Pass, setup: Setup, is_compiled: bool = False) -> None:
         self._pass = pass_
         self._setup = setup
+        self._is_compiled = is_compiled
 
     @cached_property
     def _design(self) -> Design:
@@ -318,7 +324,7 @@ class Stage:
         return self._shape.cycles
 
     @cached_property
-    def _compiled(self) -> FloatArray | None:
+    def _sums(self) -> FloatArray:
         """(9, n) sums over the pass: time, cycles, then what is moved."""
         one, setup = self._pass, self._setup
         inputs = _inputs(setup, one.options, (-1,))
@@ -327,22 +333,22 @@ class Stage:
     @cached_property
     def pass_time_s(self) -> FloatArray:
         """(n,) array and memories in one pass."""
-        if self._compiled is not None:
-            return np.asarray(self._compiled[0])
+        if self._is_compiled:
+            return np.asarray(self._sums[0])
         return sum_over_operators(self.times.time_s, self._pass.table.count)
 
     @cached_property
     def pass_cycles(self) -> FloatArray:
         """(n,) cycles of the matrix array in one pass."""
-        if self._compiled is not None:
-            return np.asarray(self._compiled[1])
+        if self._is_compiled:
+            return np.asarray(self._sums[1])
         return sum_over_operators(self.cycles, self._pass.table.count)
 
     @cached_property
     def pass_moved(self) -> Moved:
         """What is moved in one pass: every array is (n,)."""
-        if self._compiled is not None:
-            return Moved(*self._compiled[2:])
+        if self._is_compiled:
+            return Moved(*self._sums[2:])
         count = self._pass.table.count
         return Moved(*(sum_over_operators(value, count) for value in self.moved))
 

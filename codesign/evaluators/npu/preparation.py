@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, IntArray, combined, distinct
+from codesign.columns import (
+    MOST_COMBINATIONS,
+    Column,
+    Columns,
+    FloatArray,
+    IntArray,
+    combined,
+    distinct,
+)
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES
-from codesign.hardware.accelerator import AcceleratorBatch, UnitTables, build_accelerators
+from codesign.hardware.accelerator import (
+    OPTIONAL_PARAMETERS,
+    REQUIRED_PARAMETERS,
+    AcceleratorBatch,
+    UnitTables,
+    build_accelerators,
+    take,
+)
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
+from codesign.workload.precision import Convention
 
 FORMATS = ("weight_format", "activation_format", "kv_format")
 """Parameters that say how wide each kind of data is."""
@@ -24,30 +41,37 @@ STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 """Parameters of the software (MemExplorer §4.2)."""
 
 
+_FREE_PARAMETERS = ("vector_length", "stated_tdp_watts")
+"""What the operator stage does not depend on: the vector unit's time is added to a whole pass."""
+_READ_PARAMETERS = REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMATS, *STRATEGIES}
+_SAMPLE = 1024
+"""Designs looked at for repetitions."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """A batch of designs with what every metric needs; arrays are (n,).
 
     Attributes:
-        setup: What the designs bring to a pass.
+        setup: What the designs that are distinct to the operators bring to a pass, ``r`` of them.
+        accelerators: The hardware of all.
         batch_size: Requests whose KV cache is held.
         weight_bytes: All weights.
         kv_bytes: KV cache of one request at its end.
         operand_bits: Widths of the array's two operands: activations, and the wider of
             weights and KV cache.
         violations: Limits known without evaluating, as relative excess.
+        repeats: (n,) which of the distinct ones each is; None if every design stands for itself.
     """
 
     setup: Setup
+    accelerators: AcceleratorBatch
     batch_size: FloatArray
     weight_bytes: FloatArray
     kv_bytes: FloatArray
     operand_bits: tuple[FloatArray, FloatArray]
     violations: Mapping[str, FloatArray]
-
-    @property
-    def accelerators(self) -> AcceleratorBatch:
-        return self.setup.accelerators
+    repeats: IntArray | None = None
 
 
 class Preparation:
@@ -83,7 +107,6 @@ class Preparation:
         storage = _codes(designs, "storage_priority", PRIORITIES)
         capacity = accelerators.levels.capacity_bytes
         for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
-        bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
         dataflow = _codes(designs, "dataflow", DATAFLOWS)
         organization = self._organization(designs)
         shape, representative = distinct(
@@ -109,9 +132,50 @@ class Preparation:
             shape=shape,
             representative=representative,
         )
-        wider = np.maximum(bits["weight_format"], bits["kv_format"])
-        widths = (bits["activation_format"], wider)
-        return Batch(setup, size, weights, kv, widths, violations)
+        widths = _operand_bits(designs)
+        return Batch(setup, accelerators, size, weights, kv, widths, violations)
+
+    def repetition(self, designs: Columns) -> float:
+        """How many neighbouring designs are the same to the operators, on average of a sample."""
+        n = min(len(designs["pe_array"]), _SAMPLE)
+        if n < _SAMPLE:
+            return 1.0
+        sample = {name: Column(item.values, item.codes[:n]) for name, item in designs.items()}
+        key, limit = self._operator_key(sample)
+        return n / len(distinct(key, limit)[1]) if limit < MOST_COMBINATIONS else 1.0
+
+    def grouped_batch(self, designs: Columns) -> Batch:
+        """As :meth:`batch`, what equal designs share worked out once."""
+        key, limit = self._operator_key(designs)
+        if limit >= MOST_COMBINATIONS:
+            return self.batch(designs)
+        number, one = distinct(key, limit)
+        few = self.batch(
+            {name: Column(item.values, item.codes[one]) for name, item in designs.items()}
+        )
+        free: dict[str, Any] = {
+            name: designs[name].lookup(float) for name in _FREE_PARAMETERS if name in designs
+        }
+        return Batch(
+            setup=few.setup,
+            accelerators=replace(take(few.accelerators, number), **free),
+            batch_size=few.batch_size[number],
+            weight_bytes=few.weight_bytes[number],
+            kv_bytes=few.kv_bytes[number],
+            operand_bits=_operand_bits(designs),
+            violations={name: values[number] for name, values in few.violations.items()},
+            repeats=number,
+        )
+
+    def _operator_key(self, designs: Columns) -> tuple[IntArray, int]:
+        """(n,) numbers that are equal where operators, placement and limits cannot differ."""
+        convention = self._workload.format_convention
+        codes = [
+            _widths(item, convention) if name in FORMATS else item.codes
+            for name, item in sorted(designs.items())
+            if name in _READ_PARAMETERS and name not in _FREE_PARAMETERS
+        ]
+        return combined(*codes)
 
     def _tier_priority(self, storage: IntArray) -> IntArray:
         """(n,) which kind of data fills the tiers first."""
@@ -180,3 +244,19 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
         return float(known.index(value))
 
     return designs[parameter].lookup(position).astype(np.int64)
+
+
+def _operand_bits(designs: Columns) -> tuple[FloatArray, FloatArray]:
+    """(n,) widths of the array's two operands."""
+    bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
+    return bits["activation_format"], np.maximum(bits["weight_format"], bits["kv_format"])
+
+
+def _widths(formats: Column, convention: Convention) -> IntArray:
+    """(n,) a code for the width of each design's format: equal for formats equally wide."""
+    numbers: dict[float, int] = {}
+
+    def number(name: str) -> float:
+        return float(numbers.setdefault(bits_per_element(name, convention), len(numbers)))
+
+    return formats.lookup(number, absent=-1.0).astype(np.int64)

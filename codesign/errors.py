@@ -3,6 +3,7 @@
 CodesignError
 ├── InputError      what the user gave cannot be used: exit code 2, nothing was changed
 │   ├── UnknownNameError     a name that is not in the list it must come from
+│   ├── InfeasibleError      no design of a space keeps every limit
 │   └── StoreError      a campaign's store is corrupt, locked, or belongs to another definition
 ├── MissingExtraError    an optional library is needed and absent: exit code 2, says what to install
 └── JobError        the job ran and failed (every design failed, no space left): exit code 1
@@ -40,6 +41,10 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
         super().__init__(describe_unknown(kind, got, known), where)
+
+
+class InfeasibleError(InputError):
+    """No design of a space keeps every limit."""
 
 
 class StoreError(InputError):

@@ -43,7 +43,7 @@ def characterize(
     classes = tuple(
         _class_of(name, kind) for name, kind in zip(table.names, table.kinds, strict=True)
     )
-    return Work(table.names, classes, values)
+    return Work(table.names, classes, table.groups, values)
 
 
 def _class_of(name: str, kind: str) -> str:

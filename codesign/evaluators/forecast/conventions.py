@@ -8,20 +8,20 @@ gives its counts as formulas (Table 1, Appendix 8.1) and as totals (Tables 4 to 
 only a total is printed, the share of one operator is ours and marked [fit]: another split with
 the same sum would print the same tables.
 
-- A projection of (m, k) by (k, n) is 2mkn - mn operations (Appendix 8.1); attention's products are
-  2mkn [fit: Table 4's shares of BMM; Table 1 has 2bmkn - bmn]. All scores are computed, masked
-  ones too, and the LM head runs on every token.
+- A product of (m, k) and (k, n) is 2mkn operations, in projections (Table 1) and in attention [fit:
+  the shares of Table 4; Table 1 has 2bmkn - bmn for BMM, Appendix 8.1 2mkn - mn for GEMM]. All
+  scores are computed, masked ones too, and the LM head runs on every token.
 - Q, K and V, and gate and up, are products of their own, each of which reads the input.
 - Every pass reads the whole embedding table, no weights of norms (Tables 1 and 2), and in every
   layer the cosines and sines of 4,096 positions [fit: 2 MiB in Table 11].
 - A layer has 19 dispatches (Table 8): seven projections, two norms, two rotations, two attention
   products, softmax, activation, gate, two residuals, and one more with two inputs and an output
   of the model's width, taken to be the scaling of the queries [fit: Tables 5 and 8 need it].
-- Elementwise operations of a token and layer add up to 25 h + 4 I, h the model's width and I the
-  MLP's, besides those of inverses [fit: Table 5, ±140 of 147,000]: norm 8, rotation 3 (two
-  products, a sum), residual 1, scaling 1, and 4 for activation and gate. Softmax is 6 a score
-  (maximum, subtraction, two of the piecewise-linear exponential, sum, product). The operations
-  of the last norm are not in these totals [fit: Table 5].
+- Operations per element: norm 4, rotation 3, residual 1, scaling 1, activation 2 (a
+  piecewise-linear function, Table 1), gate 1, softmax 6 (maximum, subtraction, two of the
+  piecewise-linear exponential, sum, product), inverses 2 (Table 2) [fit: Table 5 gives the sum of
+  a token and layer, 17 h + 3 I and the inverses, to ±90 of 103,000; h is the model's width and I
+  the MLP's].
 - The cache is read once as it is; the products then read K and V again, expanded to all heads.
   Dequantizing the cache is 2 operations per element of one such tensor.
 - Fused, the second of these reads is gone, and with it all traffic of scores, rotation, scaling,
@@ -38,16 +38,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from codesign.evaluators.forecast.variants import Variant
-from codesign.workload.lowering import Logits
+from codesign.workload.lowering import NORM_OPS, ROPE_OPS, Logits
 from codesign.workload.model import LanguageModel
 
 Profile: TypeAlias = Literal["plain", "life"]
 
-INVERSE_OPS = 7.0
-"""Reciprocal: a magic subtraction and two Newton steps y·(2 - x·y), of three (LIFE [25])."""
-INVERSE_ROOT_OPS = 7.0
-"""Inverse square root: halving, shift, subtraction, and one step y·(1.5 - x·y·y) (LIFE [36])."""
-NORM_OPS, ROPE_OPS, RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 8.0, 3.0, 1.0, 1.0, 1.0
+INVERSE_OPS = 2.0
+"""Reciprocal or inverse square root: an addition and a product (LIFE Table 2)."""
+RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 1.0, 1.0, 1.0
 SOFTMAX_OPS = 4.0
 """Of a score, the exponential apart."""
 PWL_OPS = 2.0
@@ -121,9 +119,7 @@ def life_rule(name: str, model: LanguageModel, variant: Variant) -> Rule:
     if name.endswith("activation"):
         rule = _activation_rule(model)
     elif name.endswith("norm"):
-        ops = NORM_OPS + INVERSE_ROOT_OPS / model.hidden_size
-        in_layers = 2 * model.num_hidden_layers
-        rule = Rule(ops=ops * in_layers / (in_layers + 1) if name == "norm" else ops)
+        rule = Rule(ops=NORM_OPS["rmsnorm"] + INVERSE_OPS / model.hidden_size)
     elif name == "rope":
         rule = Rule(kernels=2.0, ops=ROPE_OPS)
     elif name == "residual":
@@ -147,7 +143,7 @@ def _activation_rule(model: LanguageModel) -> Rule:
     if not model.is_gated:
         return Rule(exponentials=1.0)
     # The function is a kernel of one input and one output, the gate one of two inputs.
-    return Rule(kernels=2.0, rereads=1.0, writes=2.0, ops=1.0 + GATE_OPS, exponentials=1.0)
+    return Rule(kernels=2.0, rereads=1.0, writes=2.0, ops=GATE_OPS, exponentials=1.0)
 
 
 def _fused(name: str, rule: Rule) -> Rule:

@@ -73,12 +73,6 @@ class LifeCount(PlainCount):
     def macs(self) -> FloatArray:
         return super().macs() * self.rows_share
 
-    def matrix_ops(self) -> FloatArray:
-        """A sum of k products takes k - 1 additions, in projections."""
-        table = self.table
-        sums = table.m_per_request * table.n * table.experts_per_token * self.rows_share
-        return super().matrix_ops() - np.where(table.is_attention, 0.0, self.batch * sums)
-
     def vector_ops(self) -> FloatArray:
         function = exponential_ops(self.variant, self.profile)
         per_output = self._factor("ops") + function * self._factor("exponentials")

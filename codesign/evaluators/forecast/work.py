@@ -35,11 +35,13 @@ class Work:
     Attributes:
         names: Of the operators.
         classes: One of ``CLASSES`` each.
+        groups: The part of the layer, as the lowering has it.
         values: (..., q, o) one row per quantity, as in ``QUANTITIES``.
     """
 
     names: tuple[str, ...]
     classes: tuple[str, ...]
+    groups: tuple[str, ...]
     values: FloatArray
 
     def of(self, *quantities: str) -> FloatArray:
@@ -53,7 +55,7 @@ class Work:
 
     def with_values(self, values: FloatArray) -> Work:
         """The same operators with other work."""
-        return Work(self.names, self.classes, values)
+        return Work(self.names, self.classes, self.groups, values)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per operator for people; only of work without leading axes."""

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from codesign.comparison.attainment import attainment_surfaces
 from codesign.comparison.outcome import RunOutcome, first_reaching, padded
 from codesign.comparison.targets import solved_share, target_record
 
@@ -67,3 +68,15 @@ def test_a_target_that_nobody_reached_has_no_expected_runtime(problem):
 def test_a_run_that_ran_out_of_designs_keeps_its_last_value():
     assert padded(np.array([1.0, 2.0]), 4).tolist() == [1.0, 2.0, 2.0, 2.0]
     assert padded(np.array([]), 2).tolist() == [0.0, 0.0]
+
+
+def test_a_run_without_a_design_counts_against_the_attainment_surface():
+    fronts = [np.array([[1.0, 4.0]]), np.array([[2.0, 3.0]]), np.empty((0, 2))]
+    runs = tuple(SimpleNamespace(front=front) for front in fronts)
+    problem = SimpleNamespace(of=lambda optimizer: runs)
+    surfaces = attainment_surfaces(problem, "o", [30.0, 60.0, 90.0])
+    # One of three attained either point, two of three what both dominate, no three anything.
+    assert surfaces[30.0].tolist() == [[1.0, 4.0], [2.0, 3.0]]
+    assert surfaces[60.0].tolist() == [[2.0, 4.0]]
+    assert surfaces[90.0].tolist() == []
+    assert not len(attainment_surfaces(SimpleNamespace(of=lambda o: runs[2:]), "o")[50.0])

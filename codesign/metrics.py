@@ -120,3 +120,22 @@ _PLATFORM = (
 
 PLATFORM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _PLATFORM}
 """Metrics of the ``platform`` evaluator by name."""
+
+_ECONOMICS = (
+    METRICS["time_per_output_token_s"],
+    METRICS["tokens_per_s_per_user"],
+    METRICS["throughput_tokens_per_s"],
+    Metric("usd_per_million_tokens", "minimize", "USD/Mtoken",
+           "rent of the instance's devices per million tokens that it generates, always busy"),
+    Metric("usd_per_hour", "minimize", "USD/h",
+           "rent of the instance's devices"),
+    PLATFORM_METRICS["tokens_per_s_per_device"],
+    PLATFORM_METRICS["n_devices"],
+    METRICS["batch_size"],
+    METRICS["memory_used_bytes"],
+    METRICS["memory_capacity_bytes"],
+    METRICS["compute_utilization"],
+)  # fmt: skip
+
+ECONOMICS_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ECONOMICS}
+"""Metrics of the ``economics`` evaluator by name."""

@@ -12,7 +12,6 @@ from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.latency import ForwardPass, Load, Split
-from codesign.pareto import non_dominated
 
 SECONDS_PER_HOUR = 3600.0
 ALPHA = 3.0
@@ -89,9 +88,10 @@ class Points:
 
     def frontier(self) -> Points:
         """The points that no other beats in both price and speed, slowest first."""
-        both = np.column_stack([self.token_time_s, self.usd_per_million_tokens])
-        found = self.chosen(non_dominated(both))
-        return found.chosen(np.argsort(found.tokens_per_s, kind="stable"))
+        order = np.lexsort((self.usd_per_million_tokens, self.token_time_s))
+        price = self.usd_per_million_tokens[order]
+        before = np.concatenate([[np.inf], np.minimum.accumulate(price)[:-1]])
+        return self.chosen(order[price < before][::-1])
 
     def fastest(self) -> int:
         """Position of the point with most tokens per second; the cheapest of equal ones."""
@@ -186,9 +186,7 @@ def _blocks(
                 yield devices[start : start + rows, None], part[None, :]
 
 
-def _solve(
-    decoding: Decoding, load: Load
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _solve(decoding: Decoding, load: Load) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Devices, batch, time and draft length of the points of a block that fit."""
     fits = decoding.memory_excess(load) <= 0
     rows = fits.any(axis=1)

@@ -128,6 +128,20 @@ class _Stage:
     stages: FloatArray
 
 
+class _Work(NamedTuple):
+    """The tokens that pass a stage together.
+
+    Attributes:
+        tokens: Requests times queries.
+        experts_met: Part of the experts that they need.
+        rest: What the pass has besides layers.
+    """
+
+    tokens: FloatArray
+    experts_met: FloatArray | float
+    rest: Parts
+
+
 @dataclass(frozen=True)
 class _Attention:
     """Terms of a layer's attention; times of the tokens of a pass are linear in them."""
@@ -201,9 +215,11 @@ class ForwardPass:
         best = _Best(keeps_choice, [None] * n, [None] * n)
         for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):
             stage = self._stage(load, depth)
+            works = [self._work(stage, queries) for queries in load.queries]
             for layout in range(len(LAYOUTS)):
                 if self._wants(layout):
-                    self._try_layout(load, stage, depth, layout, best)
+                    candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
+                    self._try_layout(load, stage, works, candidate, layout, best)
         return best
 
     def _wants(self, layout: int) -> bool:
@@ -211,22 +227,23 @@ class ForwardPass:
         return wanted is None or bool(np.any(np.isnan(wanted) | (np.asarray(wanted) == layout + 1)))
 
     def _try_layout(
-        self, load: Load, stage: _Stage, depth: int, layout: int, best: _Best
+        self,
+        load: Load,
+        stage: _Stage,
+        works: Sequence[_Work],
+        candidate: int,
+        layout: int,
+        best: _Best,
     ) -> None:
-        blocks = [
-            self._feedforward(stage, layout, self._tokens(stage, queries))
-            for queries in load.queries
-        ]
-        rest = [self._rest(stage, self._tokens(stage, queries)) for queries in load.queries]
+        blocks = [self._feedforward(stage, layout, work) for work in works]
         refused = self._refused(layout)
         for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
             attention = self._attention(stage, layout, shrink, load)
-            for position, queries in enumerate(load.queries):
-                parts = attention.parts(self._tokens(stage, queries))
-                time = self._total(parts, blocks[position], rest[position])
+            for position, work in enumerate(works):
+                time = self._total(attention.parts(work.tokens), blocks[position], work.rest)
                 if refused is not None:
                     time = np.where(refused, np.inf, time)
-                best.offer(position, time, (depth * len(LAYOUTS) + layout) * N_SHRINKS + shrink)
+                best.offer(position, time, candidate + shrink)
 
     def _refused(self, layout: int) -> BoolArray | None:
         """Designs that fix the other layout."""
@@ -245,8 +262,10 @@ class ForwardPass:
         time += rest.network_s
         return np.asarray(time)
 
-    def _tokens(self, stage: _Stage, queries: int) -> FloatArray:
-        return stage.requests * queries
+    def _work(self, stage: _Stage, queries: int) -> _Work:
+        """What does not depend on how matrices are sliced."""
+        tokens = stage.requests * queries
+        return _Work(tokens, self._experts_met(tokens), self._rest(stage, tokens))
 
     # --- one stage ----------------------------------------------------------------------------
 
@@ -294,9 +313,7 @@ class ForwardPass:
         slices = self.precision.activation_bytes / ranks
         return [(group, inner_width * slices), (group, outer_width * slices)]
 
-    def _activation_read(
-        self, devices: FloatArray, outputs: float, inputs: float
-    ) -> FloatArray:
+    def _activation_read(self, devices: FloatArray, outputs: float, inputs: float) -> FloatArray:
         """Seconds per token and device for operands of a product sliced over devices.
 
         The slices are as square as they can be, so that inputs are read by every slice of the
@@ -333,46 +350,44 @@ class ForwardPass:
             arithmetic_s=work / devices / machine.flop_per_s,
         )
 
-    def _feedforward(self, stage: _Stage, layout: int, tokens: FloatArray) -> Parts:
+    def _feedforward(self, stage: _Stage, layout: int, work: _Work) -> Parts:
         """A layer's MLP or experts."""
         if not self.shape.is_mixture:
-            return self._block(stage, layout, tokens, np.ones_like(stage.devices))
+            return self._block(stage, layout, work, np.ones_like(stage.devices))
         apart = np.minimum(stage.devices, self.shape.n_experts)
-        spread = self._block(stage, layout, tokens, apart)
-        together = self._block(stage, layout, tokens, np.ones_like(stage.devices))
+        spread = self._block(stage, layout, work, apart)
+        together = self._block(stage, layout, work, np.ones_like(stage.devices))
         # With fewer requests than this, experts apart would idle (section 3.5).
         is_spread = stage.requests >= 2.0 * self.shape.sparsity
         found = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
         if self.fixed.experts is None:
             return Parts(*found)
         degree = np.minimum(np.nan_to_num(self.fixed.experts, nan=1.0), apart)
-        given = self._block(stage, layout, tokens, degree)
+        given = self._block(stage, layout, work, degree)
         is_open = np.isnan(self.fixed.experts)
         return Parts(*(np.where(is_open, a, b) for a, b in zip(found, given, strict=True)))
 
-    def _block(
-        self, stage: _Stage, layout: int, tokens: FloatArray, degree: FloatArray
-    ) -> Parts:
+    def _block(self, stage: _Stage, layout: int, load: _Work, degree: FloatArray) -> Parts:
         """The block with its experts over ``degree`` groups of devices."""
         shape, machine = self.shape, self.machine
         devices = stage.devices / degree
         # Every token goes to this many groups, all groups alike.
         targets = np.minimum(shape.n_active_experts, degree)
-        routed = tokens * (targets / degree)
+        routed = load.tokens * (targets / degree)
         width = shape.n_up_matrices * shape.feedforward_width
         sends = self._reductions(devices, layout, width, shape.hidden_size)
         network = _network(sends, routed)
         if shape.is_mixture:
-            network = network + 2.0 * self._all_to_all_s(stage, tokens, targets)
+            network = network + 2.0 * self._all_to_all_s(stage, load.tokens, targets)
         up = self._activation_read(devices, shape.feedforward_width, shape.hidden_size)
         down = self._activation_read(devices, shape.hidden_size, shape.feedforward_width)
-        met = self._experts_met(tokens) * shape.routed_parameters + shape.shared_parameters
+        met = load.experts_met * shape.routed_parameters + shape.shared_parameters
         memory = stage.devices * machine.bytes_per_s
         read = met * self.precision.weight_bytes / memory
         read = read + (shape.n_up_matrices * up + down) * routed
         work = shape.routed_parameters / shape.sparsity + shape.shared_parameters
         rate = stage.devices * machine.flop_per_s
-        return Parts(network, read, np.asarray(2.0 * work / rate * tokens))
+        return Parts(network, read, np.asarray(2.0 * work / rate * load.tokens))
 
     def _experts_met(self, tokens: FloatArray) -> FloatArray | float:
         """Part of the experts that some token of the pass needs (Eq. 22)."""
@@ -380,9 +395,7 @@ class ForwardPass:
             return 1.0
         return 1.0 - np.asarray((1.0 - 1.0 / self.shape.sparsity) ** tokens)
 
-    def _all_to_all_s(
-        self, stage: _Stage, tokens: FloatArray, targets: FloatArray
-    ) -> FloatArray:
+    def _all_to_all_s(self, stage: _Stage, tokens: FloatArray, targets: FloatArray) -> FloatArray:
         """Dispatch of tokens to their experts' groups, every device sending its part of them."""
         fabric = self.machine.fabric
         group = collective(targets, fabric.nodes(targets), fabric, ONE_WAY)
@@ -440,5 +453,3 @@ def _collapsed(values: FloatArray) -> FloatArray:
     if values.size > 1 and values.ndim == 2 and bool((values == first).all()):
         return first.reshape(1, 1)
     return values
-
-

@@ -185,11 +185,7 @@ def _fabric(
     stand_in = paper_devices()["h100-sxm"]
     link = choices.link_bytes_per_s or link
     network = choices.network_bytes_per_s or network
-    missing = [
-        name
-        for name, value in (("link", link), ("network", network))
-        if value is None
-    ]
+    missing = [name for name, value in (("link", link), ("network", network)) if value is None]
     notes = tuple(
         f"the {name} bandwidth is not stated: an H100's (Epoch section 4); "
         f"set it by --{name}-bandwidth"

@@ -1,0 +1,327 @@
+"""The ``economics`` evaluator: speed and price of ways to serve a model, a batch at a time.
+
+A design is a device, how many of them, how many requests, and as much of the split, precision
+and speculation as the space has parameters for; the rest is chosen for the least time, as in
+[Epoch2025]_.
+
+.. [Epoch2025] E. Erdil, Inference economics of language models, Epoch AI, 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.columns import BoolArray, Columns, FloatArray, Value
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.base import Evaluation
+from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
+from codesign.evaluators.economics.frontier import price_per_million_tokens
+from codesign.evaluators.economics.latency import LAYOUTS, Fixed, ForwardPass, Load, Precision
+from codesign.evaluators.economics.machine import Machine, device_machine, paper_devices
+from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.hardware.device import load_device
+from codesign.hardware.nccl import Fabric
+from codesign.metrics import ECONOMICS_METRICS, Metric
+from codesign.schema import Record
+from codesign.workload.precision import bits_per_element
+
+_SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
+_FORMATS = ("weight_format", "activation_format", "kv_format")
+_WIDE_BITS = 16.0
+"""Of an element whose format the space does not say (Epoch section 4)."""
+_CHUNK = 4096
+"""Designs evaluated at a time, so that the arrays stay in the cache."""
+_RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
+_LINKS = ("intra_bytes_per_s", "inter_bytes_per_s", "node_size")
+
+
+class EconomicsEvaluator:
+    """Price per token and speed of an instance of devices that serves one model.
+
+    Limiting assumption: decode only, every request at the same context, an instance always busy;
+    prefill, scheduling and failures are not modelled.
+
+    Args:
+        workload: The model and its draft.
+        options: Conventions, figures, prices.
+
+    Raises:
+        InputError: A model cannot be loaded, or does not decode.
+    """
+
+    Workload: ClassVar[type[Record]] = EconomicsWorkload
+    Options: ClassVar[type[Record]] = EconomicsOptions
+
+    metrics: tuple[Metric, ...] = tuple(ECONOMICS_METRICS.values())
+    required_parameters = frozenset({"device", "n_devices", "batch_size"})
+    optional_parameters = frozenset({*_SPLIT, *_FORMATS, "tensor_layout", "speculation"})
+
+    def __init__(
+        self, workload: EconomicsWorkload, options: EconomicsOptions | None = None
+    ) -> None:
+        self.workload = workload
+        self.options = options or EconomicsOptions()
+        self._target = self.options.shape(workload.model)
+        self._draft = self.options.shape(workload.draft)
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Workload, options and the paper's figures, as plain JSON values."""
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json"),
+            "model": vars(self._target),
+            "draft": vars(self._draft),
+            "paper": {
+                name: item.model_dump(mode="json", exclude={"sources"})
+                for name, item in paper_devices().items()
+            },
+        }
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """``capacity``, relative, and ``split``, devices left over; (n,) each."""
+        batch = self._prepare(designs)
+        return {
+            "capacity": batch.decoding.memory_excess(batch.load),
+            "split": _left_over(designs, batch, self._target.n_layers),
+        }
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` designs; only those named are reported.
+
+        Raises:
+            UnknownNameError: A metric, device or layout that is not known.
+            InputError: A value of a parameter that cannot be used, or a device without a price.
+        """
+        names = list(ECONOMICS_METRICS) if metrics is None else list(metrics)
+        for name in names:
+            if name not in ECONOMICS_METRICS:
+                raise UnknownNameError("metric", name, ECONOMICS_METRICS)
+        n = len(designs["n_devices"])
+        parts = [
+            self._results(
+                {name: type(c)(c.values, c.codes[i : i + _CHUNK]) for name, c in designs.items()}
+            )
+            for i in range(0, max(n, 1), _CHUNK)
+        ]
+        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        violations = dict(self.known_violations(designs))
+        demand = self.options.demand_tokens_per_s
+        if demand is not None:
+            generated = np.concatenate([part["throughput_tokens_per_s"] for part in parts])
+            violations["demand"] = generated / demand - 1.0
+        return Evaluation(found, violations)
+
+    def _results(self, designs: Columns) -> dict[str, FloatArray]:
+        batch = self._prepare(designs)
+        load, decoding = batch.load, batch.decoding
+        time = decoding.token_times(load)[0]
+        rate = load.batch / time
+        peak = load.n_devices * decoding.target.machine.peak_flop_per_s
+        context = self._target.attended(load.context_tokens)
+        scores = self._target.n_layers * self._target.score_flop * context
+        return {
+            "time_per_output_token_s": time,
+            "tokens_per_s_per_user": 1.0 / time,
+            "throughput_tokens_per_s": rate,
+            "usd_per_million_tokens": price_per_million_tokens(
+                time, load.n_devices, load.batch, batch.usd_per_hour
+            ),
+            "usd_per_hour": batch.usd_per_hour * load.n_devices,
+            "tokens_per_s_per_device": rate / load.n_devices,
+            "n_devices": load.n_devices,
+            "batch_size": load.batch,
+            "memory_used_bytes": decoding.stored_bytes(load),
+            "memory_capacity_bytes": load.n_devices * decoding.target.machine.capacity_bytes,
+            "compute_utilization": rate * (self._target.active_flop_per_token + scores) / peak,
+        }
+
+    # --- designs ------------------------------------------------------------------------------
+
+    def _prepare(self, designs: Columns) -> _Batch:
+        """Machines, precisions and splits of a batch as arrays."""
+        precision = Precision(*(_bits(designs, name) / 8 for name in _FORMATS))
+        weight_bits = np.asarray(precision.weight_bytes) * 8
+        draft_bits = np.full(weight_bits.shape, self.workload.draft_weight_bits)
+        n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
+        fixed = Fixed(
+            layout=_numbers(designs, "tensor_layout", _layout),
+            pipeline=_numbers(designs, "pipeline_parallel", _count),
+            experts=_numbers(designs, "expert_parallel", _count),
+            attention=_numbers(designs, "attention_parallel", _count),
+        )
+        target = ForwardPass(self._target, self._machine(designs, weight_bits), precision, fixed)
+        decoding = Decoding(target)
+        load = Load(n_devices, batch, self.workload.context_tokens)
+        if "speculation" in designs:
+            machine = self._machine(designs, draft_bits)
+            drafts = Precision(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
+            draft = ForwardPass(self._draft, machine, drafts)
+            decoding = _Choosing(
+                target,
+                Speculation(draft, self.workload.acceptance),
+                wanted=designs["speculation"].lookup(_length, absent=0.0),
+            )
+        return _Batch(load, decoding, designs["device"].lookup(self._price))
+
+    def _price(self, name: str) -> float:
+        device = load_device(name)
+        paper = paper_devices().get(device.key)
+        rent = paper.price_usd_per_hour if paper is not None else None
+        return self.options.usd_per_hour(device.name, rent, device.power)
+
+    def _machine(self, designs: Columns, weight_bits: FloatArray) -> Machine:
+        """One machine of arrays; rates depend on the device and on the width of the weights."""
+        column = designs["device"]
+        tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
+        for bits in np.unique(weight_bits).tolist():
+            where = weight_bits == bits
+            machines = [
+                device_machine(str(name), bits, self.options.profile, self.options.machine_choices)
+                for name in column.values
+            ]
+            codes = column.codes[where]
+            for name, table in tables.items():
+                owners = machines if name in _RATES else [item.fabric for item in machines]
+                values = np.array([getattr(owner, name) for owner in owners], dtype=np.float64)
+                table[where] = values[codes]
+        return Machine(
+            name="devices",
+            flop_per_s=tables["flop_per_s"],
+            bytes_per_s=tables["bytes_per_s"],
+            capacity_bytes=tables["capacity_bytes"],
+            fabric=Fabric(*(tables[name] for name in _LINKS)),
+            peak_flop_per_s=tables["peak_flop_per_s"],
+        )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Designs made ready.
+
+    Attributes:
+        load: What they serve.
+        decoding: How.
+        usd_per_hour: (n,) of one device.
+    """
+
+    load: Load
+    decoding: Decoding
+    usd_per_hour: FloatArray
+
+
+@dataclass(frozen=True)
+class _Choosing(Decoding):
+    """Decoding in which every design says how far ahead it drafts.
+
+    Attributes:
+        wanted: (n,) tokens drafted ahead; 0: no speculation, NaN: the fastest.
+    """
+
+    wanted: FloatArray | None = None
+
+    def token_times(self, load: Load) -> tuple[FloatArray, Any]:
+        """As :meth:`Decoding.token_times`, with only the lengths that are wanted."""
+        assert self.speculation is not None and self.wanted is not None
+        (plain,) = self.target.best_times(load)
+        (draft,) = self.speculation.draft.best_times(load)
+        is_open = np.isnan(self.wanted)
+        best = np.where(is_open | (self.wanted == 0), plain, np.inf)
+        chosen = np.zeros(best.shape, dtype=np.int64)
+        used = [n for n in DRAFT_LENGTHS if (is_open | (self.wanted == n)).any()]
+        checks = (
+            self.target.best_times(
+                Load(load.n_devices, load.batch, load.context_tokens, tuple(used))
+            )
+            if used
+            else []
+        )
+        for length, check in zip(used, checks, strict=True):
+            time = (check + length * draft) / self.speculation.tokens_per_iteration(length)
+            better = (is_open | (self.wanted == length)) & (time < best)
+            best, chosen = np.where(better, time, best), np.where(better, length, chosen)
+        return best, chosen
+
+    def stored_bytes(self, load: Load) -> FloatArray:
+        """Weights and KV caches; of the draft where a design may speculate."""
+        assert self.speculation is not None and self.wanted is not None
+        drafts = self.speculation.draft.stored_bytes(load)
+        return np.asarray(self.target.stored_bytes(load) + np.where(self.wanted == 0, 0.0, drafts))
+
+
+def _numbers(designs: Columns, name: str, read: Any) -> FloatArray | None:
+    """A column of numbers, NaN where the design leaves it open; None if all do."""
+    if name not in designs:
+        return None
+    values = designs[name].lookup(lambda value: read(name, value), absent=np.nan)
+    return None if np.isnan(values).all() else values
+
+
+def _layout(name: str, value: Value) -> float:
+    if value in ("auto", "best"):
+        return np.nan
+    if value not in LAYOUTS:
+        raise UnknownNameError("layout", value, [*LAYOUTS, "auto"], name)
+    return LAYOUTS.index(str(value)) + 1.0
+
+
+def _count(name: str, value: Value) -> float:
+    if value in ("auto", "best"):
+        return np.nan
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1:
+        raise InputError(f"expected a number from 1, or auto, got {value!r}", name)
+    if not np.isfinite(value):
+        raise InputError(f"expected a finite number, got {value!r}", name)
+    return float(value)
+
+
+def _counts(designs: Columns, name: str) -> FloatArray:
+    return designs[name].lookup(lambda value: _count(name, value))
+
+
+def _bits(designs: Columns, name: str) -> FloatArray:
+    """(n,) bits of an element."""
+    if name in designs:
+        return designs[name].lookup(lambda item: bits_per_element(str(item), "plain"), _WIDE_BITS)
+    # What is not said of the cache holds as for the activations, from which it is made.
+    if name == "kv_format" and "activation_format" in designs:
+        return _bits(designs, "activation_format")
+    return np.full(len(designs["n_devices"]), _WIDE_BITS)
+
+
+def _length(value: Value) -> float:
+    """Tokens drafted ahead, 0 for ``none`` and NaN for ``auto``."""
+    if value in ("auto", "best"):
+        return np.nan
+    if value in ("none", 0):
+        return 0.0
+    if value not in DRAFT_LENGTHS:
+        known = ["none", "auto", *map(str, DRAFT_LENGTHS)]
+        raise UnknownNameError("speculation", value, known, "speculation")
+    return float(str(value))
+
+
+def _left_over(designs: Columns, batch: _Batch, n_layers: float) -> FloatArray:
+    """Devices that a fixed split leaves over, or stages without a layer or a request."""
+    fixed, load = batch.decoding.target.fixed, batch.load
+    excess = np.zeros(len(designs["n_devices"]))
+    stage = load.n_devices
+    if fixed.pipeline is not None:
+        stages = np.nan_to_num(np.asarray(fixed.pipeline), nan=1.0)
+        excess += np.maximum(stages - np.minimum(n_layers, load.batch), 0.0)
+        excess += _remainder(load.n_devices, stages)
+        stage = load.n_devices / stages
+    for degree in (fixed.experts, fixed.attention):
+        if degree is not None:
+            excess += _remainder(stage, np.nan_to_num(np.asarray(degree), nan=1.0))
+    return excess
+
+
+def _remainder(devices: FloatArray, parts: FloatArray) -> FloatArray:
+    """Devices left over; those that are missing for one each if there are too few."""
+    short = np.maximum(parts - devices, 0.0)
+    uneven: BoolArray = devices >= parts
+    return np.where(uneven, np.mod(devices, parts), short)

@@ -1,0 +1,143 @@
+"""What a campaign says about economics: the served model, and the conventions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from codesign.errors import InputError
+from codesign.evaluators.economics.decoding import ACCEPTANCE
+from codesign.evaluators.economics.machine import MachineChoices
+from codesign.evaluators.economics.pricing import (
+    ELECTRICITY_USD_PER_KWH,
+    LIFETIME_YEARS,
+    PUE,
+    Ownership,
+)
+from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
+from codesign.schema import Record, checked, quantity
+from codesign.workload import load_model
+
+DRAFT = "llama-3-8b"
+"""Epoch's draft model."""
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _decodes(name: object) -> object:
+    if isinstance(name, str):
+        shape_of(load_model(name))  # raises if it cannot be used
+    return name
+
+
+ServedModel = Annotated[str, checked(_decodes)]
+
+
+class EconomicsWorkload(Record):
+    """What is generated; what a campaign's ``workload:`` says."""
+
+    model: ServedModel
+    """A bundled language model, or the path of a ``config.json`` or YAML file."""
+    context_tokens: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Tokens that every request attends to; 0: short contexts, as in Epoch's tables."""
+    draft: ServedModel = DRAFT
+    """The model that drafts where a design speculates; on the same devices and batch."""
+    acceptance: Annotated[float, Field(gt=0, lt=1)] = ACCEPTANCE
+    """Probability that a drafted token is accepted."""
+    draft_weight_bits: Amount = 16.0
+    """Of a weight of the draft."""
+
+
+class EconomicsOptions(Record):
+    """Options of the ``economics`` evaluator."""
+
+    profile: Profile = "epoch"
+    """``epoch``: models and, where the paper has them, devices as Epoch's model has them.
+    ``plain``: models as the other evaluators count them, devices as their files have them."""
+    compute_cap: Share | None = None
+    """Part of the peak arithmetic that lasts; the device's own if left out."""
+    bandwidth_cap: Share | None = None
+    """Part of the memory's peak bandwidth that lasts; likewise."""
+    link_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
+    """One device to the others of its node, one way; likewise."""
+    network_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
+    """One device to other nodes, one way; likewise."""
+    node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Devices of a node; likewise."""
+    demand_tokens_per_s: Amount | None = None
+    """Of all users together: an instance must not generate more (Epoch section 2.2.2)."""
+    price_usd_per_hour: Amount | None = None
+    """Rent of a device, of whatever kind; Epoch's prices if left out."""
+    capital_cost_usd: Amount | None = None
+    """Price of a device that is bought instead; see :class:`~.pricing.Ownership`."""
+    power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Of a bought device; that of its file if left out."""
+    lifetime_years: Amount = LIFETIME_YEARS
+    """Over which a bought device is written off."""
+    busy_share: Share = 1.0
+    """Part of its life in which a bought device serves."""
+    electricity_usd_per_kwh: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
+        ELECTRICITY_USD_PER_KWH
+    )
+    """For bought devices."""
+    pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
+    """Power of the data center over that of its machines, for bought devices."""
+
+    @model_validator(mode="after")
+    def _is_rented_or_bought(self) -> EconomicsOptions:
+        if self.price_usd_per_hour is not None and self.capital_cost_usd is not None:
+            raise ValueError("expected price_usd_per_hour or capital_cost_usd, got both")
+        bought = {"power_watts", "lifetime_years", "busy_share", "electricity_usd_per_kwh", "pue"}
+        given = sorted(bought & self.model_fields_set)
+        if given and self.capital_cost_usd is None:
+            raise ValueError(f"{given[0]}: only of a bought device, with capital_cost_usd")
+        return self
+
+    @cached_property
+    def machine_choices(self) -> MachineChoices:
+        """Figures that replace the devices' own."""
+        return MachineChoices(
+            compute_cap=self.compute_cap,
+            bandwidth_cap=self.bandwidth_cap,
+            link_bytes_per_s=self.link_bandwidth,
+            network_bytes_per_s=self.network_bandwidth,
+            node_size=self.node_size,
+        )
+
+    def usd_per_hour(self, name: str, rent: float | None, power_watts: float | None) -> float:
+        """Price of an hour of a device.
+
+        Args:
+            name: Of the device, for messages.
+            rent: That is known for it.
+            power_watts: That it draws, where it is known.
+
+        Raises:
+            InputError: Neither a rent nor a purchase is known.
+        """
+        if self.price_usd_per_hour is not None:
+            return self.price_usd_per_hour
+        if self.capital_cost_usd is not None:
+            power = self.power_watts if self.power_watts is not None else power_watts
+            if power is None:
+                raise InputError(f"{name}: no power is known for it; give power_watts")
+            return Ownership(
+                capital_cost_usd=self.capital_cost_usd,
+                power_watts=power,
+                lifetime_years=self.lifetime_years,
+                busy_share=self.busy_share,
+                electricity_usd_per_kwh=self.electricity_usd_per_kwh,
+                pue=self.pue,
+            ).usd_per_hour
+        if rent is None:
+            raise InputError(
+                f"{name}: no price is known for it; give price_usd_per_hour or capital_cost_usd"
+            )
+        return rent
+
+    def shape(self, model: str) -> ModelShape:
+        """A model under the profile."""
+        return shape_of(load_model(model), self.profile)

@@ -1,0 +1,56 @@
+"""What an hour of a device costs: a rent, or a purchase spread over its life and its power."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from codesign.schema import Record
+
+HOURS_PER_YEAR = 8766.0
+"""365.25 days."""
+LIFETIME_YEARS = 6.0
+"""Useful life of servers in the books of Alphabet (10-K 2023) and Microsoft (10-K 2023)."""
+ELECTRICITY_USD_PER_KWH = 0.08
+"""Industrial price in the United States, 2023: 8.0 cents (EIA, Electric Power
+Monthly, Table 5.3)."""
+PUE = 1.58
+"""Power of a data center over that of its machines: mean of the Uptime Institute's Global Data
+Center Survey 2023."""
+
+
+class Ownership(Record):
+    """A device that is bought: price, life and power, on one device.
+
+    Limiting assumption: no interest, staff, building or host; give a capital cost that includes
+    what you want counted.
+    """
+
+    capital_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """Of a device with its share of host and network."""
+    power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """That it draws while it serves."""
+    lifetime_years: Annotated[float, Field(gt=0, allow_inf_nan=False)] = LIFETIME_YEARS
+    """Over which it is written off."""
+    busy_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Part of its life in which it serves and draws power; idle hours are paid by busy ones."""
+    electricity_usd_per_kwh: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
+        ELECTRICITY_USD_PER_KWH
+    )
+    """Of the utility."""
+    pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
+    """Power usage effectiveness."""
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of an hour in which the device serves.
+
+        Examples:
+            >>> bought = Ownership(capital_cost_usd=8766, power_watts=1000, lifetime_years=1,
+            ...                    electricity_usd_per_kwh=0.1, pue=1.5)
+            >>> round(bought.usd_per_hour, 9)  # 1 dollar of the device, 1.5 kWh
+            1.15
+        """
+        capital = self.capital_cost_usd / (self.lifetime_years * HOURS_PER_YEAR * self.busy_share)
+        return capital + self.power_watts / 1e3 * self.pue * self.electricity_usd_per_kwh

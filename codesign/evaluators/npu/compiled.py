@@ -4,11 +4,12 @@ The loop calls the very functions of ``operator_stage.py``, which then work on s
 there is no second copy of an equation. Without fused or reordered arithmetic the results have the
 same bits as on NumPy arrays, so whether numba is installed or used never shows in a result.
 
-When it is used (``CODESIGN_COMPILED`` unset): loading numba and a loop compiled earlier costs about
-a second, compiling it some 15 s, and the loop saves some 2 microseconds a design. A process
-therefore starts on NumPy and loads the loop after ``LOAD_AFTER`` designs, or compiles it after
-``COMPILE_AFTER``, when as much time has been lost as the start costs. ``CODESIGN_COMPILED=1`` loads
-or compiles at once, ``0`` never.
+When it is used: loading numba and a loop compiled earlier costs about 1.1 s of CPU, compiling it
+3 s, and the loop saves some 1.75 microseconds a design (one core of the machine of
+``docs/performance.md``). So a process starts on NumPy and loads the loop after ``LOAD_AFTER``
+designs, or compiles it after ``COMPILE_AFTER``: by then the start would have paid, and at the worst
+as much time has been lost again. The environment variable ``CODESIGN_COMPILED`` says otherwise:
+``1`` loads or compiles at once, ``0`` never.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from typing import Any, cast
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
+from codesign.errors import InputError
 from codesign.evaluators.npu import operator_stage as stage
 from codesign.evaluators.npu import placement, traffic
 from codesign.hardware import elementwise, hierarchy
 
 SWITCH = "CODESIGN_COMPILED"
-LOAD_AFTER = 400_000
-"""Designs on NumPy after which a loop that lies on the disk is loaded [ours, from measurements]."""
-COMPILE_AFTER = 6_000_000
-"""Designs on NumPy after which it is compiled."""
-FEWEST = 64
-"""A smaller batch is as fast on NumPy arrays."""
+"""The environment variable that overrules when the loop is used; it cannot change a result."""
+LOAD_AFTER = 600_000
+"""Designs on NumPy after which a loop that lies on the disk is loaded: 1.1 s / 1.75 us."""
+COMPILE_AFTER = 1_700_000
+"""Designs on NumPy after which it is compiled: 3 s / 1.75 us."""
 
 N_SUMS = 2 + len(stage.Moved._fields)
 
@@ -73,14 +74,40 @@ def sum_compiled(
 
 def is_worthwhile(n: int) -> bool:
     """Whether the next ``n`` designs go through the compiled loop."""
-    wish = os.environ.get(SWITCH, "")
-    if wish == "0" or not has_numba():
+    asked = switch()
+    if asked is False or not has_numba():
         return False
-    if wish == "1" or (n >= FEWEST and _loop.cache_info().currsize):
-        return True
-    _progress["designs"] += n
-    done = _progress["designs"]
-    return done > COMPILE_AFTER or (done > LOAD_AFTER and is_on_disk())
+    if not asked and not _loop.cache_info().currsize:
+        _progress["designs"] += n
+        done = _progress["designs"]
+        if done <= LOAD_AFTER or (done <= COMPILE_AFTER and not is_on_disk()):
+            return False
+    return _can_load()
+
+
+@cache
+def _can_load() -> bool:
+    try:
+        _loop()
+    except ImportError:  # a numba that does not know this version of NumPy says so by this
+        return False
+    return True
+
+
+def switch() -> bool | None:
+    """What the environment asks for: the loop at once, never, or (None) when it pays.
+
+    Raises:
+        InputError: It asks for something else, or for the loop where numba is not installed.
+    """
+    text = os.environ.get(SWITCH, "")
+    if text not in ("", "0", "1"):
+        raise InputError(f"expected 0 (never), 1 (at once) or nothing, got {text!r}", SWITCH)
+    if text == "1" and not has_numba():
+        raise InputError(
+            "expected 0 or nothing without numba; pip install 'codesign[fast]'", SWITCH
+        )
+    return None if not text else text == "1"
 
 
 @cache

@@ -19,7 +19,7 @@ from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
-from codesign.evaluators.npu.compiled import is_worthwhile
+from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.operators import Pass
@@ -54,7 +54,8 @@ class NpuEvaluator:
         library: Memory technologies by name; all that are found if None.
 
     Raises:
-        InputError: The model cannot be loaded, or a technology file is wrong.
+        InputError: The model cannot be loaded, a technology file is wrong, or the environment
+            asks for a compiled loop that cannot be had.
     """
 
     Workload: ClassVar[type[Record]] = Request
@@ -70,6 +71,7 @@ class NpuEvaluator:
         *,
         library: Mapping[str, MemoryTechnology] | None = None,
     ) -> None:
+        switch()  # a wrong one is better told now than with every batch
         self.workload = workload
         self.options = (options or NpuOptions()).resolved()
         self._library = load_library() if library is None else library

@@ -1,0 +1,290 @@
+"""The compiled loop against the NumPy path, and repeated designs against single ones: same bits."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codesign.columns import Column, Columns, combined, distinct
+from codesign.errors import InputError
+from codesign.evaluators.base import Evaluation
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
+from codesign.evaluators.npu.evaluator import LARGEST_CHUNK
+from codesign.evaluators.npu.preparation import Preparation
+from codesign.hardware import elementwise
+from codesign.memtech import load_library
+from codesign.space import DesignSpace, load_space
+from codesign.workload import Request
+
+LIBRARY = load_library()
+needs_numba = pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
+
+MODELS = {"llama-3.3-70b": "osworld", "mixtral-8x7b": "gsm8k", "deepseek-v3": "bfcl"}
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"profile": "memexplorer"},
+    {"blocking": "array"},
+    {"topology": "parallel"},
+    {"topology": "parallel", "streams": "serial"},
+    {"streams": "serial"},
+    {"requests_in_flight": 16.0},
+    {"bandwidth_sharing": "shared"},
+    {"array": "systolic"},
+    {"array": "ideal"},
+    {"fused": False},
+    {"equal_tiers": "nearest"},
+    {"offchip_efficiency": 0.7, "vector": "serial"},
+]
+CASES = list(itertools.product(MODELS, ("prefill", "decode"), range(len(OPTIONS))))
+
+
+@cache
+def space(name: str) -> DesignSpace:
+    return load_space(name, {"memtech": LIBRARY.catalog()})
+
+
+@cache
+def designs(name: str) -> Columns:
+    """Random designs of the whole space; one where there is only one."""
+    here = space(name)
+    n = 1500 if here.size > 1 else 1
+    return here.columns(here.sample(np.random.default_rng(4), n))
+
+
+@cache
+def evaluator(model: str, phase: str, options: int) -> NpuEvaluator:
+    request = Request(model=model, phase=phase, trace=MODELS[model])
+    return NpuEvaluator(request, NpuOptions(**OPTIONS[options]), library=LIBRARY)
+
+
+def assert_same_bits(one: Evaluation, other: Evaluation) -> None:
+    for mine, theirs in ((one.metrics, other.metrics), (one.violations, other.violations)):
+        assert list(mine) == list(theirs)
+        for name, values in mine.items():
+            assert values.tobytes() == theirs[name].tobytes(), name
+
+
+@needs_numba
+@pytest.mark.parametrize("name", ["memexplorer", "memexplorer-table2", "h100", "a100"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_compiled_loop_gives_the_same_bits_as_numpy(
+    case: tuple[str, str, int], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = []
+    for switch in "01":
+        monkeypatch.setenv(compiled.SWITCH, switch)
+        answers.append(evaluator(*case).evaluate(designs(name)))
+    assert_same_bits(*answers)
+
+
+def neighbors(n_each: int) -> Columns:
+    """Random designs, each followed by others that differ in vector length and formats."""
+    here, rng = space("memexplorer"), np.random.default_rng(5)
+    rows = np.repeat(here.sample(rng, 90), n_each, axis=0)
+    for i, parameter in enumerate(here.parameters):
+        if parameter.name == "vector_length" or parameter.name.endswith("_format"):
+            rows[:, i] = rng.integers(0, here.structure.n_levels[i], len(rows))
+    return here.columns(rows)
+
+
+@needs_numba
+@pytest.mark.parametrize("switch", ["0", "1"])
+@pytest.mark.parametrize("case", CASES[::3], ids=str)
+def test_repeated_designs_are_worked_out_once_with_the_same_bits(
+    case: tuple[str, str, int], switch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(compiled.SWITCH, switch)
+    one, sweep = evaluator(*case), neighbors(30)
+    assert one._preparation.repetition(sweep) > 3
+    together = one.evaluate(sweep)
+    monkeypatch.setattr(Preparation, "repetition", lambda *_: 1.0)
+    assert_same_bits(together, one.evaluate(sweep))
+
+
+def test_designs_that_differ_in_what_operators_see_are_not_taken_for_equal() -> None:
+    here, one = space("memexplorer"), evaluator("llama-3.3-70b", "decode", 0)
+    rows = here.sample(np.random.default_rng(6), 4000)
+    free = {"vector_length"}
+    kept = [i for i, parameter in enumerate(here.parameters) if parameter.name not in free]
+    columns = here.columns(rows)
+    for name in ("weight_format", "activation_format", "kv_format"):
+        column = columns[name]
+        widths = np.array(
+            [1 if "8" in str(v) else 2 if "16" in str(v) else 0 for v in column.values]
+        )
+        rows[:, here.names.index(name)] = widths[column.codes]
+    expected = len(np.unique(rows[:, kept], axis=0))
+    number, position = distinct(*one._preparation._operator_key(columns))
+    assert len(position) == len(np.unique(number)) == expected
+
+
+def test_a_chunk_never_grows_past_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    grouped = Preparation.grouped_batch
+
+    def noting(self: Preparation, columns: Columns) -> Any:
+        seen.append(len(columns["pe_array"]))
+        return grouped(self, columns)
+
+    monkeypatch.setattr(Preparation, "grouped_batch", noting)
+    monkeypatch.setattr(Preparation, "repetition", lambda *_: 1000.0)
+    base = neighbors(1)
+    many = {
+        name: Column(item.values, np.resize(item.codes, LARGEST_CHUNK + 7))
+        for name, item in base.items()
+    }
+    evaluator("llama-3.3-70b", "decode", 0).evaluate(many, ["tdp_watts"])
+    assert seen == [LARGEST_CHUNK, 7]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 90)), min_size=1, max_size=60),
+    st.booleans(),
+)
+def test_distinct_combinations_are_numbered_like_a_dictionary_of_them(
+    pairs: list[tuple[int, int]], is_wide: bool
+) -> None:
+    first, second = (np.array(part, dtype=np.int64) for part in zip(*pairs, strict=True))
+    key, limit = combined(first, second * 10**6 if is_wide else second)
+    number, position = distinct(key, limit)
+    assert (key >= 0).all() and (key < limit).all()
+    assert len(position) == len(set(pairs))
+    found = [(int(first[i]), int(second[i])) for i in position]
+    assert [found[i] for i in number] == pairs
+
+
+ordinary = st.just(0.0) | st.floats(1e-30, 1e30)
+
+
+@given(ordinary, ordinary, st.booleans())
+def test_an_operation_on_numbers_is_the_operation_on_arrays(a: float, b: float, c: bool) -> None:
+    arguments = {
+        elementwise.where: (c, a, b),
+        elementwise.larger: (a, b),
+        elementwise.smaller: (a, b),
+        elementwise.whole_blocks: (a, b + 1.0),
+        elementwise.square_root: (a,),
+        elementwise.inverse: (a,),
+    }
+    assert set(arguments) == set(compiled._ON_NUMBERS)
+    for operation, values in arguments.items():
+        on_arrays = operation(*(np.array([value]) for value in values))
+        assert float(compiled._ON_NUMBERS[operation](*values)) == on_arrays.item()
+
+
+# When it is used.
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has evaluated nothing."""
+    monkeypatch.delenv(compiled.SWITCH, raising=False)
+    monkeypatch.setattr(compiled, "_progress", {"designs": 0})
+    monkeypatch.setattr(compiled, "_loop", cache(lambda: None))
+    monkeypatch.setattr(compiled, "_can_load", lambda: True)
+    monkeypatch.setattr(compiled, "has_numba", lambda: True)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_the_loop_is_started_when_its_start_would_have_paid(
+    fresh: None, on_disk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "is_on_disk", lambda: on_disk)
+    enough = compiled.LOAD_AFTER if on_disk else compiled.COMPILE_AFTER
+    step = 100_000
+    used = [compiled.is_worthwhile(step) for _ in range(0, 2 * enough, step)]
+    assert used.index(True) == enough // step
+    assert all(used[enough // step :])
+
+
+def test_without_numba_or_with_the_switch_off_nothing_is_compiled(
+    fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(compiled.SWITCH, "0")
+    assert not compiled.is_worthwhile(10**12)
+    monkeypatch.delenv(compiled.SWITCH)
+    monkeypatch.setattr(compiled, "has_numba", lambda: False)
+    assert not compiled.is_worthwhile(10**12)
+
+
+def test_a_switch_that_makes_no_sense_is_refused_by_the_evaluator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = Request(model="llama-3.3-70b", phase="decode", trace="osworld")
+    monkeypatch.setenv(compiled.SWITCH, "yes")
+    with pytest.raises(InputError, match=r"CODESIGN_COMPILED: expected 0 .* got 'yes'"):
+        NpuEvaluator(request)
+    monkeypatch.setenv(compiled.SWITCH, "1")
+    monkeypatch.setattr(compiled, "has_numba", lambda: False)
+    with pytest.raises(InputError, match="without numba; pip install"):
+        NpuEvaluator(request)
+
+
+def run_python(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    return done.stdout.strip()
+
+
+EVALUATE = """
+import sys
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.space import load_space
+from codesign.memtech import load_library
+from codesign.workload import Request
+space = load_space("memexplorer", {"memtech": load_library().catalog()})
+one = NpuEvaluator(Request(model="llama-3.3-70b", phase="decode", trace="osworld"))
+rows = space.encode(space.designs["D1"])
+print(float(one.evaluate(space.columns(rows)).metrics["throughput_tokens_per_s"][0]).hex())
+print("numba" in sys.modules)
+"""
+
+
+@needs_numba
+def test_one_design_is_evaluated_without_loading_numba() -> None:
+    assert run_python(EVALUATE).splitlines()[1] == "False"
+
+
+LOOP = """
+from codesign.evaluators.npu import compiled
+print(compiled._cache_folder() is None, type(compiled._loop()._cache).__name__)
+"""
+
+
+@needs_numba
+def test_where_nothing_can_be_written_the_loop_stays_in_memory(tmp_path: Any) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert run_python(LOOP, XDG_CACHE_HOME=str(blocked)) == "True NullCache"
+    assert run_python(LOOP, XDG_CACHE_HOME=str(tmp_path)) == "False FunctionCache"
+
+
+@needs_numba
+def test_machine_code_is_kept_under_the_content_of_the_source(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    original = compiled._cache_folder.__wrapped__()
+    assert original is not None and original == compiled._cache_folder.__wrapped__()
+    package = tmp_path / "package"
+    for part in (("hardware",), ("evaluators", "npu")):
+        folder = package.joinpath(*part)
+        folder.mkdir(parents=True)
+        (folder / "formula.py").write_text("x = 1")
+    names = []
+    for text in ("x = 1", "x = 2", "x = 1"):
+        (package / "hardware" / "formula.py").write_text(text)
+        monkeypatch.setattr(
+            compiled, "__file__", str(package / "evaluators" / "npu" / "compiled.py")
+        )
+        names.append(compiled._cache_folder.__wrapped__())
+    assert names[0] == names[2] != names[1]

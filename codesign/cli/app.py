@@ -13,7 +13,17 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli import campaigns, compare, enumeration, evaluation, forecast, library, validation
+from codesign.cli import (
+    campaigns,
+    compare,
+    economics,
+    enumeration,
+    evaluation,
+    forecast,
+    library,
+    platform,
+    validation,
+)
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.errors import CodesignError, JobError
 
@@ -45,7 +55,17 @@ def _root(
         print(context.get_help(), file=report_stream())
 
 
-for _module in (campaigns, enumeration, compare, evaluation, forecast, library, validation):
+for _module in (
+    campaigns,
+    enumeration,
+    compare,
+    evaluation,
+    forecast,
+    platform,
+    economics,
+    library,
+    validation,
+):
     for _command in _module.COMMANDS:
         app.command()(reports_only(_command))
 

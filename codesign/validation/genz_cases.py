@@ -104,10 +104,10 @@ def _serving(case: Mapping[str, Any]) -> Serving:
 class _Request(PlatformRequest):
     """A request of a model that no file describes."""
 
-    model: Any  # type: ignore[assignment]
+    model: Any
 
     @property
-    def language_model(self) -> LanguageModel:  # type: ignore[override]
+    def language_model(self) -> LanguageModel:
         found: LanguageModel = self.model
         return found
 
@@ -190,19 +190,16 @@ def _breakdown(one: PassTime) -> dict[str, float]:
     def added(*names: str) -> float:
         return sum(seconds.get(name, 0.0) for name in names)
 
-    # The tool names the embedding's all-reduce and the embedding itself; ours bear one name.
-    ends = [item for item in one.operators if item.name in ("embedding", "lm_head", "logits")]
-    end_messages = sum(float(i.time_s[0]) for i in ends if i.part == "collective")
-    end_products = sum(float(i.time_s[0]) for i in ends if i.part == "linear")
+    products = added("embedding", "lm_head")
     attention = float(one.part_s("attention")[0])
     projections = added("qkv_projection", "output_projection")
-    mlp = float(one.part_s("linear")[0]) - projections - end_products
+    mlp = float(one.part_s("linear")[0]) - projections - products
     exchanged = added("expert_exchange")
     mlp_reduced = added("mlp_output", "expert_output", "router_scores")
     sent = added("stage_to_stage")
     collective = float(one.part_s("collective", "send")[0])
     return {
-        "Embedding": end_products + end_messages,
+        "Embedding": products + added("embedding_sum", "logits"),
         "MHA": projections + attention + added("attention_output"),
         "FFN": mlp + mlp_reduced + exchanged,
         "Collective": collective,

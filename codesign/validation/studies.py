@@ -13,6 +13,7 @@ STUDIES = {
     "simulation": "simulated",
     "scalesim": "scalesim",
     "measured": "measured",
+    "genz": "genz",
     "life": "life",
 }
 """Module of each study, in the order of the page."""

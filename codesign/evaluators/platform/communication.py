@@ -59,7 +59,7 @@ def list_messages(
     platform: Platform,
     sharding: Sharding,
     streams: Sequence[Stream],
-    is_genz: bool,
+    options: PlatformOptions,
 ) -> list[Message]:
     """The messages of a pass of one replica."""
     products = [stream for stream in streams if stream.has_products]
@@ -67,8 +67,8 @@ def list_messages(
     logits = _rows(platform, products, "logits")
     found = [
         *_attention(model, platform, sharding, streams, tokens),
-        *_mlp(model, platform, tokens, products, is_genz),
-        *_ends(model, platform, tokens, logits, products, is_genz),
+        *_mlp(model, platform, tokens, products, options),
+        *_ends(model, platform, tokens, logits, products, options),
     ]
     hops = np.maximum(platform.pp - 1, 0)
     width = model.hidden_size * tokens
@@ -136,7 +136,7 @@ def _mlp(
     platform: Platform,
     tokens: FloatArray,
     streams: Sequence[Stream],
-    is_genz: bool,
+    options: PlatformOptions,
 ) -> list[Message]:
     width, one = float(model.hidden_size), np.ones_like(tokens)
     dense, sparse = float(model.n_dense_layers), float(model.n_moe_layers)
@@ -144,12 +144,13 @@ def _mlp(
     if not model.is_mixture:
         return found
     chosen = model.moe_dims.num_experts_per_tok
-    if is_genz:
+    if options.is_genz:
         # Its tool adds up the router's partial scores, and in decode as many as the width.
         routed = model.moe_dims.n_routed_experts if streams[0].is_prefill else width
         sent, reduced = tokens * chosen * width, tokens * width
+        times = sparse if options.router_all_reduce else 0.0
         found.append(
-            Message("router_scores", "all_reduce", True, sparse, tokens * routed, platform.tp, one)
+            Message("router_scores", "all_reduce", True, times, tokens * routed, platform.tp, one)
         )
     else:
         # Each group of ranks sends its part of the tokens to the experts, gets them back, adds
@@ -172,14 +173,16 @@ def _ends(
     tokens: FloatArray,
     logits: FloatArray,
     streams: Sequence[Stream],
-    is_genz: bool,
+    options: PlatformOptions,
 ) -> list[Message]:
     ranks, one = platform.attention_ranks, np.ones_like(tokens)
     found = []
     # GenZ's tool has no embedding in a decode step.
-    if not is_genz or streams[0].is_prefill:
+    if not options.is_genz or streams[0].is_prefill:
         found.append(
-            Message("embedding", "all_reduce", False, 1.0, tokens * model.hidden_size, ranks, one)
+            Message(
+                "embedding_sum", "all_reduce", False, 1.0, tokens * model.hidden_size, ranks, one
+            )
         )
     gathered = logits * model.vocab_size
     return [*found, Message("logits", "all_gather", False, 1.0, gathered, ranks, one)]

@@ -79,6 +79,11 @@ class PlatformEvaluator:
             },
         }
 
+    @property
+    def link_efficiency(self) -> float:
+        """Share of the links' bandwidth that a platform's links have."""
+        return self.options.link_efficiency or 1.0
+
     def platform(self, designs: Columns) -> Platform:
         """Devices, links and parallelism of a batch.
 

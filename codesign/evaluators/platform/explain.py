@@ -38,8 +38,9 @@ def _operators(serving: Serving) -> Iterator[dict[str, Any]]:
         phases = [("mixed pass", [(1, serving.decode_pass)])]
     for phase, passes in phases:
         total = sum(n * float(one.total_s[0]) for n, one in passes)
-        for i in range(len(passes[0][1].operators)):
-            yield _row(phase, [(n, one.operators[i]) for n, one in passes], total)
+        for i, first in enumerate(passes[0][1].operators):
+            if first.count[0] > 0:
+                yield _row(phase, [(n, one.operators[i]) for n, one in passes], total)
 
 
 def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> dict[str, Any]:

@@ -31,6 +31,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
         # [ours] copies to host memory reach about what links reach.
         "slow_efficiency": 0.75,
         "has_nodes": True,
+        "router_all_reduce": False,
     },
     "genz": {
         "compute_efficiency": 1.0,
@@ -38,6 +39,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
         "link_efficiency": 1.0,
         "slow_efficiency": 1.0,
         "has_nodes": False,
+        "router_all_reduce": True,
     },
 }
 
@@ -65,6 +67,9 @@ class PlatformOptions(Record):
     §IV-D keeps them apart, as serving engines do."""
     all_reduce: Algorithm = "ring"
     """``ring`` (Eq. 3) or ``tree``, a double binary tree: fewer steps for small messages."""
+    router_all_reduce: bool | None = None
+    """Whether ``genz`` splits the router too and adds up its scores by an all-reduce, as GenZ's
+    tool does; its paper has two all-reduces a layer (Eq. 5). ``physical`` does not split it."""
     has_nodes: bool | None = None
     """Whether groups that exceed the devices that a node links use the network between nodes;
     if not, all devices are joined by links."""

@@ -49,15 +49,14 @@ class Serving:
         self.sharding = Sharding(self.model, platform, options.is_genz)
         self.micro_batch = platform.micro_batch(options.is_genz)
 
-    def _work(self, streams: list[Stream]) -> list[Work]:
+    def work(self, streams: list[Stream]) -> list[Work]:
+        """What one device does in a pass."""
         return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
 
     def _time(self, streams: list[Stream], kept: Footprint) -> PassTime:
-        messages = list_messages(
-            self.model, self.platform, self.sharding, streams, self.options.is_genz
-        )
+        messages = list_messages(self.model, self.platform, self.sharding, streams, self.options)
         residence = reside(kept, self.platform, self.options)
-        work = self._work(streams)
+        work = self.work(streams)
         return time_pass(self.model, self.platform, work, messages, residence, self.options)
 
     def _streams(self, prompt: Prompt) -> list[Stream]:
@@ -70,7 +69,7 @@ class Serving:
         """What a device keeps while it prefills."""
         if not self.options.is_genz:
             return self.decode_footprint
-        work = self._work(self._streams(self.passes.prompts[0]))
+        work = self.work(self._streams(self.passes.prompts[0]))
         return genz_footprint(self.model, self.platform, self.sharding, work)
 
     @cached_property
@@ -78,7 +77,7 @@ class Serving:
         """What a device keeps when the last token is generated."""
         if not self.options.is_genz:
             return footprint(self.model, self.platform, self.sharding, self.passes)
-        work = self._work(self.passes.decode(self.micro_batch))
+        work = self.work(self.passes.decode(self.micro_batch))
         return genz_footprint(self.model, self.platform, self.sharding, work)
 
     @cached_property

@@ -1,0 +1,136 @@
+"""One number of a platform varied, the others kept: the studies of GenZ §VI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray, column_of
+from codesign.evaluators.platform.evaluator import PlatformEvaluator
+
+REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
+"""The accelerator that the paper's studies start from."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is varied.
+
+    Attributes:
+        parameter: Parameter of the design that it sets.
+        field: The device's number that factors multiply; empty if they are values themselves.
+        factors: Those of the paper.
+        words: For tables and figures.
+        unit: Of the values.
+        section: Where the paper varies it.
+    """
+
+    parameter: str
+    field: str
+    factors: tuple[float, ...]
+    words: str
+    unit: str
+    section: str
+
+
+AXES: dict[str, Axis] = {
+    "flops": Axis("compute_flop_per_s", "compute", (1, 2, 4, 8, 12),
+                  "arithmetic rate", "FLOP/s", "VI-A, Fig. 10"),
+    "bandwidth": Axis("fast_bandwidth_bytes_per_s", "bandwidth", (1, 2, 4, 8, 12),
+                      "memory bandwidth", "B/s", "VI-B, Fig. 11"),
+    "link-bandwidth": Axis("link_bandwidth_bytes_per_s", "link_bandwidth", (1, 2, 3, 6),
+                           "link bandwidth", "B/s", "VI-C, Fig. 12"),
+    "link-latency": Axis("link_latency_s", "link_latency", (1, 0.5, 0.25, 0.05),
+                         "link latency", "s", "VI-D, Fig. 13"),
+    "offload": Axis("batch_size", "", (1, 2, 4, 8, 16, 32, 64),
+                    "batch size", "", "VI-E, Fig. 14"),
+}  # fmt: skip
+"""The paper's studies: arithmetic, bandwidths and latency of the device, offload by batch."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One study.
+
+    Attributes:
+        axis: What was varied.
+        factors: (k,) of the first value, or the values themselves where they are counts.
+        values: (k,) of the varied number.
+        metrics: (k,) by metric.
+        violations: (k,) by limit.
+    """
+
+    axis: Axis
+    factors: FloatArray
+    values: FloatArray
+    metrics: Mapping[str, FloatArray]
+    violations: Mapping[str, FloatArray]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per value, with the gain over the first."""
+        first, step = (
+            self.metrics[name] for name in ("time_to_first_token_s", "time_per_output_token_s")
+        )
+        return [
+            {
+                "factor": float(self.factors[i]),
+                "value": float(self.values[i]),
+                **{name: float(values[i]) for name, values in self.metrics.items()},
+                "prefill_gain": float(first[0] / first[i]),
+                "decode_gain": float(step[0] / step[i]),
+                "fits": all(float(values[i]) <= 0 for values in self.violations.values()),
+            }
+            for i in range(len(self.values))
+        ]
+
+
+def scale(
+    evaluator: PlatformEvaluator,
+    design: Mapping[str, Any],
+    axis: Axis,
+    factors: Sequence[float] | None = None,
+) -> Scaling:
+    """Vary one number.
+
+    Args:
+        evaluator: Of the workload.
+        design: The other parameters; its device gives the number that factors multiply.
+        axis: What to vary.
+        factors: Instead of the paper's.
+    """
+    chosen = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
+    values = chosen * _base(evaluator, design, axis)
+    result = evaluator.evaluate(_columns(design, axis, values))
+    return Scaling(axis, chosen, values, result.metrics, result.violations)
+
+
+def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Axis) -> float:
+    if not axis.field:
+        return 1.0
+    platform = evaluator.platform({name: column_of([value]) for name, value in design.items()})
+    link = platform.link
+    if axis.field == "compute":
+        # The parameter is the rate at 16 bits.
+        sixteen = dict(design) | {"weight_format": "bf16", "activation_format": "bf16"}
+        wide = evaluator.platform({name: column_of([value]) for name, value in sixteen.items()})
+        return float(wide.flop_per_s[0])
+    shares = {
+        "bandwidth": platform.fast_bandwidth,
+        "link_bandwidth": link.bandwidth_bytes_per_s / np.asarray(evaluator.link_efficiency),
+        "link_latency": link.latency_s,
+    }
+    return float(np.asarray(shares[axis.field])[0])
+
+
+def _columns(design: Mapping[str, Any], axis: Axis, values: FloatArray) -> Columns:
+    varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
+    columns = {
+        name: column_of([value] * len(values))
+        for name, value in design.items()
+        if name != axis.parameter
+    }
+    return {**columns, axis.parameter: column_of(list(varied))}

@@ -1,0 +1,199 @@
+"""Platforms for people and for programs: one in full, many ranked, requirements, scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.evaluators.base import Explanation
+from codesign.evaluators.platform.requirements import Limits, Requirements
+from codesign.evaluators.platform.scaling import Scaling
+from codesign.metrics import PLATFORM_METRICS
+from codesign.report.labels import format_metric, metric_title
+from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
+from codesign.units import format_engineering
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_FIRST = ("phase", "name", "time_s", "time_share", "bound")
+_CHOICE_METRICS = (
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "throughput_tokens_per_s",
+    "memory_used_per_device_bytes",
+)
+
+
+def platform_document(
+    asked: Mapping[str, Any], explanation: Explanation, slo: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """One platform, with what was asked and the limits of its use case."""
+    return {
+        **asked,
+        "metrics": explanation.metrics,
+        "limits": list(slo),
+        "operators": explanation.operators,
+        "levels": explanation.levels,
+        "power": explanation.power,
+        "notes": explanation.notes,
+    }
+
+
+def platform_tables(
+    asked: Mapping[str, Any],
+    explanation: Explanation,
+    slo: Sequence[Mapping[str, Any]],
+    width: int,
+) -> list[RenderableType]:
+    """The same for the terminal, ``width`` columns wide."""
+    shown = {name: format_cell("", value) for name, value in asked.items()}
+    metrics = plain_table("Metrics", ["metric", "value"], ["value"])
+    for name, value in explanation.metrics.items():
+        metric = PLATFORM_METRICS[name]
+        metrics.add_row(metric_title(metric), format_metric(value, metric))
+    parts: list[RenderableType] = [pairs_table("Platform", shown), text_line(""), metrics]
+    if slo:
+        parts += [text_line(""), rows_table("Limits of the use case", slo, width)]
+    parts += [
+        text_line(""),
+        rows_table("Operators and messages", explanation.operators, width, _FIRST),
+        text_line(""),
+        rows_table("Memories of one device", explanation.levels, width),
+        text_line(""),
+    ]
+    return parts + [text_line(f"Note: {note}") for note in explanation.notes]
+
+
+def slo_rows(explanation: Explanation, limits: Limits | None) -> list[dict[str, Any]]:
+    """The limits of a use case, and whether a platform keeps them."""
+    if limits is None:
+        return []
+    pairs = {
+        "time to first token": ("time_to_first_token_s", limits.time_to_first_token_s),
+        "time per output token": ("time_per_output_token_s", limits.time_per_output_token_s),
+    }
+    return [
+        {
+            "limit": words,
+            "allowed_s": allowed,
+            "found_s": explanation.metrics[name],
+            "state": "kept" if explanation.metrics[name] <= allowed else "broken",
+        }
+        for words, (name, allowed) in pairs.items()
+    ]
+
+
+def choices_table(
+    title: str, rows: Sequence[Mapping[str, Any]], n_rows: int, width: int
+) -> list[RenderableType]:
+    """Ways to spread the work, the best first."""
+    shown = [
+        {**{key: row[key] for key in row if key not in PLATFORM_METRICS},
+         **{name: row[name] for name in _CHOICE_METRICS}}
+        for row in rows[:n_rows]
+    ]  # fmt: skip
+    table = rows_table(title, shown, width)
+    left = len(rows) - len(shown)
+    if left > 0:
+        table.caption = f"{left} more with --json"
+    return [table]
+
+
+def requirements_document(
+    asked: Mapping[str, Any],
+    limits: Limits,
+    needed: Requirements,
+    rows: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """What a use case asks, and the devices that give it."""
+    return {
+        **asked,
+        "limits": {
+            "time_to_first_token_s": limits.time_to_first_token_s,
+            "time_per_output_token_s": limits.time_per_output_token_s,
+        },
+        "requirements": {
+            "flop": needed.flop,
+            "step_bytes": needed.step_bytes,
+            "flop_per_s": needed.flop_per_s,
+            "bandwidth_bytes_per_s": needed.bandwidth_bytes_per_s,
+            "capacity_bytes": needed.capacity_bytes,
+            "weight_bytes": needed.weight_bytes,
+            "kv_bytes": needed.kv_bytes,
+        },
+        "devices": list(rows),
+    }
+
+
+def requirements_tables(
+    asked: Mapping[str, Any],
+    limits: Limits,
+    needed: Requirements,
+    rows: Sequence[Mapping[str, Any]],
+    width: int,
+) -> list[RenderableType]:
+    """The same for the terminal."""
+    times = {
+        "time to first token": f"at most {limits.time_to_first_token_s:g} s",
+        "time per output token": f"at most {limits.time_per_output_token_s * 1e3:g} ms",
+    }
+    sizes = {
+        "arithmetic": f"{format_engineering(needed.flop_per_s, 'FLOP/s')} "
+        f"({format_engineering(needed.flop, 'FLOP')} a prefill)",
+        "memory bandwidth": f"{format_engineering(needed.bandwidth_bytes_per_s, 'B/s')} "
+        f"({format_engineering(needed.step_bytes, 'B')} a step)",
+        "memory": f"{format_engineering(needed.capacity_bytes, 'B')} "
+        f"({format_engineering(needed.weight_bytes, 'B')} weights, "
+        f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
+    }
+    asked_words = {name: format_cell("", value) for name, value in asked.items()}
+    return [
+        pairs_table("Use case", asked_words | times),
+        text_line(""),
+        pairs_table("A platform needs, each alone", sizes),
+        text_line(""),
+        _devices_table(rows),
+        text_line(
+            "for: devices that arithmetic, bandwidth and memory alone ask for; devices: the "
+            "fewest that keep both limits with the messages between them (tensor x pipeline x "
+            "expert x data parallel). Announced devices are marked *."
+        ),
+    ]
+
+
+def _devices_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    columns = ["device", "for compute", "for bandwidth", "for memory", "devices", "split",
+               "first token", "output token", "why not"]  # fmt: skip
+    table = plain_table("The smallest number of each known device", columns, columns[1:5])
+    table.columns[-1].no_wrap = False
+    for row in rows:
+        bounds = [f"{row[name]:,}" for name in ("for_compute", "for_bandwidth", "for_capacity")]
+        name = row["device"] + (" *" if row["announced"] else "")
+        if row["devices"] is None:
+            table.add_row(name, *bounds, "–", "", "", "", row["note"])
+            continue
+        degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
+        split = " x ".join(str(row[degree]) for degree in degrees)
+        times = (row["time_to_first_token_s"], row["time_per_output_token_s"])
+        words = [format_engineering(time, "s", 3) for time in times]
+        table.add_row(name, *bounds, f"{row['devices']:,}", split, *words, "")
+    return table
+
+
+def scaling_tables(title: str, found: Scaling) -> list[RenderableType]:
+    """One study: times, their parts, and the gain over the first value."""
+    columns = [found.axis.words, "factor", "first token", "gain", "linear", "attention",
+               "messages", "output token", "gain ", "linear ", "attention ", "messages ",
+               "offloaded", "fits"]  # fmt: skip
+    table = plain_table(title, columns, columns[:-1])
+    for row in found.rows():
+        cells = [format_engineering(row["value"], found.axis.unit, 3), f"{row['factor']:g}"]
+        for phase, total in (("prefill", "time_to_first_token_s"),
+                             ("decode", "time_per_output_token_s")):  # fmt: skip
+            parts = [row[f"{phase}_{part}_s"] for part in ("linear", "attention", "collective")]
+            cells += [format_engineering(row[total], "s", 3), f"{row[f'{phase}_gain']:.2f}"]
+            cells += [format_engineering(part, "s", 3) for part in parts]
+        cells += [f"{row['offloaded_share']:.0%}", "yes" if row["fits"] else "no"]
+        table.add_row(*cells)
+    return [table]

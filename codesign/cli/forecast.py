@@ -157,12 +157,9 @@ def _number(name: str, text: str) -> float:
     from codesign.units import parse_quantity
 
     try:
-        number = parse_quantity(text, "1")
+        return parse_quantity(text, "1")
     except InputError as error:
         raise InputError(str(error), name) from None
-    if not 0.0 < number <= 1.0:
-        raise InputError(f"expected more than 0 and at most 1, got {text}", name)
-    return number
 
 
 def _seconds(name: str, text: str) -> float:

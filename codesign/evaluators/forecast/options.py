@@ -10,13 +10,30 @@ from codesign.errors import InputError
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.variants import VARIANTS, Positive, Variant, find_variant
+from codesign.evaluators.forecast.variants import Positive, Variant, find_variant
 from codesign.evaluators.forecast.work import CLASSES
-from codesign.schema import Record
+from codesign.schema import Record, checked
 from codesign.workload import Request
 from codesign.workload.lowering import Phase
 
-Share: TypeAlias = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+def _shares(value: object) -> object:
+    """One share, or shares by operator, each in (0, 1]."""
+    named = value if isinstance(value, dict) else {"": value}
+    for name, share in named.items():
+        if not isinstance(share, int | float) or share is True or not 0.0 < share <= 1.0:
+            of = f" of {name}" if name else ""
+            raise InputError(f"expected a share{of} above 0 and at most 1, got {share!r}")
+    return value
+
+
+def _profile(value: object) -> object:
+    if value not in CONVENTIONS:
+        raise InputError(f"expected one of {', '.join(sorted(CONVENTIONS))}, got {value!r}")
+    return value
+
+
+Shares: TypeAlias = Annotated[float | dict[str, float], checked(_shares)]
 
 
 class ForecastRequest(Request):
@@ -37,7 +54,7 @@ class ForecastRequest(Request):
 class ForecastOptions(Record):
     """Options of the ``forecast`` evaluator; parameters of the space replace those they name."""
 
-    profile: Profile = "plain"
+    profile: Annotated[Profile, checked(_profile)] = "plain"
     """How work and traffic are counted: as the other evaluators do, or as LIFE's tables do."""
     variant: Variant = Variant()
     """Formats, fusion, attention, adapters: a name of LIFE's Table 3, or the keys."""
@@ -45,9 +62,9 @@ class ForecastOptions(Record):
     """Tokens of a chunk of the prompt; the whole prompt at once if left out."""
     attention_tile: Positive = 1
     """Sizes of attention's products are rounded up to multiples of this (LIFE §5.4.1)."""
-    compute_efficiency: Share | dict[str, Share] = 1.0
+    compute_efficiency: Shares = 1.0
     """Share of the peak, for all operators, or by kind or name of the operator."""
-    memory_efficiency: Share | dict[str, Share] = 1.0
+    memory_efficiency: Shares = 1.0
     """Share of the bandwidth, likewise."""
     dispatch_latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Time of launching one kernel."""
@@ -85,6 +102,3 @@ class ForecastOptions(Record):
         if "logits" in request.model_fields_set:
             said["logits"] = request.logits
         return Inference.of(request.language_model, variant, self.profile, **said, tile=tile)
-
-
-__all__ = ["CONVENTIONS", "VARIANTS", "ForecastOptions", "ForecastRequest"]

@@ -82,6 +82,8 @@ class PlainCount:
 
     def macs(self) -> FloatArray:
         table, tile = self.table, self.tile
+        if tile == 1:  # a mean context has a fraction, which is no padding
+            return table.mac_per_request
         padded = [np.ceil(sizes / tile) * tile for sizes in (table.m_per_request, table.k, table.n)]
         volume = padded[0] * padded[1] * padded[2] * table.products_per_request
         return np.where(table.is_attention, volume, table.mac_per_request)

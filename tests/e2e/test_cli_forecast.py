@@ -1,0 +1,134 @@
+"""``codesign forecast`` as a user types it, and the campaign that searches with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codesign.cli import main
+
+_MACHINE = ["--tops", "50", "--gbps", "256"]
+_LLAMA = ["forecast", "--model", "llama-2-7b"]
+_FIGURES = ["operators", "ratio", "efficiency", "chunks", "timeline", "tiles", "lora"]
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main([*_LLAMA, *words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_prefill_of_life_is_that_of_table_6(capsys: pytest.CaptureFixture[str]) -> None:
+    # LIFE Table 6, Ryzen 9 HX 370: 29.29 TOPs in 89.74 s at 0.3264 TOPS; twice that at half.
+    words = ["--tops", "0.3264", "--gbps", "240", "--profile", "life", "--prompt-tokens", "2048"]
+    one = document(capsys, *words)
+    assert one["metrics"]["time_to_first_token_s"] == pytest.approx(89.74, abs=0.02)
+    assert one["prefill"]["totals"]["ops"] == pytest.approx(29.2941e12, abs=5e7)
+    half = document(capsys, *words, "--compute-efficiency", "0.5")
+    assert half["metrics"]["time_to_first_token_s"] == pytest.approx(179.47, abs=0.04)
+
+
+def test_a_decode_of_life_is_that_of_table_10(capsys: pytest.CaptureFixture[str]) -> None:
+    # LIFE Table 10, iGPU: 33.4 tokens/s at half of 256 GB/s after 128 tokens.
+    counts = ["--prompt-tokens", "128", "--generated-tokens", "390", "--variant", "bf16-int4"]
+    one = document(capsys, *_MACHINE, *counts, "--profile", "life", "--memory-efficiency", "50 %")
+    assert one["metrics"]["tokens_per_s_per_user"] == pytest.approx(33.4, abs=0.05)
+
+
+def test_the_generation_slows_as_the_cache_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = document(capsys, *_MACHINE, "--timeline", "5")["timeline"]
+    assert [step["token"] for step in steps] == [1, 65, 128, 192, 256]
+    times = [step["time_per_output_token_s"] for step in steps]
+    assert times == sorted(times) and times[0] < times[-1]
+
+
+def test_the_heat_map_has_the_machine_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, *_MACHINE, "--heat-map")
+    ratio = found["ratios"]["ratio"][4][4]  # once the peak, once the bandwidth
+    assert ratio == pytest.approx(found["prefill"]["compute_s"] / found["prefill"]["memory_s"])
+    assert len(found["ratios"]["ratio"]) == len(found["ratios"]["ratio"][0]) == 10
+
+
+def test_a_datasheet_gives_what_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    sheet = document(capsys, "--device", "v100-sxm", "--variant", "fp16-fp16")["machine"]
+    assert sheet["bandwidth_bytes_per_s"] == 900e9
+    own = document(capsys, "--device", "v100-sxm", "--gbps", "100")["machine"]
+    assert own["bandwidth_bytes_per_s"] == 100e9
+    assert own["peak_ops_per_s"] == sheet["peak_ops_per_s"]
+
+
+def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*_MACHINE, "--timeline", "3", "--heat-map", "--set", "lora=inline"]
+    assert main([*_LLAMA, *words]) == 0
+    out = capsys.readouterr().out
+    for text in ("time to first token", "gate_up_projection", "Generation", "Merging", "TOPS"):
+        assert text in out
+
+
+def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [word for name in _FIGURES for word in ("--figure", name)]
+    found = document(
+        capsys, *_MACHINE, "--generated-tokens", "64", *asked, "--output", str(tmp_path)
+    )
+    assert [Path(file).name for file in found["files"]] == [
+        f"llama-2-7b-{name}.png" for name in _FIGURES
+    ]
+    assert all(Path(file).read_bytes().startswith(b"\x89PNG") for file in found["files"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tops", "5"], "expected --gbps, or a --device"),
+        (["--tops", "0", "--gbps", "5"], "--tops: expected a finite number above 0, got 0"),
+        (["--tops", "inf", "--gbps", "5"], "--tops: expected a finite number above 0, got inf"),
+        (["--tops", "5", "--gbps", "nan"], "--gbps: expected a finite number above 0, got nan"),
+        (["--device", "h1000"], "--device: unknown device 'h1000'. Did you mean 'h100"),
+        ([*_MACHINE, "--variant", "bf16-int5"], "--variant: unknown variant 'bf16-int5'"),
+        ([*_MACHINE, "--set", "kvformat=int4"], "unknown key 'kvformat'. Did you mean 'kv_format'"),
+        ([*_MACHINE, "--set", "kv_format=int3"], "unknown number format 'int3'"),
+        ([*_MACHINE, "--compute-efficiency", "1.2"], "expected a share above 0 and at most 1, got"),
+        ([*_MACHINE, "--memory-efficiency", "-1"], "expected a share above 0 and at most 1, got"),
+        ([*_MACHINE, "--memory-efficiency", "nan"], "--memory-efficiency: "),
+        ([*_MACHINE, "--compute-efficiency", "liner=0.5"], "unknown operator 'liner'"),
+        ([*_MACHINE, "--compute-efficiency", "linear=0"], "expected a share of linear above 0"),
+        ([*_MACHINE, "--dispatch-latency", "5"], "--dispatch-latency: expected a quantity in s"),
+        ([*_MACHINE, "--dispatch-latency", "-5 us"], "--dispatch-latency: expected a time of 0 s"),
+        ([*_MACHINE, "--profile", "lif"], "expected one of life, plain, got 'lif'"),
+        ([*_MACHINE, "--figure", "heat"], "--figure: unknown figure 'heat'"),
+        ([*_MACHINE, "--format", "pdf"], "unknown figure format 'pdf'"),
+        ([*_MACHINE, "--prompt-tokens", "0"], "prompt_tokens"),
+        ([*_MACHINE, "--tile", "0"], "attention_tile"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*_LLAMA, *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert message in line
+
+
+def test_the_edge_campaign_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "runs" / "forecast-edge.yaml").read_text()
+    small = text.replace("budget: 100", "budget: 24").replace("seeds: 3", "seeds: 1")
+    small = small.replace("[nsga2, tpe, random]", "[random]")
+    (tmp_path / "edge.yaml").write_text(small.replace("forecast-edge\n", "edge\n", 1))
+    assert main(["run", "edge.yaml"]) == 0
+    assert main(["pareto", "edge.yaml", "--json"]) == 0
+    assert "time_to_first_token_s" in capsys.readouterr().out
+
+
+def test_the_study_of_life_is_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "life", "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert study["name"] == "life"
+    assert all(target["is_met"] for target in study["targets"])

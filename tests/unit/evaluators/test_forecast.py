@@ -1,0 +1,356 @@
+"""The forecast evaluator: counts against closed forms, times against Eqs. 1 to 6, the contract."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.api import build_evaluator
+from codesign.columns import Column, column_of
+from codesign.errors import CodesignError, InputError
+from codesign.evaluators.base import Evaluator
+from codesign.evaluators.forecast import ForecastEvaluator
+from codesign.evaluators.forecast.conventions import exponential_ops
+from codesign.evaluators.forecast.performance import (
+    Efficiencies,
+    compute_time_s,
+    demand,
+    memory_time_s,
+)
+from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.scenarios import (
+    Machine,
+    chunk_ratios,
+    lora_linear_ops,
+    lora_update_ops,
+    padded_attention_ops,
+    timeline,
+)
+from codesign.evaluators.forecast.variants import (
+    VARIANTS,
+    Variant,
+    weight_bytes_per_element,
+    with_attention,
+)
+from codesign.evaluators.forecast.work import OPS, READ, WRITTEN
+from codesign.testing import check_evaluator
+from codesign.workload import Request, kv_elements_per_token, list_models, load_model
+
+LLAMA = load_model("llama-2-7b")
+AUTOREGRESSIVE = [name for name in list_models() if not load_model(name).is_diffusion]
+WORKLOAD: dict[str, Any] = {
+    "model": "llama-2-7b",
+    "prompt_tokens": 1024,
+    "generated_tokens": 64,
+}
+
+
+def evaluator(options: dict[str, Any] | None = None, **workload: Any) -> ForecastEvaluator:
+    built: Evaluator = build_evaluator("forecast", {**WORKLOAD, **workload}, options or {})
+    assert isinstance(built, ForecastEvaluator)
+    return built
+
+
+def machine(peak: float = 5e13, bandwidth: float = 1e11, **more: Any) -> dict[str, Column]:
+    values = {"peak_ops_per_s": peak, "bandwidth_bytes_per_s": bandwidth, **more}
+    return {name: column_of([value]) for name, value in values.items()}
+
+
+def metric(built: ForecastEvaluator, name: str, designs: dict[str, Column]) -> float:
+    return float(built.evaluate(designs, [name]).metrics[name][0])
+
+
+def some_designs(n: int, seed: int = 0) -> dict[str, Column]:
+    values: dict[str, tuple[Any, ...]] = {
+        "peak_ops_per_s": tuple(np.linspace(1e13, 1e14, 40).tolist()),
+        "bandwidth_bytes_per_s": tuple(np.linspace(1e10, 1e12, 40).tolist()),
+        "compute_efficiency": (0.25, 0.5, 1.0),
+        "memory_efficiency": (0.25, 0.5, 1.0),
+        "dispatch_latency_s": (0.0, 1e-5),
+        "memory_capacity_bytes": (4e9, 16e9),
+        "weight_format": ("bf16", "int8", "int4"),
+        "kv_format": ("bf16", "int4"),
+        "fused": (False, True),
+        "attention": ("native", "gqa", "mqa", "mla"),
+        "chunk_tokens": (256,),
+        "batch_size": (1, 4),
+    }
+    draw = np.random.default_rng(seed)
+    absent = {"chunk_tokens"}
+    return {
+        name: Column(levels, draw.integers(-1 if name in absent else 0, len(levels), n))
+        for name, levels in values.items()
+    }
+
+
+@pytest.mark.parametrize("profile", ["plain", "life"])
+def test_it_keeps_the_contract_of_evaluators(profile: str) -> None:
+    check_evaluator(evaluator({"profile": profile}), some_designs(40))
+
+
+@pytest.mark.parametrize("name", AUTOREGRESSIVE)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_plain_counts_what_the_lowering_has(name: str, phase: str) -> None:
+    request = Request(model=name, prompt_tokens=300, generated_tokens=20, phase=phase)
+    table = request.operators()
+    built = evaluator(model=name, prompt_tokens=300, generated_tokens=20)
+    work = getattr(built.forecast({}), phase)
+    per_pass = {
+        "matrix_ops": 2.0 * table.mac_per_request,
+        "vector_ops": table.vector_ops_per_request,
+        "kv_read_bytes": 2.0 * table.kv_read_elements_per_request,
+        "kv_written_bytes": 2.0 * table.kv_written_elements_per_request,
+        "weight_bytes": 2.0 * table.weights_read(np.array(1.0)),
+    }
+    for quantity, each in per_pass.items():
+        expected = float((each * table.count).sum())
+        assert float(work.total(quantity)) == pytest.approx(expected, rel=1e-12), quantity
+
+
+@pytest.mark.parametrize("profile", ["plain", "life"])
+@pytest.mark.parametrize("name", AUTOREGRESSIVE)
+def test_steps_at_any_context_are_on_the_line_through_two(name: str, profile: Any) -> None:
+    inference = Inference.of(load_model(name), Variant(kv_format="int8"), profile)
+    steps = inference.decode([1, 7, 1000])
+    for values, context in zip(steps.values, (1, 7, 1000), strict=True):
+        own = inference._step(float(context), 1)
+        np.testing.assert_allclose(values, own.values, rtol=1e-12)
+
+
+def test_the_mean_step_is_the_mean_of_all_steps() -> None:
+    inference = Inference.of(LLAMA, Variant(), "plain")
+    steps = inference.decode(100 + np.arange(1, 31))
+    mean = inference.mean_step(100, 30)
+    np.testing.assert_allclose(steps.values.mean(axis=0), mean.values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 256, 1000])
+def test_chunks_of_a_causal_prompt_add_up_to_its_products(chunk: int) -> None:
+    inference = Inference.of(LLAMA, Variant(), "plain")
+    whole, parts = inference.prefill(1000), inference.prefill(1000, chunk)
+    assert float(parts.total("matrix_ops")) == pytest.approx(float(whole.total("matrix_ops")))
+    assert parts.total("kv_written_bytes") == whole.total("kv_written_bytes")
+    read = {"weight": whole.total("weight_bytes"), "chunks": parts.total("weight_bytes")}
+    assert read["chunks"] >= read["weight"]
+
+
+def test_the_smallest_chunk_of_life_takes_64_times_the_dispatches() -> None:
+    # LIFE §5.2: "number of dispatch calls also increases by 64x for smallest chunk-size".
+    (row,) = chunk_ratios(Inference.of(LLAMA, Variant(), "life"), 4096, [64])
+    assert row["dispatches"] == 64
+    assert row["ops"] == pytest.approx(1.0, abs=0.1)
+
+
+def test_int4_weights_take_half_a_byte_and_a_scale_and_a_zero_per_group() -> None:
+    # LIFE, Appendix 8.1, lines 12 to 16.
+    k, n = 4096, 11008
+    expected = k * n / 2 + (k // 128) * n * (2 + 0.5)
+    assert weight_bytes_per_element(VARIANTS["bf16-int4"]) * k * n == pytest.approx(expected)
+    assert weight_bytes_per_element(Variant()) == 2.0
+
+
+def test_dequantization_costs_two_operations_per_weight() -> None:
+    plain, int4 = (
+        Inference.of(LLAMA, VARIANTS[name], "life").decode([1]).total(*OPS)[0]
+        for name in ("bf16-bf16", "bf16-int4")
+    )
+    projections = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32000
+    assert int4 - plain == 2.0 * projections
+
+
+@pytest.mark.parametrize(("degree", "expected"), [(1, 2.0), (2, 5.0), (4, 14.0)])
+def test_a_polynomial_takes_the_operations_of_table_1(degree: int, expected: float) -> None:
+    variant = Variant(nonlinear="polynomial", polynomial_degree=degree)
+    assert exponential_ops(variant, "life") == expected
+    assert exponential_ops(Variant(nonlinear="pwl"), "plain") == 2.0
+
+
+@pytest.mark.parametrize("tile", [16, 64])
+def test_padding_rounds_every_size_of_attentions_products_up(tile: int) -> None:
+    contexts = np.array([1.0, 100.0, 128.0, 2001.0])
+    ops = padded_attention_ops(Inference.of(LLAMA, Variant(), "life"), contexts, [tile])
+    padded = np.ceil(contexts / tile) * tile
+    np.testing.assert_allclose(ops[1], 2 * 2 * 32 * 128 * contexts)
+    np.testing.assert_allclose(ops[tile], 2 * 2 * 32 * tile * 128 * padded)
+
+
+def test_padding_costs_operations_and_no_traffic() -> None:
+    ideal = Inference.of(LLAMA, Variant(), "life")
+    tiled = replace(ideal, tile=64)
+    np.testing.assert_allclose(
+        tiled.decode([100, 999]).total(*READ, *WRITTEN),
+        ideal.decode([100, 999]).total(*READ, *WRITTEN),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("mha", 8192), ("gqa", 2048), ("mqa", 256), ("mla", 576)]
+)
+def test_kinds_of_attention_keep_their_cache(kind: Any, expected: int) -> None:
+    model = with_attention(LLAMA, Variant(attention=kind))
+    assert kv_elements_per_token(model) == 32 * expected
+
+
+def test_adapters_merged_inline_add_what_a_merge_takes() -> None:
+    without, inline, merged = (
+        float(Inference.of(LLAMA, Variant(lora=how, lora_rank=64)).prefill(256).total("matrix_ops"))
+        for how in ("none", "inline", "merged")
+    )
+    assert inline - without == pytest.approx(32 * sum(lora_update_ops(LLAMA, 64).values()))
+    assert merged == without
+    # §5.5: at 256 tokens the update at rank 128 is almost half of the prefill.
+    assert 32 * sum(lora_update_ops(LLAMA, 128).values()) / without == pytest.approx(0.49, abs=0.02)
+    # §5.5 again, for one product: short prompts nearly double.
+    ops = lora_linear_ops(4096, 4096, [128], [128])
+    assert ops[128][0] / ops[0][0] == pytest.approx(2.0, abs=0.02)
+
+
+def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products() -> None:
+    for profile in ("plain", "life"):
+        eager, fused = (
+            Inference.of(LLAMA, Variant(fused=is_fused), profile).prefill(512)  # type: ignore[arg-type]
+            for is_fused in (False, True)
+        )
+        assert fused.total("matrix_ops") == eager.total("matrix_ops")
+        assert fused.total(*READ, *WRITTEN) < eager.total(*READ, *WRITTEN)
+        assert fused.total("dispatches") < eager.total("dispatches")
+
+
+def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth() -> None:
+    # LIFE §5.3.2: "With KV compression, TPS does not drop more than 10% for any prompt length".
+    box = Machine(5e13, 5e10)
+    lines = {
+        name: timeline(Inference.of(LLAMA, VARIANTS[name], "life"), box, 4096, 2000, 3)
+        for name in ("bf16-bf16", "bf16-int4", "bf16-int4-kv4")
+    }
+    drops = {name: 1 - line.tokens_per_s[-1] / line.tokens_per_s[0] for name, line in lines.items()}
+    assert drops["bf16-int4-kv4"] < 0.1 < drops["bf16-bf16"] < drops["bf16-int4"]
+    assert list(lines["bf16-int4"].token) == [1, 1000, 2000]
+
+
+# Times
+
+
+@pytest.mark.parametrize("formula", [compute_time_s, memory_time_s])
+def test_a_time_scales_with_the_unit_of_time_and_with_no_other(formula: Any) -> None:
+    # One old unit of work is 7 new ones, one old second 3 new ones.
+    old = formula(1e12, 3, 1e12, 0.5, 2e-6)
+    new = formula(7e12, 3, 7e12 / 3, 0.5, 3 * 2e-6)
+    assert float(old) == pytest.approx(2.000006)
+    assert float(new) == pytest.approx(3 * float(old))
+
+
+def test_a_phase_takes_the_longer_of_both_times_and_launches_on_top() -> None:
+    built = evaluator({"dispatch_latency_s": 1e-5})
+    counted = built.forecast({})
+    ops, moved = counted.prefill.total(*OPS), counted.prefill.total(*READ, *WRITTEN)
+    launches = 1e-5 * counted.prefill.total("dispatches")
+    for peak, bandwidth in ((1e12, 1e13), (1e16, 1e10)):
+        expected = max(ops / peak, moved / bandwidth) + launches
+        got = metric(built, "time_to_first_token_s", machine(peak, bandwidth))
+        assert got == pytest.approx(float(expected))
+
+
+def test_life_takes_a_decode_step_by_its_traffic_alone() -> None:
+    slow = machine(peak=1e9)
+    life, plain = evaluator({"profile": "life"}), evaluator()
+    moved = float(life.forecast({}).decode.total(*READ, *WRITTEN))
+    assert metric(life, "time_per_output_token_s", slow) == pytest.approx(moved / 1e11)
+    assert metric(plain, "time_per_output_token_s", slow) > 1.0
+
+
+def test_efficiencies_of_an_operator_go_before_those_of_its_kind() -> None:
+    work = Inference.of(LLAMA, Variant()).prefill(64)
+    linear = float(work.of(*OPS)[np.array(work.classes) == "linear"].sum())
+    head = float(work.of(*OPS)[work.names.index("lm_head")])
+    everything = float(work.total(*OPS))
+    asked = demand(work, Efficiencies(compute={"linear": 0.5, "lm_head": 0.25}))
+    expected = everything - linear + (linear - head) / 0.5 + head / 0.25
+    assert float(asked.ops) == pytest.approx(expected)
+
+
+def test_more_of_anything_never_slows() -> None:
+    built = evaluator()
+    names = ["time_to_first_token_s", "time_per_output_token_s"]
+    designs = some_designs(200)
+    before = built.evaluate(designs, names).metrics
+    for name in ("peak_ops_per_s", "bandwidth_bytes_per_s", "compute_efficiency"):
+        column = designs[name]
+        more = np.minimum(column.codes + 1, len(column.values) - 1)
+        after = built.evaluate({**designs, name: Column(column.values, more)}, names).metrics
+        assert all((after[key] <= before[key]).all() for key in names)
+
+
+def test_what_does_not_fit_the_memory_is_a_violation() -> None:
+    built = evaluator()
+    used = metric(built, "memory_used_bytes", machine())
+    assert used == pytest.approx(6_738_415_616 * 2 + 1088 * 524_288)
+    found = built.known_violations(machine(memory_capacity_bytes=used / 2))
+    assert found["capacity"][0] == pytest.approx(1.0)
+    assert built.known_violations(machine()) == {}
+
+
+def test_what_the_request_says_goes_before_the_profile() -> None:
+    life, said = evaluator({"profile": "life"}), evaluator({"profile": "life"}, causal=True)
+    assert said.forecast({}).prefill.total(*OPS) < life.forecast({}).prefill.total(*OPS)
+
+
+@pytest.mark.parametrize(
+    ("options", "workload", "message"),
+    [
+        ({"compute_efficiency": 0.0}, {}, "compute_efficiency: expected a share above 0 .*got 0.0"),
+        (
+            {"memory_efficiency": {"linear": 1.5}},
+            {},
+            "share of linear above 0 and at most 1, got 1.5",
+        ),
+        ({"compute_efficiency": {"liner": 0.5}}, {}, "unknown operator 'liner'.*'linear'"),
+        ({"dispatch_latency_s": float("inf")}, {}, "dispatch_latency_s: .*finite"),
+        ({"variant": "bf16-in4"}, {}, "unknown variant 'bf16-in4'.*'bf16-int4'"),
+        ({"variant": {"attention": "mla"}}, {"model": "qwen3-32b"}, "qwen3-32b cannot have mla"),
+        ({"variant": {"attention": "gqa", "kv_heads": 5}}, {}, "expected a divisor"),
+        ({"variant": {"attention": "mqa"}}, {"model": "deepseek-v3"}, "which has MLA"),
+        ({}, {"model": "llada-8b"}, "diffusion"),
+        ({}, {"model": "llama-2-7"}, "unknown language model 'llama-2-7'"),
+        ({}, {"batch": "capacity"}, "batch"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(
+    options: dict[str, Any], workload: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        evaluator(options, **workload)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("peak_ops_per_s", 0.0),
+        ("bandwidth_bytes_per_s", float("nan")),
+        ("compute_efficiency", 1.01),
+        ("memory_efficiency", -0.5),
+        ("dispatch_latency_s", -1e-6),
+        ("chunk_tokens", 0),
+        ("batch_size", 1.5),
+        ("weight_format", "int3"),
+    ],
+)
+def test_a_design_outside_its_range_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(CodesignError, match=name.removesuffix("_per_s")):
+        evaluator().evaluate(machine(**{name: value}) if name not in machine() else
+                             {**machine(), name: column_of([value])})  # fmt: skip
+
+
+def test_ten_thousand_machines_take_milliseconds() -> None:
+    built = evaluator()
+    designs = some_designs(10_000)
+    built.evaluate(designs)  # counts the variants among them
+    start = time.perf_counter()
+    built.evaluate(designs)
+    # 2 ms on an idle core; the bound leaves room for a busy one.
+    assert time.perf_counter() - start < 0.25

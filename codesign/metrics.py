@@ -130,8 +130,6 @@ _ECONOMICS = (
     Metric("usd_per_hour", "minimize", "USD/h",
            "rent of the instance's devices"),
     PLATFORM_METRICS["tokens_per_s_per_device"],
-    PLATFORM_METRICS["n_devices"],
-    METRICS["batch_size"],
     METRICS["memory_used_bytes"],
     METRICS["memory_capacity_bytes"],
     METRICS["compute_utilization"],

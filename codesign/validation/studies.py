@@ -13,6 +13,7 @@ STUDIES = {
     "simulation": "simulated",
     "scalesim": "scalesim",
     "measured": "measured",
+    "epoch": "epoch",
     "genz": "genz",
     "life": "life",
 }

@@ -132,8 +132,6 @@ class EconomicsEvaluator:
             ),
             "usd_per_hour": batch.usd_per_hour * load.n_devices,
             "tokens_per_s_per_device": rate / load.n_devices,
-            "n_devices": load.n_devices,
-            "batch_size": load.batch,
             "memory_used_bytes": decoding.stored_bytes(load),
             "memory_capacity_bytes": load.n_devices * decoding.target.machine.capacity_bytes,
             "compute_utilization": rate * (self._target.active_flop_per_token + scores) / peak,

@@ -138,6 +138,17 @@ class EconomicsOptions(Record):
             )
         return rent
 
-    def shape(self, model: str) -> ModelShape:
-        """A model under the profile."""
-        return shape_of(load_model(model), self.profile)
+    def shape(self, model: str, kv_heads: int | None = None) -> ModelShape:
+        """A model under the profile, with its own or so many key and value heads.
+
+        Raises:
+            InputError: The model cannot have so many.
+        """
+        found = load_model(model)
+        if kv_heads is not None:
+            heads = found.num_attention_heads
+            if found.is_latent or kv_heads < 1 or heads % kv_heads:
+                problem = f"expected a divisor of its {heads} heads, got {kv_heads}"
+                raise InputError(problem, f"key and value heads of {found.name}")
+            found = found.model_copy(update={"num_key_value_heads": kv_heads})
+        return shape_of(found, self.profile)

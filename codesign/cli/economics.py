@@ -1,0 +1,331 @@
+"""Price per token against speed of serving a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.evaluation import read_pairs
+from codesign.cli.output import AsJson, report
+from codesign.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from codesign.evaluators.economics.latency import Fixed
+    from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+    from codesign.evaluators.economics.serving import Formats, Offer
+
+_SPACE = "memexplorer"
+_OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
+
+
+def economics(
+    model: Annotated[str, typer.Option(help="Language model, or the path of a config.json.")],
+    device: Annotated[
+        str | None, typer.Option(help="A device, or the path of its file. [h100]")
+    ] = None,
+    design: Annotated[
+        str | None, typer.Option(help="Instead of a device: a design that --space names.")
+    ] = None,
+    space: Annotated[str | None, typer.Option(help=f"Design space. [{_SPACE}]")] = None,
+    weight_format: Annotated[
+        str | None, typer.Option(help="Of the weights, such as bf16, int8, int4. [bf16]")
+    ] = None,
+    activation_format: Annotated[
+        str | None, typer.Option(help="Of the activations. [bf16]")
+    ] = None,
+    kv_format: Annotated[
+        str | None, typer.Option(help="Of the KV cache. [as the activations]")
+    ] = None,
+    context_tokens: Annotated[
+        float, typer.Option(help="Tokens that every request attends to.")
+    ] = 0.0,
+    speculate: Annotated[
+        bool, typer.Option(help="Draft tokens ahead with a smaller model where it is faster.")
+    ] = True,
+    draft: Annotated[str, typer.Option(help="The model that drafts.")] = "llama-3-8b",
+    draft_kv_heads: Annotated[
+        int | None, typer.Option(help="Its key and value heads, instead of its own.")
+    ] = None,
+    acceptance: Annotated[
+        float, typer.Option(help="Probability that a drafted token is accepted.")
+    ] = 0.8,
+    price_per_hour: Annotated[
+        float | None, typer.Option(help="Rent of one device in dollars. [Epoch's, if it has one]")
+    ] = None,
+    capital_cost: Annotated[
+        float | None, typer.Option(help="Price of one device in dollars, bought instead.")
+    ] = None,
+    power_watts: Annotated[
+        float | None, typer.Option(help="Of a bought device. [that of its file]")
+    ] = None,
+    lifetime_years: Annotated[
+        float | None, typer.Option(help="Over which a bought device is written off. [6]")
+    ] = None,
+    demand: Annotated[
+        float | None, typer.Option(help="Tokens per second of all users; no instance makes more.")
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(help="A token is worth its speed to this power (Epoch Eq. 45).")
+    ] = 3.0,
+    devices: Annotated[
+        float | None, typer.Option(help="One instance size instead of the grid; with --batch.")
+    ] = None,
+    batch: Annotated[float | None, typer.Option(help="One batch instead of the grid.")] = None,
+    tp: Annotated[int | None, typer.Option(help="Devices of a pipeline stage.")] = None,
+    pp: Annotated[int | None, typer.Option(help="Pipeline stages.")] = None,
+    ep: Annotated[int | None, typer.Option(help="Groups that share out the experts.")] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="Tensor parallelism along 1d or 2d. [the faster]")
+    ] = None,
+    grid: Annotated[int, typer.Option(help="Instance sizes, and batches, that are tried.")] = 400,
+    max_devices: Annotated[float, typer.Option(help="Largest instance of the grid.")] = 1000.0,
+    max_batch: Annotated[float, typer.Option(help="Largest batch of the grid.")] = 10_000.0,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Only whole devices and requests.")
+    ] = False,
+    profile: Annotated[
+        str, typer.Option(help="epoch (the paper's figures), or plain (those of the files).")
+    ] = "epoch",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help=f"Repeatable: {_OWNERSHIP}"),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw cost against speed: a .png or .svg file.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Points of the frontier to print.", min=0)] = 12,
+    as_json: AsJson = False,
+) -> None:
+    """Price a model: dollars per million tokens against speed, fastest and best-value points."""
+    from codesign.evaluators.economics.frontier import Grid, feasible_points
+    from codesign.evaluators.economics.serving import serve, single_point
+    from codesign.report import economics as shown
+
+    _check_numbers(alpha, devices, batch, max_devices, max_batch, grid)
+    _check_figure(figure)
+    sold = {
+        "price_usd_per_hour": price_per_hour,
+        "capital_cost_usd": capital_cost,
+        "power_watts": power_watts,
+        "lifetime_years": lifetime_years,
+        "demand_tokens_per_s": demand,
+        "profile": profile,
+    }
+    options = _options(sold, read_pairs("--option", option, as_yaml=True))
+    workload = _workload(model, context_tokens, draft, acceptance)
+    offer, settings = _offer(device, design, space, options)
+    formats = _formats(weight_format, activation_format, kv_format, settings)
+    split, devices = _split(tp, pp, ep, layout, devices)
+    if (devices is None) != (batch is None):
+        raise InputError("expected --devices and --batch together, or neither")
+    serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads)
+    _check_split(split, devices, batch, serving.decoding.target.shape.n_layers)
+    if devices is not None and batch is not None:
+        points = single_point(serving, devices, batch)
+    else:
+        tried = Grid(grid, max_devices, max_batch, whole)
+        cap = options.demand_tokens_per_s
+        points = feasible_points(serving.decoding, serving.usd_per_hour, tried, context_tokens, cap)
+    made = shown.EconomicsReport(
+        serving,
+        points.frontier(),
+        alpha,
+        _conventions(serving, formats, workload, speculate, options),
+    )
+    made = replace(made, files=_draw(made, figure))
+    report(as_json, lambda: shown.to_document(made), lambda: shown.to_tables(made, rows))
+
+
+def _check_numbers(
+    alpha: float,
+    devices: float | None,
+    batch: float | None,
+    max_devices: float,
+    max_batch: float,
+    grid: int,
+) -> None:
+    if not (math.isfinite(alpha) and alpha >= 0):
+        raise InputError(f"expected a finite number from 0, got {alpha}", "--alpha")
+    if not 2 <= grid <= 2000:
+        raise InputError(f"expected 2 to 2000 points, got {grid}", "--grid")
+    counts = {
+        "--devices": devices,
+        "--batch": batch,
+        "--max-devices": max_devices,
+        "--max-batch": max_batch,
+    }
+    for name, value in counts.items():
+        if value is not None and not (math.isfinite(value) and value >= 1):
+            raise InputError(f"expected a finite number from 1, got {value}", name)
+
+
+def _check_figure(path: Path | None) -> None:
+    if path is not None:
+        from codesign.report.figures import check_format
+
+        check_format(path.suffix.removeprefix(".").lower())
+
+
+def _options(given: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
+    from codesign.evaluators.economics.options import EconomicsOptions
+    from codesign.schema import Document, to_record
+
+    named = {key: value for key, value in given.items() if value is not None}
+    twice = sorted((named.keys() - {"profile"}) & more.keys())
+    if twice:
+        raise InputError(f"{twice[0]!r} is given twice", "--option")
+    return to_record(Document("economics", {**named, **more}, {}), EconomicsOptions)
+
+
+def _workload(model: str, context: float, draft: str, acceptance: float) -> EconomicsWorkload:
+    from codesign.evaluators.economics.options import EconomicsWorkload
+    from codesign.schema import Document, to_record
+
+    asked = {
+        "model": model,
+        "context_tokens": context,
+        "draft": draft,
+        "acceptance": acceptance,
+    }
+    return to_record(Document("economics", asked, {}), EconomicsWorkload)
+
+
+def _offer(
+    device: str | None, design: str | None, space: str | None, options: EconomicsOptions
+) -> tuple[Offer, Mapping[str, Any]]:
+    """What is rented, and the design's own settings."""
+    from codesign.evaluators.economics.serving import design_offer, device_offer
+
+    if design is None:
+        if space is not None:
+            raise InputError("expected --design with --space")
+        return device_offer(device or "h100", options), {}
+    if device is not None:
+        raise InputError("expected --device or --design, got both")
+    from codesign import api
+    from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
+
+    found = api.load_space(space or _SPACE)
+    row = api.find_design(found, design)
+    columns = found.columns(row)
+    missing = sorted(REQUIRED_PARAMETERS - columns.keys())
+    if missing:
+        problem = f"its designs are no accelerators: parameter {missing[0]!r} is missing"
+        raise InputError(problem, f"space {found.name}")
+    accelerators = build_accelerators(columns, api.load_library())
+    stated = float(accelerators.stated_tdp_watts[0]) or None
+    settings = {name: column.to_list()[0] for name, column in columns.items()}
+    return design_offer(design, accelerators, options, stated), settings
+
+
+def _formats(
+    weight: str | None, activation: str | None, kv: str | None, settings: Mapping[str, Any]
+) -> Formats:
+    """As asked; else the design's own; else 16 bits."""
+    from codesign.evaluators.economics.serving import Formats
+    from codesign.workload.precision import FORMATS
+
+    asked = {"weight": weight, "activation": activation, "kv": kv}
+    for name, value in asked.items():
+        if value is not None and value not in FORMATS:
+            raise UnknownNameError("number format", value, FORMATS, f"--{name}-format")
+    chosen = {
+        name: value or settings.get(f"{name}_format") or "bf16" for name, value in asked.items()
+    }
+    if kv is None and not settings.get("kv_format"):
+        chosen["kv"] = chosen["activation"]
+    return Formats(**chosen)
+
+
+def _split(
+    tp: int | None, pp: int | None, ep: int | None, layout: str | None, devices: float | None
+) -> tuple[Fixed, float | None]:
+    """The parts of the split that are given, and the devices that they make."""
+    from codesign.evaluators.economics.latency import LAYOUTS, Fixed
+
+    for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():
+        if value is not None and value < 1:
+            raise InputError(f"expected a number from 1, got {value}", name)
+    if layout is not None and layout not in LAYOUTS:
+        raise UnknownNameError("layout", layout, LAYOUTS, "--layout")
+    if tp is not None:
+        whole = float(tp * (pp or 1))
+        if devices is not None and devices != whole:
+            raise InputError(
+                f"expected --devices to be tp x pp = {whole:g}, got {devices:g}", "--tp"
+            )
+        devices, pp = whole, pp or 1
+    if (pp, ep) != (None, None) and devices is None:
+        raise InputError("a given split needs --devices and --batch")
+    number = None if layout is None else LAYOUTS.index(layout) + 1.0
+    return Fixed(number, None if pp is None else float(pp), None if ep is None else float(ep)), (
+        devices
+    )
+
+
+def _check_split(split: Fixed, devices: float | None, batch: float | None, n_layers: float) -> None:
+    """Refuse what does not divide."""
+    if devices is None or batch is None:
+        return
+    stages = float(split.pipeline) if split.pipeline is not None else 1.0
+    if stages > min(n_layers, batch):
+        raise InputError(
+            f"expected at most {min(n_layers, batch):g} stages, as many as layers and requests, "
+            f"got {stages:g}",
+            "--pp",
+        )
+    _check_divides("--pp", devices, stages, "devices")
+    if split.experts is not None:
+        _check_divides("--ep", devices / stages, float(split.experts), "devices of a stage")
+
+
+def _check_divides(name: str, devices: float, parts: float, what: str) -> None:
+    if devices % parts == 0:
+        return
+    near = [n for n in range(1, int(devices) + 1) if devices % n == 0] or [1]
+    nearest = min(near, key=lambda n: abs(n - parts))
+    raise InputError(
+        f"expected a divisor of the {devices:g} {what}, got {parts:g}; the nearest is {nearest}",
+        name,
+    )
+
+
+def _conventions(
+    serving: Any, formats: Formats, workload: EconomicsWorkload, speculate: bool, options: Any
+) -> dict[str, str]:
+    """What the numbers rest on, in words."""
+    machine = serving.machine
+    fabric = machine.fabric
+    speculation = f"{workload.draft}, {workload.acceptance:.0%} accepted" if speculate else "none"
+    demand = options.demand_tokens_per_s
+    return {
+        "rent": f"{serving.usd_per_hour:.4g} USD/h per device",
+        "sustained": f"{machine.flop_per_s / 1e12:.4g} TFLOP/s, "
+        f"{machine.bytes_per_s / 1e9:.4g} GB/s of {machine.capacity_bytes / 1e9:.4g} GB",
+        "network": f"{2 * fabric.intra_bytes_per_s / 1e9:.4g} GB/s within "
+        f"{fabric.node_size:g} devices, {2 * fabric.inter_bytes_per_s / 1e9:.4g} GB/s between",
+        "formats": f"weights {formats.weight}, activations {formats.activation}, cache "
+        f"{formats.kv}",
+        "context": f"{serving.context_tokens:g} tokens",
+        "speculation": speculation,
+        "profile": options.profile,
+    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+
+
+def _draw(made: Any, path: Path | None) -> tuple[Path, ...]:
+    if path is None:
+        return ()
+    from codesign.report.economics_figures import save_frontiers
+
+    name = made.serving.decoding.target.shape.name
+    title = f"{name} on {made.serving.machine.name}"
+    words = f"{made.conventions['formats'].split(',')[0]}, {made.conventions['rent']}"
+    return (save_frontiers({words: made.frontier}, path, title, made.alpha),)
+
+
+COMMANDS: list[Callable[..., Any]] = [economics]

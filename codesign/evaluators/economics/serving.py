@@ -1,0 +1,168 @@
+"""One model on one kind of device: everything that a study of its price and speed starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.errors import InputError
+from codesign.evaluators.economics.decoding import Decoding, Speculation
+from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
+from codesign.evaluators.economics.latency import Fixed, ForwardPass, Load, Precision
+from codesign.evaluators.economics.machine import (
+    Machine,
+    accelerator_machine,
+    device_machine,
+    paper_devices,
+)
+from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.device import load_device
+from codesign.workload.precision import bits_per_element
+
+
+@dataclass(frozen=True)
+class Formats:
+    """Number formats of what is stored; see :mod:`codesign.workload.precision`."""
+
+    weight: str = "bf16"
+    activation: str = "bf16"
+    kv: str = "bf16"
+
+    def precision(self) -> Precision:
+        """Bytes of an element."""
+        names = (self.weight, self.activation, self.kv)
+        return Precision(*(bits_per_element(name, "plain") / 8 for name in names))
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind of device to rent or to buy.
+
+    Attributes:
+        machine: The device, by the bits of the weights that it multiplies.
+        rent: Dollars per hour, where a price is known.
+        power_watts: That it draws, where it is known.
+    """
+
+    machine: Callable[[float], Machine]
+    rent: float | None = None
+    power_watts: float | None = None
+
+
+def device_offer(name: str, options: EconomicsOptions) -> Offer:
+    """A device of the library or of a file.
+
+    Raises:
+        UnknownNameError: No such device.
+    """
+    device = load_device(name, "--device")
+    paper = paper_devices().get(device.key)
+
+    def machine(weight_bits: float) -> Machine:
+        return device_machine(name, weight_bits, options.profile, options.machine_choices)
+
+    return Offer(machine, paper.price_usd_per_hour if paper else None, device.power)
+
+
+def design_offer(
+    name: str, accelerators: AcceleratorBatch, options: EconomicsOptions, power_watts: float | None
+) -> Offer:
+    """A designed accelerator, a batch of one."""
+    machine = accelerator_machine(name, accelerators, options.machine_choices)
+    return Offer(lambda weight_bits: machine, None, power_watts)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A model served by one kind of device.
+
+    Attributes:
+        decoding: How it decodes.
+        machine: The device.
+        usd_per_hour: Of a device.
+        context_tokens: Of every request.
+    """
+
+    decoding: Decoding
+    machine: Machine
+    usd_per_hour: float
+    context_tokens: float
+
+
+def serve(
+    workload: EconomicsWorkload,
+    options: EconomicsOptions,
+    offer: Offer,
+    formats: Formats,
+    speculates: bool = True,
+    fixed: Fixed | None = None,
+    draft_kv_heads: int | None = None,
+) -> Serving:
+    """A model on an offer.
+
+    Args:
+        workload: Model, context, draft.
+        options: Conventions, prices.
+        offer: The device.
+        formats: Of weights, activations, cache.
+        speculates: Whether to draft ahead where that is faster.
+        fixed: Parts of the split that are given.
+        draft_kv_heads: Key and value heads of the draft instead of its own; Epoch's long contexts
+            assume one (Figs. 9 and 10).
+
+    Raises:
+        InputError: No price is known, or the draft cannot have so many heads.
+    """
+    precision = formats.precision()
+    machine = offer.machine(float(np.asarray(precision.weight_bytes)) * 8)
+    price = options.usd_per_hour(machine.name, offer.rent, offer.power_watts)
+    target = ForwardPass(options.shape(workload.model), machine, precision, fixed)
+    speculation = None
+    if speculates:
+        bits = workload.draft_weight_bits
+        narrow = replace(precision, weight_bytes=bits / 8)
+        shape = options.shape(workload.draft, draft_kv_heads)
+        draft = ForwardPass(shape, offer.machine(bits), narrow)
+        speculation = Speculation(draft, workload.acceptance)
+    return Serving(Decoding(target, speculation), machine, price, workload.context_tokens)
+
+
+def single_point(serving: Serving, n_devices: float, batch: float) -> Points:
+    """One instance with one batch.
+
+    Raises:
+        InputError: It does not fit; by how much, and what would.
+    """
+    load = Load(np.array([n_devices]), np.array([batch]), serving.context_tokens)
+    if serving.decoding.memory_excess(load)[0] > 0:
+        raise InputError(misfit(serving, n_devices, batch))
+    time, length = serving.decoding.token_times(load)
+    price = price_per_million_tokens(
+        time, load.n_devices, load.batch, np.asarray(serving.usd_per_hour)
+    )
+    return Points(load.n_devices, load.batch, time, length, price)
+
+
+def misfit(serving: Serving, n_devices: float, batch: float) -> str:
+    """By how much the memory falls short, and how many devices or requests would fit."""
+    context = serving.context_tokens
+    decoding, capacity = serving.decoding, float(np.asarray(serving.machine.capacity_bytes))
+
+    def stored(requests: float) -> float:
+        load = Load(np.array([n_devices]), np.array([requests]), context)
+        return float(decoding.stored_bytes(load)[0])
+
+    needed, has = stored(batch), n_devices * capacity
+    per_request = stored(2.0) - stored(1.0)
+    room = has - stored(0.0)
+    ways = [f"{int(np.ceil(needed / capacity))} devices would hold it"]
+    if per_request > 0 and room >= per_request:
+        ways.append(f"so would a batch of {int(room // per_request)}")
+    return (
+        f"{decoding.target.shape.name} with {batch:g} requests of {context:g} tokens does not fit "
+        f"{n_devices:g} x {serving.machine.name}: needs {needed / 1e9:.4g} GB, has "
+        f"{has / 1e9:.4g} GB; {', '.join(ways)}"
+    )

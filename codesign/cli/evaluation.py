@@ -240,17 +240,21 @@ class _DesignFile:
         return values if isinstance(values, dict) else design
 
 
-def bench(as_json: AsJson = False) -> None:
-    """Measure how many designs per second the evaluator does on one core."""
-    from codesign.benchmark import benchmark
-    from codesign.report.tables import pairs_table, rows_table, text_line
+def bench(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Every measurement once, on small batches.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
+    from codesign.benchmark import FULL, QUICK, benchmark
 
-    measured = benchmark()
+    measured = benchmark(QUICK if quick else FULL)
 
     def tables() -> Any:
-        facts = {name: str(value) for name, value in measured.items() if name != "rates"}
-        rates = rows_table("", measured["rates"], make_console().width)
-        return [pairs_table("Benchmark", facts), text_line(""), rates]
+        from codesign.benchmark.tables import benchmark_tables
+
+        return benchmark_tables(measured, make_console().width)
 
     report(as_json, lambda: measured, tables)
 

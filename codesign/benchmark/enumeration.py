@@ -1,0 +1,83 @@
+"""Time and memory of the exact front of a space, in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from codesign.benchmark.rates import OBJECTIVES, Row, benchmark_space, evaluator
+from codesign.benchmark.timing import Effort
+from codesign.enumeration import enumerate_front
+from codesign.problem import Problem, build_problem
+from codesign.processes import WorkerProcess, n_cores
+
+_POWER_LIMIT = "tdp_watts <= 700"
+
+
+@dataclass(frozen=True)
+class FrontTask:
+    """Which problem is enumerated.
+
+    Attributes:
+        model: Language model of a prefill.
+        fixed: Parameters of the space with one value.
+        workers: Processes.
+    """
+
+    model: str
+    fixed: dict[str, object]
+    workers: int
+
+    def __call__(self) -> Problem:
+        """The problem: throughput against power, at most 700 W."""
+        space = benchmark_space().fix(self.fixed)
+        objectives = [f"maximize {OBJECTIVES[0]}", f"minimize {OBJECTIVES[1]}"]
+        return build_problem(
+            space, evaluator(self.model, "prefill"), objectives, [_POWER_LIMIT], "npu"
+        )
+
+
+def enumeration_time(effort: Effort) -> Row:
+    """Seconds and peak memory of the exact front of one space."""
+    worker = WorkerProcess("codesign.benchmark.enumeration")
+    task = FrontTask(effort.model_names[0], effort.fixed, min(2, n_cores()))
+    try:
+        worker.send(task)
+        row: Row = worker.receive()
+    finally:
+        worker.stop()
+    return row
+
+
+def main(connection: Connection) -> None:
+    """Enumerate the one task that the parent sends."""
+    task: FrontTask = connection.recv()
+    start = time.perf_counter()
+    front = enumerate_front(task(), workers=task.workers, rebuild=task)
+    seconds = time.perf_counter() - start
+    connection.send(
+        {
+            "space": f"memexplorer, {len(task.fixed)} fixed",
+            "designs": front.n_designs,
+            "evaluated": front.n_evaluated,
+            "front": len(front),
+            "workers": task.workers,
+            "time_s": seconds,
+            "designs_per_s": front.n_designs / seconds,
+            "peak_bytes": _peak_bytes(),
+        }
+    )
+
+
+def _peak_bytes() -> float | None:
+    """The most memory that this process or one of its workers held."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    most: Any = max(resource.getrusage(one).ru_maxrss for one in who)
+    return float(most) * (1.0 if sys.platform == "darwin" else 1024.0)

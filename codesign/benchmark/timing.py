@@ -1,0 +1,65 @@
+"""Seconds of a call, and how much work to spend on finding out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from codesign.evaluators.npu import compiled
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure.
+
+    Attributes:
+        n_designs: Designs of a batch.
+        repeats: Times each measurement is repeated; the fastest counts, for on a shared machine
+            timings err only upwards.
+        largest_batch: The end of the growth over designs.
+        largest_front: The end of the growth over points of a front.
+        n_stored: Observations that are written to a store.
+        model_names: Language models that the evaluator is measured with.
+        fixed: Parameters of the space that is enumerated.
+    """
+
+    n_designs: int
+    repeats: int
+    largest_batch: int
+    largest_front: int
+    n_stored: int
+    model_names: tuple[str, ...]
+    fixed: dict[str, object]
+
+
+def best_seconds(call: Callable[[], object], repeats: int) -> float:
+    """The fastest of some calls, after one that does not count."""
+    call()
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def ways() -> tuple[str, ...]:
+    """How the evaluator can work here: ``numpy``, and ``compiled`` where numba is installed."""
+    return ("numpy", "compiled") if compiled.has_numba() else ("numpy",)
+
+
+@contextmanager
+def working(way: str) -> Iterator[None]:
+    """The evaluator works this way within the block."""
+    before = os.environ.get(compiled.SWITCH)
+    os.environ[compiled.SWITCH] = "1" if way == "compiled" else "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[compiled.SWITCH]
+        else:
+            os.environ[compiled.SWITCH] = before

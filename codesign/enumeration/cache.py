@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import codesign
+from codesign.enumeration.checkpoint import read_arrays
 from codesign.enumeration.enumerate import EnumerationProgress, Rebuild, enumerate_front
 from codesign.enumeration.front import ExactFront
 from codesign.files import replacing
@@ -72,13 +72,13 @@ def exact_front(
 
 def stored_front(problem: Problem, folder: Path) -> ExactFront | None:
     """The exact front if the folder has it; a file that cannot be read does not count."""
-    path = front_path(problem, folder)
+    data = read_arrays(front_path(problem, folder))
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in _ARRAYS}
-            counts = dict(zip(_COUNTS, file["sizes"].tolist(), strict=True))
-        return ExactFront(**arrays, **counts)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        if data is None:
+            return None
+        counts = dict(zip(_COUNTS, data["sizes"].tolist(), strict=True))
+        return ExactFront(**{name: data[name] for name in _ARRAYS}, **counts)
+    except (ValueError, KeyError):
         return None
 
 

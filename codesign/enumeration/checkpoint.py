@@ -76,13 +76,19 @@ def save_state(path: Path, state: State) -> None:
 
 def load_state(path: Path | None, n_objectives: int) -> State | None:
     """The state in a file; None if there is no usable one."""
-    if path is None or not path.exists():
-        return None
+    data = read_arrays(path) if path is not None else None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            data: dict[str, Any] = {name: file[name] for name in file.files}
-        return _state_of(data, n_objectives)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return _state_of(data, n_objectives) if data else None
+    except (ValueError, KeyError):
+        return None
+
+
+def read_arrays(path: Path) -> dict[str, Any] | None:
+    """The arrays of a file; None if it is not there or cannot be read."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
 
 

@@ -22,7 +22,7 @@ from codesign.enumeration.decomposition import Decomposition
 from codesign.enumeration.front import ExactFront, dominated_by
 from codesign.enumeration.incumbents import find_incumbents
 from codesign.enumeration.walk import Found, Walk
-from codesign.errors import InputError, JobError
+from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.problem import Problem
 from codesign.processes import WorkerProcess
 
@@ -99,7 +99,8 @@ def enumerate_front(
         progress: Told of every block.
 
     Raises:
-        InputError: The space cannot be listed, or holds no feasible design.
+        InfeasibleError: The space holds no feasible design.
+        InputError: The space cannot be listed.
         JobError: A worker died; or the front lacks a design that is known to be on it, which a
             wrong bound of the evaluator would cause.
     """
@@ -204,12 +205,13 @@ class _Searcher(WorkerProcess):
 
 def _finished(problem: Problem, state: State) -> ExactFront:
     archive, tally = state.archive, state.tally
-    if not len(archive):
-        raise InputError(
-            f"no design of space {problem.space.name!r} is feasible: all "
-            f"{problem.space.size:,} were considered, {tally.failed:,} of them failed"
-        )
     _check_complete(archive.points, state.incumbents)
+    if not len(archive):
+        raise InfeasibleError(
+            f"no design of space {problem.space.name!r} is feasible: all "
+            f"{problem.space.size:,} were considered"
+            + (f", {tally.failed:,} of them failed" if tally.failed else "")
+        )
     decomposition = Decomposition(problem)
     groups = [decomposition.members(group) for group in archive.members]
     return ExactFront(

@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray
+from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.errors import CodesignError
-from codesign.evaluators.base import Evaluation, Evaluator, Explains
+from codesign.evaluators.base import Bounds, Evaluation, Evaluator, Explains
 from codesign.metrics import Metric, Sense
 from codesign.schema import Record
 from codesign.units import parse_unit
@@ -51,6 +51,8 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     _check_provenance(evaluator)
     if isinstance(evaluator, Explains):
         _check_explanation(evaluator, evaluator, designs, whole)
+    if isinstance(evaluator, Bounds):
+        _check_bounds(evaluator, evaluator, designs, whole)
 
 
 def _require(condition: object, sentence: str) -> None:
@@ -310,3 +312,59 @@ def _check_explanation(
         json.dumps([*told.operators, *told.levels, *told.power, *told.notes])
     except (TypeError, ValueError) as error:
         raise AssertionError(f"the rows of explain must be plain JSON values: {error}.") from error
+
+
+def _check_bounds(
+    evaluator: Evaluator, bounds: Bounds, designs: Columns, whole: Evaluation
+) -> None:
+    """No design beats its best case, whatever is undecided; equal keys mean equal results."""
+    order = [name for name in bounds.undecided_parameters if name in designs]
+    unknown = set(order) - evaluator.required_parameters - evaluator.optional_parameters
+    _require(not unknown, f"undecided_parameters names {sorted(unknown)}, which are not declared")
+    for level in range(len(order) + 1):
+        decided = {name: item for name, item in designs.items() if name not in order[level:]}
+        undecided = {name: _possible(designs[name]) for name in order[level:]}
+        names = [metric.name for metric in evaluator.metrics]
+        best = bounds.best_case(decided, undecided, names)
+        _check_arrays("best case of metric", best, _length(designs))
+        for metric in evaluator.metrics:
+            if metric.name in best:
+                _check_not_beaten(metric, best[metric.name], whole, order[level:])
+    for name in order:
+        _check_interchangeable(evaluator, bounds, designs, name)
+
+
+def _possible(column: Column) -> tuple[Value, ...]:
+    """Every value, and absence if it occurs."""
+    return (*column.values, None) if (column.codes < 0).any() else column.values
+
+
+def _check_not_beaten(
+    metric: Metric, best: FloatArray, whole: Evaluation, undecided: list[str]
+) -> None:
+    values = whole.metrics[metric.name]
+    beaten = metric.sign * values < metric.sign * best
+    for position in np.flatnonzero(beaten)[:1].tolist():
+        _require(
+            False,
+            f"no design may beat its best case, but with {undecided or 'nothing'} undecided, "
+            f"{metric.name!r} of design {position} is {float(values[position])!r} and its best "
+            f"case {float(best[position])!r}",
+        )
+
+
+def _check_interchangeable(
+    evaluator: Evaluator, bounds: Bounds, designs: Columns, name: str
+) -> None:
+    column = designs[name]
+    keys = list(bounds.interchangeable(name, column.values))
+    _require(
+        len(keys) == len(column.values),
+        f"interchangeable must give one key for each of the {len(column.values)} values of "
+        f"{name!r}, got {len(keys)}",
+    )
+    everyone = np.arange(_length(designs))
+    first = np.array([*(keys.index(key) for key in keys), -1])
+    other = _evaluate(evaluator, {**designs, name: Column(column.values, first[column.codes])})
+    same = _evaluate(evaluator, designs)
+    _check_same(f"interchangeable values of {name!r} must give the same", same, other, everyone)

@@ -1,0 +1,190 @@
+"""The pruned front of npu problems is that of every design evaluated, and no bound is beaten.
+
+Sub-spaces are drawn at random: some parameters are fixed, so that the rest has a few thousand to a
+million designs, which are all evaluated.
+"""
+
+import itertools
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from codesign.enumeration import enumerate_front
+from codesign.enumeration.decomposition import Decomposition, Part
+from codesign.errors import InputError
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.memtech import load_library
+from codesign.pareto import non_dominated
+from codesign.problem import build_problem
+from codesign.space import load_space
+from codesign.workload import Request
+
+MODELS = {"llama-3.3-70b": "osworld", "mixtral-8x7b": "gsm8k", "deepseek-v3": "bfcl"}
+THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
+OBJECTIVES = {
+    2: (THROUGHPUT, TDP),
+    3: (THROUGHPUT, TDP, "minimize energy_joules_per_token"),
+    4: (THROUGHPUT, TDP, "maximize tokens_per_joule", "minimize memory_capacity_bytes"),
+}
+OPTIONS = (
+    {"profile": "plain"},
+    {"profile": "memexplorer"},
+    {"profile": "plain", "topology": "parallel", "array": "systolic"},
+    {"profile": "memexplorer", "streams": "concurrent", "vector": "serial", "fused": False},
+    {"profile": "plain", "bandwidth_sharing": "shared", "array": "ideal"},
+    {"profile": "plain", "blocking": "array", "requests_in_flight": 8.0, "streams": "serial"},
+)
+
+
+@cache
+def evaluator(model, phase, options=(("profile", "plain"),), batch="capacity"):
+    request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
+    return NpuEvaluator(request, NpuOptions(**dict(options)))
+
+
+@cache
+def whole_space():
+    return load_space("memexplorer", {"memtech": load_library().catalog()})
+
+
+def sub_space(seed, smallest, largest):
+    """The space with parameters fixed, as in a random design, until it is small enough."""
+    rng = np.random.default_rng(seed)
+    space = whole_space()
+    design = space.decode(space.sample(rng, 1))[0]
+    for name in rng.permutation(list(design)):
+        if space.size <= largest:
+            break
+        # A tier stays or goes as a whole, so that its technology and stacks can vary.
+        fixed = space.fix({str(name): design[str(name)]})
+        space = fixed if fixed.size >= smallest else space
+    return space
+
+
+class Opaque:
+    """An evaluator that keeps its bounds to itself."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self.metrics = inner.metrics
+        self.required_parameters = inner.required_parameters
+        self.optional_parameters = inner.optional_parameters
+
+    def known_violations(self, designs):
+        return self._inner.known_violations(designs)
+
+    def evaluate(self, designs, metrics=None):
+        return self._inner.evaluate(designs, metrics)
+
+    def provenance(self):
+        return self._inner.provenance()
+
+
+def both(
+    model, phase, m, seed, options=OPTIONS[0], largest=60_000, constraints=("tdp_watts <= 700",)
+):
+    problem = build_problem(
+        sub_space(seed, largest // 20, largest),
+        evaluator(model, phase, tuple(options.items())),
+        OBJECTIVES[m],
+        constraints,
+        "npu",
+    )
+    return problem, replace(problem, evaluator=Opaque(problem.evaluator))
+
+
+def assert_same_front(pruned, brute):
+    for name in ("objectives", "counts", "rows", "point"):
+        assert np.array_equal(getattr(pruned, name), getattr(brute, name)), name
+
+
+def front_of(problem):
+    """The front, or what is said of a space in which nothing is feasible."""
+    try:
+        return enumerate_front(problem)
+    except InputError as error:
+        return str(error)
+
+
+def assert_pruning_is_exact(*case, **more):
+    """Returns the size of the front."""
+    problem, opaque = both(*case, **more)
+    pruned, brute = front_of(problem), front_of(opaque)
+    if isinstance(brute, str):
+        assert pruned == brute
+        return 0
+    assert_same_front(pruned, brute)
+    assert brute.n_repeated == 0
+    assert pruned.n_evaluated + pruned.n_repeated + pruned.n_excluded == problem.space.size
+    return len(brute)
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+@pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
+def test_the_pruned_front_equals_brute_force(model, phase, m):
+    sizes = [assert_pruning_is_exact(model, phase, m, seed) for seed in (m, m + 10)]
+    assert max(sizes) > 1
+
+
+@pytest.mark.parametrize("options", OPTIONS[1:], ids=str)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_it_does_so_whatever_the_model_of_the_hardware(phase, options):
+    sizes = [assert_pruning_is_exact("llama-3.3-70b", phase, 2, s, options) for s in (11, 12)]
+    assert max(sizes) > 1
+
+
+def test_limits_on_times_and_parameters_are_kept():
+    limits = ("tdp_watts <= 500", "time_per_output_token_s <= 0.5", "weight_format != mxint4")
+    assert assert_pruning_is_exact("mixtral-8x7b", "decode", 2, 12, constraints=limits) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [2, 3])
+@pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
+@pytest.mark.parametrize("options", OPTIONS[:2], ids=str)
+def test_the_pruned_front_equals_brute_force_on_a_million_designs(model, phase, m, options):
+    for seed in range(4):
+        assert_pruning_is_exact(model, phase, m, seed, options, largest=1_000_000)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_no_random_design_of_the_whole_space_is_beyond_its_front(phase):
+    eight_bits = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
+    space = whole_space().fix(eight_bits)
+    problem = build_problem(
+        space, evaluator("llama-3.3-70b", phase), OBJECTIVES[2], ["tdp_watts <= 700"], "npu"
+    )
+    front = enumerate_front(problem)
+    rows = problem.space.sample(np.random.default_rng(7), 100_000)
+    rows = rows[problem.admits(rows)]
+    found = problem.evaluate(rows, problem.deciding_metrics)
+    points = found.objectives[found.feasible]
+    union = np.concatenate([front.objectives, points])
+    on_front = {tuple(point) for point in front.objectives.tolist()}
+    assert {tuple(point) for point in union[non_dominated(union)].tolist()} == on_front
+    assert front.n_designs == 51_373_440
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
+def test_no_design_beats_its_best_case_at_any_level(model, phase, options):
+    for batch in ("capacity", 12):
+        npu = evaluator(model, phase, tuple(options.items()), batch)
+        problem = build_problem(whole_space(), npu, OBJECTIVES[2], (), "npu")
+        rows = problem.space.sample(np.random.default_rng(3), 4000)
+        rows = rows[problem.admits(rows)]
+        metrics = problem.evaluate(rows).metrics
+        tree = Decomposition(problem)
+        ones = np.ones(len(rows), dtype=np.int64)
+        part = Part(rows, np.zeros_like(ones), ones)
+        bounded = set()
+        for level in range(len(tree.undecided) + 1):
+            best = npu.best_case(*tree.columns(part, level), problem.metric_names)
+            bounded |= set(best)
+            for metric in npu.metrics:
+                if metric.name in best:
+                    values = metric.sign * metrics[metric.name]
+                    assert (values >= metric.sign * best[metric.name]).all(), (metric.name, level)
+        assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= bounded

@@ -247,7 +247,7 @@ def _timeline(scene: Scene) -> Figure:
     right.set(xlabel="Generated token", ylabel="Time per output token (ms)")
     for axes in (left, right):
         axes.set_ylim(bottom=0)
-    left.legend(fontsize=8)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.suptitle(f"{scene.model.name} after {scene.prompt_tokens:,} tokens", fontsize=10)
     return figure
 
@@ -265,7 +265,9 @@ def _tiles(scene: Scene) -> Figure:
             right.plot(contexts, 100 * ops[1] / values, color=color, linewidth=1.2, label=label)
     left.set(xlabel="Context (tokens)", ylabel="Operations of a layer's products", yscale="log")
     right.set(xlabel="Context (tokens)", ylabel="Used of what is computed (%)", yscale="log")
-    left.legend(fontsize=8)
+    right.yaxis.set_major_formatter("{x:g}")
+    right.yaxis.set_minor_formatter("{x:g}")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     figure.suptitle(f"{scene.model.name}: padding in decode", fontsize=10)
     return figure
 

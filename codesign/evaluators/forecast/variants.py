@@ -77,7 +77,10 @@ VARIANTS: dict[str, Variant] = {
     "bf16-int4": Variant(weight_format="int4"),
     "bf16-int4-fused": Variant(weight_format="int4", fused=True),
     "bf16-int4-kv4": Variant(weight_format="int4", kv_format="int4", fused=True),
-    "bf16-int4-mla": Variant(weight_format="int4", attention="mla", fused=True),
+    # Ranks as in Appendix 8.2 and in the caption of Fig. 3.
+    "bf16-int4-mla": Variant(
+        weight_format="int4", attention="mla", q_lora_rank=128, kv_lora_rank=128, fused=True
+    ),
     "bf16-int4-lora": Variant(weight_format="int4", lora="inline", fused=True),
     "quarot-w4a4kv4": Variant(
         weight_format="int4", activation_format="int8", kv_format="int4", fused=True, hadamard=True

@@ -153,47 +153,65 @@ def requirements_tables(
         text_line(""),
         pairs_table("A platform needs, each alone", sizes),
         text_line(""),
-        _devices_table(rows),
+        _devices_table([row for row in rows if row["devices"] is not None]),
+        text_line(""),
+        _unable_table([row for row in rows if row["devices"] is None]),
+        text_line(""),
         text_line(
-            "for: devices that arithmetic, bandwidth and memory alone ask for; devices: the "
-            "fewest that keep both limits with the messages between them (tensor x pipeline x "
-            "expert x data parallel). Announced devices are marked *."
+            "compute, bandwidth, memory: devices that each alone asks for, at the options' "
+            "efficiencies. devices: the fewest that keep both limits with the messages between "
+            "them, split as tensor x pipeline x expert x data parallel. The figures of devices "
+            "with * are announced ones."
         ),
     ]
 
 
+_BOUNDS = {"for_compute": "compute", "for_bandwidth": "band- width", "for_capacity": "memory"}
+
+
+def _starred(row: Mapping[str, Any]) -> str:
+    return str(row["device"]) + (" *" if row["announced"] else "")
+
+
 def _devices_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    columns = ["device", "for compute", "for bandwidth", "for memory", "devices", "split",
-               "first token", "output token", "why not"]  # fmt: skip
-    table = plain_table("The smallest number of each known device", columns, columns[1:5])
-    table.columns[-1].no_wrap = False
+    columns = ["device", *_BOUNDS.values(), "devices", "split", "first token", "output token"]
+    table = plain_table("The smallest number of each known device", columns, columns[1:])
     for row in rows:
-        bounds = [f"{row[name]:,}" for name in ("for_compute", "for_bandwidth", "for_capacity")]
-        name = row["device"] + (" *" if row["announced"] else "")
-        if row["devices"] is None:
-            table.add_row(name, *bounds, "–", "", "", "", row["note"])
-            continue
+        bounds = [f"{row[name]:,}" for name in _BOUNDS]
         degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
-        split = " x ".join(str(row[degree]) for degree in degrees)
+        split = "x".join(str(row[degree]) for degree in degrees)
         times = (row["time_to_first_token_s"], row["time_per_output_token_s"])
         words = [format_engineering(time, "s", 3) for time in times]
-        table.add_row(name, *bounds, f"{row['devices']:,}", split, *words, "")
+        table.add_row(_starred(row), *bounds, f"{row['devices']:,}", split, *words)
+    return table
+
+
+def _unable_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    columns = ["device", *_BOUNDS.values(), "why not"]
+    table = plain_table("Devices that cannot serve it", columns, columns[1:4])
+    for row in rows:
+        table.add_row(_starred(row), *(f"{row[name]:,}" for name in _BOUNDS), row["note"])
     return table
 
 
 def scaling_tables(title: str, found: Scaling) -> list[RenderableType]:
-    """One study: times, their parts, and the gain over the first value."""
-    columns = [found.axis.words, "factor", "first token", "gain", "linear", "attention",
-               "messages", "output token", "gain ", "linear ", "attention ", "messages ",
-               "offloaded", "fits"]  # fmt: skip
-    table = plain_table(title, columns, columns[:-1])
-    for row in found.rows():
-        cells = [format_engineering(row["value"], found.axis.unit, 3), f"{row['factor']:g}"]
-        for phase, total in (("prefill", "time_to_first_token_s"),
-                             ("decode", "time_per_output_token_s")):  # fmt: skip
-            parts = [row[f"{phase}_{part}_s"] for part in ("linear", "attention", "collective")]
-            cells += [format_engineering(row[total], "s", 3), f"{row[f'{phase}_gain']:.2f}"]
-            cells += [format_engineering(part, "s", 3) for part in parts]
-        cells += [f"{row['offloaded_share']:.0%}", "yes" if row["fits"] else "no"]
-        table.add_row(*cells)
-    return [table]
+    """One study, a table for each phase: times, their parts, the gain over the first value."""
+    phases = {"prefill": ("first token", "time_to_first_token_s"),
+              "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
+    parts: list[RenderableType] = [text_line(title, "bold")]
+    for phase, (words, total) in phases.items():
+        columns = [found.axis.words, words, "gain", "linear", "atten- tion", "messages"]
+        columns += ["offloaded", "fits"]
+        table = plain_table(phase.capitalize(), columns, columns[:-1])
+        for row in found.rows():
+            times = [row[f"{phase}_{part}_s"] for part in ("linear", "attention", "collective")]
+            table.add_row(
+                format_engineering(row["value"], found.axis.unit, 3),
+                format_engineering(row[total], "s", 3),
+                f"{row[f'{phase}_gain']:.2f}",
+                *(format_engineering(time, "s", 3) for time in times),
+                f"{row['offloaded_share']:.0%}",
+                "yes" if row["fits"] else "no",
+            )
+        parts += [text_line(""), table]
+    return parts

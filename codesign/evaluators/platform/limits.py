@@ -100,8 +100,8 @@ def _memory_words(serving: Serving) -> str:
         per_request = parts[1] / float(platform.batch[0])
         batch = int((at_hand - parts[0]) / per_request) * int(platform.dp[0])
         fits += f", batch_size {batch}" if batch else ""
-    if not serving.options.offload:
-        fits += ", offload"
+    if not serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
+        fits += ", offload=true"
     return (
         f"memory: expected at most {format_engineering(at_hand, 'B')} on each device, got "
         f"{format_engineering(need, 'B')} ({weights} of weights, {cache} of KV cache), "

@@ -25,6 +25,7 @@ from codesign.evaluators.platform.parallelism import (
 )
 from codesign.evaluators.platform.serving import Serving
 from codesign.hardware.device import Device
+from codesign.units import format_engineering
 
 
 @dataclass(frozen=True)
@@ -167,12 +168,12 @@ def _least(serving: Serving, needed: Requirements) -> tuple[int, int, int]:
 
 def _why_not(first: Any, step: Any, limits: Limits) -> str:
     if np.isnan(first).all():
-        return "does not fit, or lacks links"
+        return "does not fit, or no links join enough of them"
     found = (np.nanmin(first), np.nanmin(step))
     allowed = (limits.time_to_first_token_s, limits.time_per_output_token_s)
     names = ("first token", "output token")
     missed = [
-        f"{name} {value * 1e3:.3g} ms at best"
+        f"{name} {format_engineering(float(value), 's', 3)} at best"
         for name, value, limit in zip(names, found, allowed, strict=True)
         if value > limit
     ]

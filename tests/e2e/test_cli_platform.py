@@ -1,0 +1,159 @@
+"""``codesign platform``, ``requirements``, ``scaling`` and ``validate genz`` on real input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codesign.cli import main
+
+RAG = ["--model", "llama-3.3-70b", "--use-case", "rag-qa"]
+
+
+def answer(capsys: Any, *words: str) -> Any:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_one_platform_is_one_json_document_whose_parts_add_up(capsys: Any) -> None:
+    found = answer(capsys, "platform", *RAG, "--device", "h100-sxm", "--tp", "8")
+    metrics = found["metrics"]
+    for phase, total in (
+        ("prefill", "time_to_first_token_s"),
+        ("decode", "time_per_output_token_s"),
+    ):
+        rows = [row["time_s"] for row in found["operators"] if row["phase"] == phase]
+        assert sum(rows) == pytest.approx(metrics[total])
+        parts = [metrics[f"{phase}_{part}_s"] for part in ("linear", "attention", "collective")]
+        assert sum(parts) == pytest.approx(metrics[total])
+    assert metrics["n_devices"] == 8
+    assert [row["allowed_s"] for row in found["limits"]] == [0.4, 0.01]
+
+
+def test_one_platform_is_a_table_that_names_its_assumptions(capsys: Any) -> None:
+    assert main(["platform", *RAG, "--device", "h100-sxm", "--tp", "8"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("time to first token", "attention_output", "Limits of the use case", "Note:"):
+        assert words in shown
+
+
+def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:
+    words = ["--device", "h100-sxm", "--devices", "8", "--batch", "8"]
+    found = answer(capsys, "platform", *RAG, *words, "--format", "fp8")
+    assert found["tried"] == 20
+    rates = [row["throughput_tokens_per_s"] for row in found["choices"]]
+    assert rates == sorted(rates, reverse=True)
+    degrees = [(row["tensor_parallel"], row["pipeline_parallel"]) for row in found["choices"]]
+    assert {(8, 1), (4, 2), (2, 4), (1, 8)} <= set(degrees)
+
+
+def test_announced_figures_are_said_to_be_so(capsys: Any) -> None:
+    words = ["platform", *RAG, "--device", "rubin", "--format", "fp8"]
+    assert main([*words, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "announced" in printed.err
+    json.loads(printed.out)
+
+
+def test_requirements_size_a_platform_and_count_devices(capsys: Any) -> None:
+    found = answer(capsys, "requirements", *RAG, "--most-devices", "32")
+    needed = found["requirements"]
+    assert needed["capacity_bytes"] == needed["weight_bytes"] + needed["kv_bytes"]
+    by_device = {row["device"]: row for row in found["devices"]}
+    assert by_device["rubin"]["announced"] and not by_device["h100-sxm"]["announced"]
+    counts = [row["devices"] for row in found["devices"] if row["devices"] is not None]
+    assert counts == sorted(counts)
+
+
+def test_requirements_are_a_table_too(capsys: Any) -> None:
+    assert main(["requirements", *RAG, "--most-devices", "16"]) == 0
+    shown = capsys.readouterr().out
+    assert "The smallest number of each known device" in shown
+    assert "Devices that cannot serve it" in shown
+
+
+def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
+    figure = tmp_path / "study.png"
+    words = ["scaling", "link-latency", "--model", "gpt-3-175b", "--use-case", "rag-qa"]
+    found = answer(capsys, *words, "--tp", "12", "--plot", str(figure))
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert [row["factor"] for row in found["rows"]] == [1, 0.5, 0.25, 0.05]
+    assert found["rows"][-1]["value"] == pytest.approx(0.1e-6)
+
+
+def test_offload_serves_what_does_not_fit_and_slows_it(capsys: Any) -> None:
+    words = ["scaling", "offload", "--model", "llama-3.3-70b", "--device", "a100-sxm-40gb"]
+    tokens = ["--tp", "4", "--prompt-tokens", "8000", "--generated-tokens", "256", "--beams", "4"]
+    rows = answer(capsys, *words, *tokens)["rows"]
+    shares = [row["offloaded_share"] for row in rows]
+    assert shares[0] == 0.0 and shares == sorted(shares) and shares[-1] > 0.3
+    assert rows[-1]["time_per_output_token_s"] > 10 * rows[0]["time_per_output_token_s"]
+
+
+def test_the_comparison_with_genz_is_one_json_document(capsys: Any) -> None:
+    (study,) = answer(capsys, "validate", "genz")["studies"]
+    assert study["name"] == "genz"
+    assert all(target["is_met"] for target in study["targets"])
+
+
+H100 = ["--device", "h100-sxm"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["platform", *RAG, "--device", "h100-sxn"], "Did you mean 'h100-sxm'?"),
+        (["platform", *RAG, *H100, "--tp", "3"], "expected a divisor of the 64 attention heads"),
+        (["platform", *RAG, *H100], "GB too much; would fit: 2 times as many devices"),
+        (["platform", *RAG, *H100, "--tp", "0"], "--tp: expected a whole number from 1, got 0"),
+        (["platform", *RAG, *H100, "--tp", "2", "--devices", "8"], "got both (--tp)"),
+        (["platform", *RAG, *H100, "--devices", "1"], "no way to use 1 devices"),
+        (["platform", *RAG, *H100, "--devices", "8", "--best", "speed"], "unknown metric 'speed'"),
+        (["platform", *RAG, *H100, "--format", "fp9"], "Did you mean 'fp8'?"),
+        (["platform", *RAG, *H100, "--option", "compute_efficiency=0"], "greater than 0"),
+        (["platform", *RAG, *H100, "--option", "link_efficiency=1.2"], "less than or equal to 1"),
+        (["platform", *RAG, *H100, "--option", "memory_efficiency=nan"], "memory_efficiency"),
+        (["platform", *RAG, *H100, "--option", "profil=genz"], "Did you mean 'profile'?"),
+        (["platform", "--model", "llama-3-8b", *H100], "expected one of use_case, trace"),
+        (["platform", "--model", "llama-3-9b", *H100, "--use-case", "chat"], "'llama-3-8b'?"),
+        (["requirements", "--model", "llama-3-8b", "--use-case", "rag"], "Did you mean 'rag-qa'?"),
+        (["requirements", *RAG, "--first-token", "0 s"], "--first-token: expected a time above 0"),
+        (["requirements", *RAG, "--output-token", "10"], "--output-token: expected a quantity"),
+        (["requirements", *RAG, "--most-devices", "0"], "--most-devices: expected a whole number"),
+        (["scaling", "flop", *RAG], "Did you mean 'flops'?"),
+        (["scaling", "flops", *RAG, "--factors", "1,inf"], "finite numbers above 0, got inf"),
+        (["scaling", "flops", *RAG, "--factors", "1,x"], "--factors: expected numbers"),
+        (["scaling", "offload", *RAG, "--factors", "1.5"], "whole batch sizes, got 1.5"),
+        (["scaling", "flops", *RAG, "--tp", "2", "--plot", "a.bmp"], "unknown figure format"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert said in printed.err
+    assert all(line.startswith("error: ") for line in printed.err.splitlines())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_device_from_a_file_and_its_typo(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "chip.yaml"
+    numbers = {"n_cores": "4", "bandwidth": "2039 GiB/s", "capacity": "80 GiB"}
+    lines = ["name: chip", "vendor: us", "device_class: gpu", "peak: {bf16: 312 TFLOP/s}"]
+    lines += [f"{name}: {value}" for name, value in numbers.items()]
+    lines += ["sources:", *(f"  {name}: the case" for name in ("peak", *numbers))]
+    file.write_text("\n".join(lines) + "\n")
+    # Case 22 of GenZ's public tool: a decode step of LLaMA2-7B after 2,048 tokens.
+    words = ["platform", "--model", "llama-2-7b", "--device", str(file), "--option", "profile=genz"]
+    tokens = ["--prompt-tokens", "2048", "--generated-tokens", "0"]
+    found = answer(capsys, *words, *tokens)
+    assert found["metrics"]["time_per_output_token_s"] == pytest.approx(6.526774091659778e-3)
+    file.write_text(file.read_text().replace("80 GiB", "80 Gib"))
+    assert main([*words, *tokens]) == 2
+    assert "chip.yaml:7: capacity" in capsys.readouterr().err

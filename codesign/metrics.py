@@ -137,3 +137,6 @@ _ECONOMICS = (
 
 ECONOMICS_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ECONOMICS}
 """Metrics of the ``economics`` evaluator by name."""
+
+ALL_METRICS: dict[str, Metric] = METRICS | PLATFORM_METRICS | ECONOMICS_METRICS
+"""Metrics of every built-in evaluator by name."""

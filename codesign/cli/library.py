@@ -83,10 +83,10 @@ def workloads(as_json: AsJson = False) -> None:
 
 def metrics(as_json: AsJson = False) -> None:
     """List the metrics of the built-in evaluators and what they mean."""
-    from codesign.metrics import METRICS
+    from codesign.metrics import ALL_METRICS
     from codesign.report import library as shown
 
-    report(as_json, lambda: METRICS, lambda: [shown.metrics_table(METRICS.values())])
+    report(as_json, lambda: ALL_METRICS, lambda: [shown.metrics_table(ALL_METRICS.values())])
 
 
 def optimizers(as_json: AsJson = False) -> None:

@@ -19,7 +19,8 @@ def validate(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STUDY]...", help="memexplorer, simulation, scalesim, measured; all if none."
+            metavar="[STUDY]...",
+            help="memexplorer, simulation, scalesim, measured, epoch, genz, life; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,

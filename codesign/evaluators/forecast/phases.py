@@ -163,7 +163,10 @@ class Inference:
         return held * per_token
 
     def weight_bytes(self) -> float:
-        """Bytes of all weights: projections in their format, the rest in the activations'."""
+        """Bytes of all weights: projections in their format, the rest in the activations'.
+
+        Limiting assumption: adapters, a percent or so of the weights, are not counted.
+        """
         parts = parameters_by_part(self.model)
         others = parts["embedding"] + parts["norm"]
         projections = sum(parts.values()) - others

@@ -262,3 +262,18 @@ def test_wall_time_is_of_the_suggestions_after_the_initial_designs(finished):
         for seconds in problem.seconds_per_suggestion.values():
             assert len(seconds) == 3 * (16 - 6)
             assert (seconds >= 0).all()
+
+
+def test_a_comparison_that_another_process_is_running_is_one_clear_line(write):
+    from codesign.campaign.lock import exclusive
+
+    write()
+    comparison = Comparison.load("compare-toys")
+    stopper = _StopAfter(2)
+    with pytest.raises(KeyboardInterrupt):
+        comparison.run(lambda campaign: stopper)
+    with exclusive(comparison.campaigns[0].folder / "lock"):
+        with pytest.raises(InputError, match="runs are not finished; another process is running"):
+            comparison.outcome()
+        with pytest.raises(InputError, match="is running this campaign"):
+            Comparison.load("compare-toys").run()

@@ -22,7 +22,7 @@ FULL = Effort(
     largest_batch=1_000_000,
     largest_front=1_000_000,
     n_stored=50_000,
-    model_names=("llama-3.3-70b", "llama-3.1-8b", "mixtral-8x7b"),
+    model_names=("llama-3.3-70b", "qwen3-32b", "mixtral-8x7b"),
     fixed=_EIGHT_BITS,
 )
 """About two minutes."""

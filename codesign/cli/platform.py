@@ -34,7 +34,10 @@ Mixed = Annotated[
     bool, typer.Option("--mixed", help="Every chunk's pass carries a decode step of the batch.")
 ]
 Batch = Annotated[int, typer.Option(help="Requests served together, over all replicas.")]
-Format = Annotated[str, typer.Option(help="Number format of weights, activations and KV cache.")]
+Format = Annotated[
+    str,
+    typer.Option("--format", help="Number format of weights, activations and KV cache."),
+]
 KvFormat = Annotated[str | None, typer.Option(help="Number format of the KV cache alone.")]
 WeightFormat = Annotated[str | None, typer.Option(help="Number format of the weights alone.")]
 Options = Annotated[
@@ -74,25 +77,16 @@ def platform(
     beams: Beams = None,
     chunk_tokens: Chunk = None,
     mixed: Mixed = False,
-    format_: Annotated[
-        str, typer.Option("--format", help="Number format of weights, activations, KV cache.")
-    ] = "bf16",
+    format_: Format = "bf16",
     weight_format: WeightFormat = None,
     kv_format: KvFormat = None,
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
     """Time to first token, time per output token and memory on one or several devices."""
-    asked = {
-        "model": model,
-        "use_case": use_case,
-        "prompt_tokens": prompt_tokens,
-        "generated_tokens": generated_tokens,
-        "beams": beams,
-        "chunk_tokens": chunk_tokens,
-    }
-    workload = _without_none(asked) | ({"mixed": True} if mixed else {})
-    evaluator, name = _build(workload, option, device)
+    asked = _workload(model, use_case, prompt_tokens, generated_tokens, beams)
+    asked |= {} if chunk_tokens is None else {"chunk_tokens": chunk_tokens}
+    evaluator, name = _build(asked | ({"mixed": True} if mixed else {}), option, device)
     design = {"device": name, "batch_size": _count("--batch", batch)}
     design |= _formats(format_, weight_format, kv_format)
     degrees = {"--tp": tp, "--pp": pp, "--ep": ep, "--sp": sp, "--dp": dp}
@@ -105,8 +99,22 @@ def platform(
     _report_choices(evaluator, design, _count("--devices", devices), best, as_json)
 
 
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def _workload(
+    model: str,
+    use_case: str | None,
+    prompt_tokens: int | None,
+    generated_tokens: int | None,
+    beams: int | None,
+) -> dict[str, Any]:
+    """What was said of the requests; what was not is left out."""
+    said = {
+        "model": model,
+        "use_case": use_case,
+        "prompt_tokens": prompt_tokens,
+        "generated_tokens": generated_tokens,
+        "beams": beams,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _count(name: str, value: int) -> int:
@@ -252,9 +260,7 @@ def requirements(
         str | None, typer.Option(help="Limit on the time per output token, such as '10 ms'.")
     ] = None,
     batch: Batch = 1,
-    format_: Annotated[
-        str, typer.Option("--format", help="Number format of weights, activations, KV cache.")
-    ] = "fp8",
+    format_: Format = "fp8",
     weight_format: WeightFormat = None,
     kv_format: KvFormat = None,
     most_devices: Annotated[
@@ -267,14 +273,8 @@ def requirements(
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import platforms as shown
 
-    asked = {
-        "model": model,
-        "use_case": use_case,
-        "prompt_tokens": prompt_tokens,
-        "generated_tokens": generated_tokens,
-        "beams": beams,
-    }
-    evaluator, _ = _build(_without_none(asked), option, None)
+    asked = _workload(model, use_case, prompt_tokens, generated_tokens, beams)
+    evaluator, _ = _build(asked, option, None)
     limits = _asked_limits(evaluator, first_token, output_token)
     others = {"batch_size": _count("--batch", batch)}
     others |= _formats(format_, weight_format, kv_format)  # type: ignore[arg-type]
@@ -342,9 +342,7 @@ def scaling(
     prompt_tokens: Prompt = None,
     generated_tokens: Generated = None,
     beams: Beams = None,
-    format_: Annotated[
-        str, typer.Option("--format", help="Number format of weights, activations, KV cache.")
-    ] = "bf16",
+    format_: Format = "bf16",
     weight_format: WeightFormat = None,
     kv_format: KvFormat = None,
     option: Options = None,
@@ -359,16 +357,10 @@ def scaling(
 
     if axis not in study.AXES:
         raise UnknownNameError("axis", axis, study.AXES)
-    asked = {
-        "model": model,
-        "use_case": use_case,
-        "prompt_tokens": prompt_tokens,
-        "generated_tokens": generated_tokens,
-        "beams": beams,
-    }
+    asked = _workload(model, use_case, prompt_tokens, generated_tokens, beams)
     options = [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
     chosen = str(study.REFERENCE_FILE) if device is None else device
-    evaluator, name = _build(_without_none(asked), options, chosen)
+    evaluator, name = _build(asked, options, chosen)
     design = {"device": name, "batch_size": _count("--batch", batch)}
     design |= _degrees({"--tp": tp, "--pp": pp, "--ep": ep, "--sp": sp})
     design |= _formats(format_, weight_format, kv_format)

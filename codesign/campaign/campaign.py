@@ -120,6 +120,7 @@ class Campaign:
 
     def __init__(self, resolved: ResolvedDefinition, folder: Path, asked_as: str) -> None:
         self._resolved = resolved
+        self._asked_as = asked_as
         self._command = f"codesign run {asked_as}"
         self.folder = folder
 
@@ -241,14 +242,21 @@ class Campaign:
             InputError: The space cannot be listed, no design is feasible, or the folder cannot
                 be written.
             JobError: The enumeration failed.
+            Interrupted: Ctrl-C; what was settled is stored.
         """
-        return exact_front(
-            self.problem,
-            self.folder,
-            workers=self._n_workers(workers),
-            rebuild=partial(load_problem, self._resolved.path),
-            progress=progress,
-        )
+        try:
+            return exact_front(
+                self.problem,
+                self.folder,
+                workers=self._n_workers(workers),
+                rebuild=partial(load_problem, self._resolved.path),
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"stopped; what was settled is stored in {self.folder}, "
+                f"'codesign enumerate {self._asked_as}' goes on from there"
+            ) from None
 
     def exact_results(self, front: ExactFront, listed: bool = False) -> Results:
         """An exact front as results: one design per point, or all that are listed."""

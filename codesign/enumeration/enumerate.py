@@ -29,6 +29,8 @@ from codesign.processes import WorkerProcess
 _BLOCKS = 256
 """Blocks of a space, so that progress shows and two processes end together."""
 _LARGEST_BLOCK = 1 << 16
+_LEAST_DESIGNS = 1 << 17
+"""Designs of a block, if the space has as many: below, the fixed cost of a block shows."""
 _SAVE_EVERY_S = 10.0
 
 Rebuild = Callable[[], Problem]
@@ -105,7 +107,7 @@ def enumerate_front(
             wrong bound of the evaluator would cause.
     """
     n_roots = Decomposition(problem).n_roots
-    block = max(min(-(-n_roots // _BLOCKS), _LARGEST_BLOCK), 1)
+    block = _block(n_roots, problem.space.size)
     state = load_state(checkpoint, len(problem.objectives))
     if state is None:
         state = State.fresh(find_incumbents(problem), n_roots, block)
@@ -120,6 +122,12 @@ def enumerate_front(
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return _finished(problem, state)
+
+
+def _block(n_roots: int, size: int) -> int:
+    """Roots of a block."""
+    for_enough_designs = -(-_LEAST_DESIGNS * n_roots // size)
+    return max(min(max(-(-n_roots // _BLOCKS), for_enough_designs), _LARGEST_BLOCK, n_roots), 1)
 
 
 def _search(

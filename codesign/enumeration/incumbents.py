@@ -15,6 +15,8 @@ from codesign.problem import Problem
 SEED = 40_000
 """Of the sample."""
 SAMPLE = 1 << 16
+_SHARE = 16
+"""Of a smaller space, one design in so many is drawn."""
 _MOST_ROUNDS = 60
 _MOST_NEIGHBORS_OF = 512
 """Points of the front whose neighbors are looked at in one round, evenly spread over it."""
@@ -30,7 +32,7 @@ def find_incumbents(problem: Problem, n_sampled: int = SAMPLE) -> FloatArray:
     rng = np.random.default_rng(SEED)
     archive = Archive(len(problem.objectives))
     explored: set[int] = set()
-    rows = problem.space.sample(rng, min(n_sampled, problem.space.size))
+    rows = problem.space.sample(rng, min(n_sampled, -(-problem.space.size // _SHARE)))
     for _ in range(_MOST_ROUNDS):
         seen = _take(problem, archive, rows)
         fresh = [row for key, row in _front_rows(archive, seen) if key not in explored]

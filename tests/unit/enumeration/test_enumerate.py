@@ -227,7 +227,8 @@ class Cut:
 
 
 @pytest.mark.parametrize("after", [1, 3, 40])
-def test_an_interrupted_enumeration_goes_on_to_the_same_front(tmp_path, after):
+def test_an_interrupted_enumeration_goes_on_to_the_same_front(tmp_path, after, monkeypatch):
+    monkeypatch.setattr("codesign.enumeration.enumerate._LEAST_DESIGNS", 1)
     built = problem(m=3)
     whole = enumerate_front(built)
     file = tmp_path / "front.part"

@@ -1,0 +1,139 @@
+"""The exact front from the command line: print, store, find again, export, use as 100 %."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from codesign.cli import main
+
+_CAMPAIGN = """\
+name: {name}
+space: memexplorer
+evaluator: {{name: npu, profile: memexplorer}}
+workload: {{model: llama-3.3-70b, trace: osworld, phase: prefill}}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= {watts}]
+fixed: {{weight_format: mxint8, activation_format: mxint8, kv_format: mxint8{fixed}}}
+optimizers: [random]
+initial: 4
+budget: 12
+reference_sample: 32
+workers: 1
+"""
+_SMALL = ", pe_array: [2048, 256], dataflow: ws, tier2_technology: hbf, tier2_stacks: 1"
+
+
+def _write(name: str, fixed: str = _SMALL, watts: int = 700) -> None:
+    text = _CAMPAIGN.format(name=name, fixed=fixed, watts=watts)
+    Path("runs", f"{name}.yaml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "runs").mkdir()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    _write("trial")
+
+
+def _json(capsys, *arguments: str):
+    assert main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_the_front_is_the_same_with_one_process_and_with_two(capsys):
+    one = _json(capsys, "enumerate", "trial", "--workers", "1", "--folder", "one")
+    two = _json(capsys, "enumerate", "trial", "--workers", "2", "--folder", "two")
+    assert one.pop("seconds") > 0
+    assert two.pop("seconds") > 0
+    assert one == two
+    settled = one["n_evaluated"] + one["n_repeated"] + one["n_excluded"]
+    assert settled == one["n_designs"]
+    assert one["n_points"] == len(one["points"])
+    assert sum(point["n_designs"] for point in one["points"]) == one["n_front_designs"]
+
+
+def test_its_points_are_what_evaluate_says_of_their_designs(capsys):
+    front = _json(capsys, "enumerate", "trial", "--limit", "1", "--output", "front.yaml")
+    assert front["files"] == ["front.yaml"]
+    assert len(front["points"]) == 1
+    again = _json(capsys, "evaluate", "--design-file", "front.yaml", "--design", "front-1")
+    for name in ("throughput_tokens_per_s", "tdp_watts"):
+        assert again["metrics"][name] == front["points"][0]["metrics"][name]
+
+
+def test_the_campaign_then_shows_each_optimizers_share_of_it(capsys):
+    whole = _json(capsys, "enumerate", "trial")["hypervolume"]
+    found = _json(capsys, "run", "trial")
+    assert found["exact_hypervolume"] == pytest.approx(whole, rel=1e-12)
+    assert 0 < found["optimizers"][0]["hypervolume_mean"] < whole
+    assert main(["pareto", "trial"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{100 * found['optimizers'][0]['hypervolume_mean'] / whole:.1f} %" in shown
+
+
+def test_a_table_for_people_and_the_designs_for_the_next_tool(capsys):
+    assert main(["enumerate", "trial", "--limit", "2", "--output", "front.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "Exact front of trial" in out
+    assert "excluded by bounds and limits" in out
+    assert "wrote front.csv" in out
+    with Path("front.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    front = _json(capsys, "enumerate", "trial")
+    assert len(rows) == front["n_front_designs"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trail"], "unknown campaign 'trail'. Did you mean 'trial'?"),
+        (["trial", "--output", "front.xyz"], "'xyz'"),
+        (["hot"], "no design of space 'memexplorer' is feasible"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing(capsys, arguments, message):
+    _write("hot", watts=1)
+    assert main(["enumerate", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not Path("front.xyz").exists()
+    assert not list(Path("runs").glob("hot/*"))
+
+
+def test_interrupted_it_says_how_to_go_on_and_goes_on(folder, capsys):
+    _write("long", fixed="")
+    command = [sys.executable, "-m", "codesign", "enumerate", "long", "--workers", "2", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    part = Path("runs/long")
+    until = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < until and not part.exists():
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    # A fast machine may have been done already.
+    if process.returncode != 0:
+        assert process.returncode == 130
+        assert "enumerate long" in said
+        assert not list(part.glob("*.npz"))
+    front = _json(capsys, "enumerate", "long", "--workers", "2")
+    assert front["n_designs"] == 51_373_440
+    assert front["n_evaluated"] + front["n_repeated"] + front["n_excluded"] == 51_373_440

@@ -184,9 +184,9 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         summary=[summarize(name, np.array(errors)) for name, errors in groups.items()],
         targets=_targets(told, answered, refused, printed, document["claims"]),
         notes=[
-            f"The tool's {len(answered)} cases: {len(told)} numbers. 17 cases were chosen, the others "
-            "drawn at random over models, systems, batch, tokens, parallelism, formats and offload, "
-            "and run with PyPI genz-llm 0.0.16.",
+            f"The tool's {len(answered)} cases: {len(told)} numbers. 17 cases were chosen, the "
+            "others drawn at random over models, systems, batch, tokens, parallelism, formats and "
+            "offload, and run with PyPI genz-llm 0.0.16.",
             *document["notes"],
         ],
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.latency import Fixed
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.serving import Formats, Offer
+    from codesign.evaluators.economics.shape import ModelShape
 
 _SPACE = "memexplorer"
 _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
@@ -124,7 +125,7 @@ def economics(
     if (devices is None) != (batch is None):
         raise InputError("expected --devices and --batch together, or neither")
     serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads)
-    _check_split(split, devices, batch, serving.decoding.target.shape.n_layers)
+    _check_split(split, devices, batch, serving.decoding.target.shape)
     if devices is not None and batch is not None:
         points = single_point(serving, devices, batch)
     else:
@@ -268,19 +269,24 @@ def _split(
     )
 
 
-def _check_split(split: Fixed, devices: float | None, batch: float | None, n_layers: float) -> None:
+def _check_split(
+    split: Fixed, devices: float | None, batch: float | None, shape: ModelShape
+) -> None:
     """Refuse what does not divide."""
     if devices is None or batch is None:
         return
     stages = float(split.pipeline) if split.pipeline is not None else 1.0
-    if stages > min(n_layers, batch):
+    most = min(shape.n_layers, batch)
+    if stages > most:
         raise InputError(
-            f"expected at most {min(n_layers, batch):g} stages, as many as layers and requests, "
-            f"got {stages:g}",
+            f"expected at most {most:g} stages, as many as layers and requests, got {stages:g}",
             "--pp",
         )
     _check_divides("--pp", devices, stages, "devices")
     if split.experts is not None:
+        if split.experts > shape.n_experts:
+            has = f"{shape.n_experts:g} experts" if shape.is_mixture else "no experts"
+            raise InputError(f"{shape.name} has {has}, got {split.experts:g}", "--ep")
         _check_divides("--ep", devices / stages, float(split.experts), "devices of a stage")
 
 

@@ -87,7 +87,7 @@ class Collective:
         """The cheapest protocol's time for messages; 0 for groups of one rank."""
         best: FloatArray | None = None
         for latency, per_byte in zip(self.latency_s, self.seconds_per_byte, strict=True):
-            time = per_byte * message_bytes
+            time = np.asarray(per_byte * message_bytes)
             time += latency
             best = time if best is None else np.minimum(best, time, out=best)
         assert best is not None  # there are protocols
@@ -110,10 +110,12 @@ def collective(
     between = (nodes - 1.0) / (ranks * fabric.inter_bytes_per_s)
     per_byte = np.maximum(within, between) * (passes / ALL_REDUCE)
     doublings = np.log2(nodes)
-    several = ranks > 1.0
+    # One rank alone has no further rank, no second node and nothing to move; only the base is left.
+    several = np.asarray(ranks > 1.0, dtype=np.float64)
     latency, seconds = [], []
     for item in PROTOCOLS:
-        steps = further * item.within_s + doublings * item.between_s
-        latency.append(np.where(several, item.base_s + passes * steps, 0.0))
-        seconds.append(np.where(several, per_byte / item.bandwidth_share, 0.0))
+        steps = further * (passes * item.within_s)
+        steps = steps + doublings * (passes * item.between_s)
+        latency.append(np.asarray(steps + several * item.base_s))
+        seconds.append(np.asarray(per_byte * (1.0 / item.bandwidth_share)))
     return Collective(latency, seconds)

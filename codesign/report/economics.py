@@ -86,7 +86,9 @@ def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
         f"most token/s^{report.alpha:g} per dollar": points.most_valued(report.alpha),
         "fastest": points.fastest(),
     }
-    shown += [_marked_table(report, marked), text_line("")]
+    shown += [_marked_table(points, marked), text_line("")]
+    splits = {name: _split_words(report, position) for name, position in marked.items()}
+    shown += [pairs_table("How each is split over devices", splits), text_line("")]
     if len(points) > 1 and n_rows:
         shown.append(_frontier_table(points, _spread(points, n_rows)))
     shown += [text_line(f"Note: {note}") for note in machine.notes]
@@ -97,17 +99,21 @@ def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
 _NUMBERS = ("token/s", "USD/Mtoken", "devices", "requests", "drafted")
 
 
-def _marked_table(report: EconomicsReport, marked: Mapping[str, int]) -> RenderableType:
-    table = plain_table("", ["point", *_NUMBERS, "split"], _NUMBERS)
+def _marked_table(points: Points, marked: Mapping[str, int]) -> RenderableType:
+    table = plain_table("", ["point", *_NUMBERS], _NUMBERS)
     for name, position in marked.items():
-        row = _row(report, position, split=True)
-        cut = row["split"]
-        parts = [f"TP {cut['tensor']:.3g} ({cut['layout']})", f"attention {cut['attention']:.3g}"]
-        if cut["experts"] > 1:
-            parts.append(f"EP {cut['experts']:.3g}")
-        parts.append(f"PP {cut['pipeline']:.3g}")
-        table.add_row(name, *_cells(report.frontier, position), ", ".join(parts))
+        table.add_row(name, *_cells(points, position))
     return table
+
+
+def _split_words(report: EconomicsReport, position: int) -> str:
+    """How one point's passes are cut."""
+    cut = _row(report, position, split=True)["split"]
+    words = [f"tensor {cut['tensor']:.3g} ({cut['layout']})"]
+    words.append(f"attention {cut['attention']:.3g}")
+    if cut["experts"] > 1:
+        words.append(f"experts {cut['experts']:.3g}")
+    return ", ".join([*words, f"pipeline {cut['pipeline']:.3g}"])
 
 
 def _frontier_table(points: Points, positions: Sequence[int]) -> RenderableType:

@@ -312,6 +312,9 @@ def _left_over(designs: Columns, batch: _Batch, n_layers: float) -> FloatArray:
         excess += np.maximum(stages - np.minimum(n_layers, load.batch), 0.0)
         excess += _remainder(load.n_devices, stages)
         stage = load.n_devices / stages
+    if fixed.experts is not None:
+        most = batch.decoding.target.shape.n_experts
+        excess += np.maximum(np.nan_to_num(np.asarray(fixed.experts), nan=1.0) - most, 0.0)
     for degree in (fixed.experts, fixed.attention):
         if degree is not None:
             excess += _remainder(stage, np.nan_to_num(np.asarray(degree), nan=1.0))

@@ -148,14 +148,15 @@ class _Attention:
 
     projections: Sequence[tuple[Collective, FloatArray]]
     """Collectives with their bytes per token."""
-    weight_read_s: FloatArray
-    kv_read_s: FloatArray
+    stored_read_s: FloatArray
+    """Weights, and the cache of all requests of the stage."""
     activation_read_s: FloatArray
     arithmetic_s: FloatArray
 
     def parts(self, tokens: FloatArray) -> Parts:
         network = _network(self.projections, tokens)
-        read = self.activation_read_s * tokens + (self.weight_read_s + self.kv_read_s)
+        read = self.activation_read_s * tokens
+        read = read + self.stored_read_s
         return Parts(network, read, self.arithmetic_s * tokens)
 
 
@@ -235,12 +236,14 @@ class ForwardPass:
         layout: int,
         best: _Best,
     ) -> None:
-        blocks = [self._feedforward(stage, layout, work) for work in works]
+        blocks = [
+            self._with_rest(self._feedforward(stage, layout, work), work.rest) for work in works
+        ]
         refused = self._refused(layout)
         for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
             attention = self._attention(stage, layout, shrink, load)
             for position, work in enumerate(works):
-                time = self._total(attention.parts(work.tokens), blocks[position], work.rest)
+                time = self._total(attention.parts(work.tokens), blocks[position])
                 if refused is not None:
                     time = np.where(refused, np.inf, time)
                 best.offer(position, time, candidate + shrink)
@@ -252,15 +255,19 @@ class ForwardPass:
             return None
         return np.asarray(~np.isnan(wanted) & (np.asarray(wanted) != layout + 1))
 
-    def _total(self, attention: Parts, block: Parts, rest: Parts) -> FloatArray:
-        """Seconds of a pass from the seconds of a layer."""
-        read = attention.read_s + block.read_s
-        arithmetic = attention.arithmetic_s + block.arithmetic_s
-        layers = self.shape.n_layers
-        time = np.maximum(layers * read + rest.read_s, layers * arithmetic + rest.arithmetic_s)
-        time += layers * (attention.network_s + block.network_s)
-        time += rest.network_s
+    def _total(self, attention: Parts, block: Parts) -> FloatArray:
+        """Seconds of a pass from the seconds of a layer, :meth:`_with_rest` in its block."""
+        read = np.asarray(attention.read_s + block.read_s)
+        time = np.maximum(read, attention.arithmetic_s + block.arithmetic_s)
+        time += attention.network_s
+        time += block.network_s
+        time *= self.shape.n_layers
         return np.asarray(time)
+
+    def _with_rest(self, block: Parts, rest: Parts) -> Parts:
+        """A layer's block with its share of what a pass has besides layers."""
+        share = 1.0 / self.shape.n_layers
+        return Parts(*(np.asarray(a + b * share) for a, b in zip(block, rest, strict=True)))
 
     def _work(self, stage: _Stage, queries: int) -> _Work:
         """What does not depend on how matrices are sliced."""
@@ -339,13 +346,15 @@ class ForwardPass:
         context = shape.attended(load.context_tokens)
         cached = shape.kv_elements * context * self.precision.kv_bytes
         work = 2.0 * shape.attention_parameters + shape.score_flop * context
+        stored = np.asarray(shape.attention_parameters * self.precision.weight_bytes / memory)
+        if context:
+            # Queries of one request share a read of its cache.
+            stored = stored + cached / memory * stage.requests
         projected = self._activation_read(devices, shape.qkv_width, shape.hidden_size)
         output = self._activation_read(devices, shape.hidden_size, shape.attention_width)
         return _Attention(
             projections=self._reductions(devices, layout, shape.qkv_width, shape.hidden_size),
-            weight_read_s=shape.attention_parameters * self.precision.weight_bytes / memory,
-            # Queries of one request share a read of its cache.
-            kv_read_s=np.asarray(cached / memory * stage.requests) if context else np.zeros(()),
+            stored_read_s=stored,
             activation_read_s=projected + output,
             arithmetic_s=work / devices / machine.flop_per_s,
         )

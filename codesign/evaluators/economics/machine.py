@@ -188,7 +188,7 @@ def _fabric(
     missing = [name for name, value in (("link", link), ("network", network)) if value is None]
     notes = tuple(
         f"the {name} bandwidth is not stated: an H100's (Epoch section 4); "
-        f"set it by --{name}-bandwidth"
+        f"set the option {name}_bandwidth"
         for name in missing
     )
     fabric = Fabric(

@@ -123,7 +123,9 @@ class EconomicsOptions(Record):
         if self.capital_cost_usd is not None:
             power = self.power_watts if self.power_watts is not None else power_watts
             if power is None:
-                raise InputError(f"{name}: no power is known for it; give power_watts")
+                raise InputError(
+                    f"{name}: no power is known for it; give power_watts (--power-watts)"
+                )
             return Ownership(
                 capital_cost_usd=self.capital_cost_usd,
                 power_watts=power,
@@ -134,7 +136,8 @@ class EconomicsOptions(Record):
             ).usd_per_hour
         if rent is None:
             raise InputError(
-                f"{name}: no price is known for it; give price_usd_per_hour or capital_cost_usd"
+                f"{name}: no price is known for it; give price_usd_per_hour (--price-per-hour) or "
+                "capital_cost_usd (--capital-cost)"
             )
         return rent
 

@@ -161,8 +161,9 @@ def misfit(serving: Serving, n_devices: float, batch: float) -> str:
     ways = [f"{int(np.ceil(needed / capacity))} devices would hold it"]
     if per_request > 0 and room >= per_request:
         ways.append(f"so would a batch of {int(room // per_request)}")
+    drafted = " and its draft" if decoding.speculation is not None else ""
     return (
-        f"{decoding.target.shape.name} with {batch:g} requests of {context:g} tokens does not fit "
-        f"{n_devices:g} x {serving.machine.name}: needs {needed / 1e9:.4g} GB, has "
-        f"{has / 1e9:.4g} GB; {', '.join(ways)}"
+        f"{decoding.target.shape.name}{drafted} with {batch:g} requests of {context:g} tokens each "
+        f"does not fit {n_devices:g} x {serving.machine.name}: "
+        f"needs {needed / 1e9:.4g} GB, has {has / 1e9:.4g} GB; {', '.join(ways)}"
     )

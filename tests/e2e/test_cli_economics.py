@@ -1,0 +1,125 @@
+"""``codesign economics`` and its campaign on real input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codesign.cli import main
+
+SMALL = ["--grid", "40"]
+LLAMA = ["economics", "--model", "llama-3.3-70b"]
+
+
+def document(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    assert main([*words, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_frontier_is_one_json_document_with_its_ends_and_their_splits(capsys) -> None:
+    found = document([*LLAMA, "--device", "h100", "--weight-format", "int8", *SMALL], capsys)
+    speeds = [row["tokens_per_s"] for row in found["frontier"]]
+    assert speeds == sorted(speeds)
+    assert found["fastest"]["tokens_per_s"] == speeds[-1] == pytest.approx(189, rel=0.01)
+    assert found["cheapest"]["usd_per_million_tokens"] == pytest.approx(
+        found["frontier"][0]["usd_per_million_tokens"]
+    )
+    assert found["alpha_optimal"]["split"]["layout"] == "1d"
+    assert found["device"]["usd_per_hour"] == 2.1
+
+
+def test_the_report_names_its_conventions_and_draws_cost_against_speed(
+    tmp_path: Path, capsys
+) -> None:
+    for name, start in (("front.png", b"\x89PNG"), ("front.svg", b"<?xml")):
+        path = tmp_path / name
+        assert main([*LLAMA, *SMALL, "--figure", str(path)]) == 0
+        assert path.read_bytes().startswith(start)
+    shown = capsys.readouterr().out
+    for words in ("2.1 USD/h per device", "fastest", "most token/s^3 per dollar", "Frontier"):
+        assert words in shown
+
+
+def test_an_instance_that_is_given_is_priced_alone(capsys) -> None:
+    words = [*LLAMA, "--devices", "8", "--batch", "64", "--tp", "4", "--pp", "2"]
+    found = document(words, capsys)
+    assert len(found["frontier"]) == 1
+    assert found["fastest"]["split"]["tensor"] == 4
+    assert found["fastest"]["split"]["pipeline"] == 2
+
+
+def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys) -> None:
+    words = [*LLAMA, "--design", "P1", "--space", "memexplorer", *SMALL]
+    rented = document([*words, "--price-per-hour", "1.5"], capsys)
+    assert rented["device"]["usd_per_hour"] == 1.5
+    assert rented["conventions"]["formats"].startswith("weights mxint8")
+    assert any("link bandwidth is not stated" in note for note in rented["notes"])
+    owned = ["--capital-cost", "20000", "--power-watts", "697", "--lifetime-years", "4"]
+    bought = document([*words, *owned], capsys)
+    # 20,000 dollars over 4 years of 8,766 hours, and 697 W at the default 1.58 and 0.08 $/kWh.
+    hour = 20000 / (4 * 8766) + 0.697 * 1.58 * 0.08
+    assert bought["device"]["usd_per_hour"] == pytest.approx(hour)
+    ratio = (
+        bought["fastest"]["usd_per_million_tokens"] / rented["fastest"]["usd_per_million_tokens"]
+    )
+    assert ratio == pytest.approx(hour / 1.5)
+
+
+def test_long_contexts_cost_more(capsys) -> None:
+    short = document([*LLAMA, *SMALL], capsys)
+    words = [*LLAMA, *SMALL, "--context-tokens", "100000", "--draft-kv-heads", "1"]
+    long = document(words, capsys)
+    prices = [item["cheapest"]["usd_per_million_tokens"] for item in (short, long)]
+    assert prices[1] > 5 * prices[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--device", "h10"], "Did you mean 'h100-sxm'?"),
+        (["--device", "mi300x"], "no price is known for it; give price_usd_per_hour"),
+        (["--design", "P1"], "P1: no price is known for it"),
+        (["--design", "P9"], "unknown design 'P9'. Did you mean"),
+        (["--devices", "12", "--batch", "8", "--pp", "5"], "divisor of the 12 devices, got 5"),
+        (["--devices", "8", "--batch", "8", "--ep", "2"], "has no experts, got 2"),
+        (["--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would hold it"),
+        (["--max-devices", "1"], "does not fit 1 devices"),
+        (["--devices", "8"], "expected --devices and --batch together"),
+        (["--context-tokens", "nan"], "should be a finite number, got nan"),
+        (["--context-tokens", "-1"], "greater than or equal to 0, got -1"),
+        (["--price-per-hour", "inf"], "should be a finite number, got inf"),
+        (["--price-per-hour", "-2"], "greater than 0, got -2"),
+        (["--option", "compute_cap=1.5"], "compute_cap: input should be less than or equal to 1"),
+        (["--option", "bandwidth_cap=0"], "bandwidth_cap: input should be greater than 0"),
+        (["--acceptance", "1"], "acceptance: input should be less than 1"),
+        (["--alpha", "nan"], "--alpha: expected a finite number from 0, got nan"),
+        (["--grid", "1"], "--grid: expected 2 to 2000 points, got 1"),
+        (["--weight-format", "int3"], "unknown number format 'int3'. Did you mean 'int8'?"),
+        (["--layout", "3d"], "unknown layout '3d'"),
+        (["--figure", "front.pdf"], "unknown figure format 'pdf'"),
+        (["--space", "memexplorer"], "expected --design with --space"),
+        (["--capital-cost", "3e4", "--price-per-hour", "2"], "got both"),
+        (["--lifetime-years", "3"], "only of a bought device"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_used_is_refused_in_one_line(words: list[str], message: str, capsys) -> None:
+    assert main([*LLAMA, *words]) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    (line,) = shown.err.splitlines()
+    assert message in line
+
+
+def test_price_against_speed_is_a_campaign(tmp_path: Path, capsys) -> None:
+    text = Path("runs/economics-llama.yaml").read_text()
+    smaller = {"budget: 200": "budget: 30", "seeds: 3": "seeds: 1", "economics-llama": "small"}
+    for old, new in smaller.items():
+        text = text.replace(old, new)
+    (tmp_path / "small.yaml").write_text(text)
+    words = ["run", str(tmp_path / "small.yaml"), "--folder", str(tmp_path), "--workers", "1"]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)

@@ -1,0 +1,66 @@
+"""Epoch's tables against our numbers (codesign/validation/data/epoch.yaml)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
+from codesign.evaluators.economics.latency import Load
+from codesign.validation.epoch import (
+    closed_form_rows,
+    frontier,
+    load_tables,
+    serving,
+    text_rows,
+)
+
+FRONTIERS = load_tables()["frontiers"]
+ROWS = FRONTIERS["rows"]
+DEVICE = FRONTIERS["device"]
+SPEED, PRICE = FRONTIERS["tolerance"].values()
+
+
+@pytest.mark.parametrize("row", [*closed_form_rows(), *text_rows()], ids=lambda row: row["what"])
+def test_a_number_of_table_1_or_the_text_comes_out_as_printed(row: dict[str, Any]) -> None:
+    assert row["is_within"], f"printed {row['reference']}, ours {row['ours']}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["model"])
+def test_the_greatest_speed_is_that_of_table_2(row: dict[str, Any]) -> None:
+    # A grid of 60 points finds the maximum, which is flat.
+    points = frontier(row["model"], row["format"], DEVICE, 60)
+    assert points.tokens_per_s.max() == pytest.approx(row["fastest"][0], rel=SPEED)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["model"])
+def test_some_instance_and_batch_that_round_to_table_3_have_its_speed_and_price(
+    row: dict[str, Any],
+) -> None:
+    speed, price, devices, batch = row["efficient"]
+    made = serving(row["model"], row["format"], DEVICE)
+    steps = np.linspace(-0.5, 0.5, 11)
+    load = Load((devices + steps)[:, None], (batch + steps)[None, :])
+    time, _ = made.decoding.token_times(load)
+    ours = price_per_million_tokens(time, load.n_devices, load.batch, np.asarray(made.usd_per_hour))
+    off = np.maximum(np.abs(1 / time / speed - 1), np.abs(ours / price - 1))
+    assert off.min() <= SPEED
+
+
+def test_the_efficient_point_of_a_400_point_grid_is_that_of_table_3() -> None:
+    row = next(row for row in ROWS if row["model"] == "llama-3.1-405b")
+    points: Points = frontier(row["model"], row["format"], DEVICE)
+    best = points.most_valued(FRONTIERS["alpha"])
+    speed, price, devices, batch = row["efficient"]
+    assert points.tokens_per_s[best] == pytest.approx(speed, rel=SPEED)
+    assert points.usd_per_million_tokens[best] == pytest.approx(price, rel=PRICE)
+    assert round(points.n_devices[best]) == devices
+    assert round(points.batch[best]) == batch
+
+
+def test_alpha_4_of_the_caption_does_not_give_table_3() -> None:
+    row = next(row for row in ROWS if row["model"] == "gpt-4")
+    points = frontier(row["model"], row["format"], DEVICE, 60)
+    assert points.tokens_per_s[points.most_valued(4.0)] > 1.05 * row["efficient"][0]

@@ -1,0 +1,358 @@
+"""Epoch's economics: passes by hand, speculation, prices, the frontier, the contract."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.columns import column_of
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.economics import EconomicsEvaluator
+from codesign.evaluators.economics.closed_form import fastest
+from codesign.evaluators.economics.decoding import Speculation
+from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
+from codesign.evaluators.economics.latency import Fixed, ForwardPass, Load, Precision
+from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.pricing import Ownership
+from codesign.evaluators.economics.serving import (
+    Formats,
+    Serving,
+    device_offer,
+    serve,
+    single_point,
+)
+from codesign.evaluators.economics.shape import shape_of
+from codesign.hardware.nccl import Fabric
+from codesign.pareto import non_dominated
+from codesign.space import load_space
+from codesign.testing import check_evaluator
+from codesign.workload import list_models, load_model
+from codesign.workload.model import (
+    kv_elements_per_token,
+    parameter_count,
+    parameters_by_part,
+)
+
+H100 = Machine("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
+LLAMA = shape_of(load_model("llama-3.3-70b"))
+DECODERS = [name for name in list_models() if not load_model(name).is_diffusion]
+SPACE = load_space("economics-llm", {})
+
+
+def serving(model: str = "llama-3.3-70b", speculates: bool = True, **options: object) -> Serving:
+    chosen = EconomicsOptions.model_validate(options)
+    workload = EconomicsWorkload(model=model)
+    return serve(workload, chosen, device_offer("h100", chosen), Formats("int8"), speculates)
+
+
+def one(value: float) -> np.ndarray:
+    return np.array([float(value)])
+
+
+# --- one pass --------------------------------------------------------------------------------
+
+
+def test_a_pass_of_one_node_is_what_the_equations_give_by_hand() -> None:
+    # Llama 3 70B in 16 bit on one node of 8 in one dimension, 16 requests, no context.
+    fixed = Fixed(layout=1.0, pipeline=one(1), attention=one(8))
+    (time,) = ForwardPass(LLAMA, H100, Precision(), fixed).best_times(Load(one(8), one(16)))
+    d, ff, qkv, layers, n = 8192, 28672, 10240, 80, 16
+    parameters = layers * (d * qkv + d * d + 3 * d * ff) + 128256 * d
+
+    def slices(m: int, k: int) -> float:  # bytes of inputs and sums over all devices
+        cut = min(max(math.sqrt(m * 8 / k), 1), 8)
+        return 2 * n * (cut * k + 8 / cut * m)
+
+    activations = slices(qkv, d) + slices(d, d) + 2 * slices(ff, d) + slices(d, ff)
+    read = (2 * parameters + layers * activations) / (8 * 0.75 * 3.3e12)
+    arithmetic = 2 * parameters * n / (8 * 0.7e15)
+    message = 2 * d * n * 7 / (8 * 225e9)
+    reduce = min(6.8e-6 + 1.2e-6 * 7 + message / 0.5, 14e-6 + 2.5e-6 * 7 + message / 0.95)
+    network = layers * (2 * reduce + 4 * 4e-6)
+    assert float(time[0]) == pytest.approx(network + max(read, arithmetic), rel=1e-12)
+
+
+def test_arithmetic_bounds_a_pass_with_many_requests() -> None:
+    load = Load(one(1), one(4000))
+    (time,) = ForwardPass(LLAMA, H100, Precision(), Fixed(pipeline=one(1))).best_times(load)
+    work = LLAMA.active_flop_per_token * 4000 / 0.7e15
+    assert float(time[0]) == pytest.approx(work + 80 * 16e-6, rel=1e-12)
+
+
+def test_two_dimensions_have_four_reductions_of_square_root_groups() -> None:
+    # Epoch Eqs. 39 to 42 for 64 devices on 8 nodes; the longer network counts, not their sum.
+    fixed = Fixed(layout=2.0, pipeline=one(1), attention=one(64))
+    (time,) = ForwardPass(LLAMA, H100, Precision(), fixed).best_times(Load(one(64), one(1)))
+    latency = 6.8e-6 + 1.2e-6 * (8 / math.sqrt(8) - 1) + 10e-6 * math.log2(math.sqrt(8))
+    reduced = 2 * (10240 + 8192 + 2 * 28672 + 8192)  # Eq. 43, SwiGLU with both up projections
+    within = math.sqrt(8) * (8 / math.sqrt(8) - 1) * reduced / (64 * 225e9 * 0.5)
+    between = (math.sqrt(8) - 1) * reduced / (64 * 25e9 * 0.5)
+    parameters = LLAMA.stored_parameters
+    network = 80 * (4 * latency + max(within, between) + 16e-6)
+    # Activations of one request add little to the reads.
+    assert float(time[0]) == pytest.approx(
+        network + 2 * parameters / (64 * 0.75 * 3.3e12), rel=2e-3
+    )
+
+
+def test_a_mixture_reads_the_expected_share_of_its_experts() -> None:
+    shape = shape_of(load_model("mixtral-8x22b"))
+    fixed = Fixed(pipeline=one(1))
+    slow = replace(H100, bytes_per_s=1e9)  # reads alone count
+    times = [
+        float(ForwardPass(shape, slow, Precision(), fixed).best_times(Load(one(1), one(b)))[0][0])
+        for b in (1, 2)
+    ]
+    met = [1 - 0.75**b for b in (1, 2)]  # Eq. 22 with s = 4
+    experts = shape.n_layers * shape.routed_parameters
+    assert times[1] - times[0] == pytest.approx(2 * experts * (met[1] - met[0]) / 1e9, rel=1e-3)
+
+
+def test_the_cache_is_read_once_for_all_queries_of_a_request() -> None:
+    slow = replace(H100, bytes_per_s=1e9)
+    passes = ForwardPass(LLAMA, slow, Precision(), Fixed(pipeline=one(1)))
+    load = Load(one(1), one(1), 1e6, (1, 5))
+    single, several = (float(time[0]) for time in passes.best_times(load))
+    cache = 80 * 2 * 1024 * 1e6 * 2 / 1e9
+    assert single > cache
+    assert several - single < 0.01 * cache
+
+
+def test_points_in_a_grid_are_the_points_one_by_one() -> None:
+    for model in ("llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"):
+        made = serving(model)
+        points = feasible_points(made.decoding, 2.0, Grid(12))
+        some = points.chosen(slice(0, len(points), 7))
+        load = Load(some.n_devices, some.batch)
+        times, lengths = made.decoding.token_times(load)
+        np.testing.assert_allclose(some.token_time_s, times, rtol=1e-12)
+        assert (some.draft_length == lengths).all()
+
+
+def test_the_split_that_is_named_gives_the_time_that_is_found() -> None:
+    made = serving("mixtral-8x22b", speculates=False)
+    points = feasible_points(made.decoding, 2.0, Grid(15)).frontier()
+    for position in range(0, len(points), 5):
+        cut = split_of(made.decoding, points, position, 0.0)
+        fixed = Fixed(
+            layout=1.0 + ("1d", "2d").index(cut.layout),
+            pipeline=one(cut.pipeline),
+            experts=one(cut.experts),
+            attention=one(cut.attention),
+        )
+        again = ForwardPass(
+            made.decoding.target.shape, made.machine, made.decoding.target.precision, fixed
+        )
+        load = Load(one(points.n_devices[position]), one(points.batch[position]))
+        assert float(again.best_times(load)[0][0]) == pytest.approx(points.token_time_s[position])
+
+
+@pytest.mark.parametrize("field", ["flop_per_s", "bytes_per_s"])
+def test_faster_devices_never_slow_a_token(field: str) -> None:
+    load = Load(np.geomspace(1, 300, 9)[:, None], np.geomspace(1, 500, 9)[None, :], 1000.0)
+    for model in ("llama-3.3-70b", "deepseek-v3"):
+        shape = shape_of(load_model(model))
+        better = replace(H100, **{field: 2 * getattr(H100, field)})
+        before, after = (
+            ForwardPass(shape, machine, Precision()).best_times(load)[0]
+            for machine in (H100, better)
+        )
+        assert (after <= before).all()
+
+
+# --- models ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_the_plain_profile_counts_a_model_as_the_workload_does(name: str) -> None:
+    model = load_model(name)
+    shape, parts = shape_of(model, "plain"), parameters_by_part(model)
+    assert shape.stored_parameters == parameter_count(model)
+    assert shape.n_layers * shape.kv_elements == pytest.approx(kv_elements_per_token(model))
+    layers = shape.attention_parameters + shape.shared_parameters + shape.routed_parameters
+    counted = sum(
+        parts[part] for part in ("attention", "mlp", "experts", "shared_experts", "router")
+    )
+    assert shape.n_layers * layers == pytest.approx(counted)
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "llama-3.3-70b", "llama-3.1-405b"])
+def test_both_profiles_agree_on_dense_models(name: str) -> None:
+    epoch, plain = (shape_of(load_model(name), profile) for profile in ("epoch", "plain"))
+    for field in ("attention_parameters", "routed_parameters", "kv_elements", "score_flop"):
+        assert getattr(epoch, field) == pytest.approx(getattr(plain, field))
+    assert epoch.active_flop_per_token == pytest.approx(plain.active_flop_per_token)
+
+
+def test_epochs_deepseek_has_58_layers_and_a_sparsity_of_28() -> None:
+    shape = shape_of(load_model("deepseek-v3"))
+    assert (shape.n_layers, shape.sparsity, shape.n_active_experts) == (58, 28, 9)
+    assert shape.n_layers * shape.kv_elements * 2 == pytest.approx(60e3, rel=0.02)  # section 4.3
+
+
+def test_a_diffusion_model_is_refused() -> None:
+    with pytest.raises(InputError, match="got a diffusion model"):
+        shape_of(load_model("llada-8b"))
+
+
+# --- speculation, price, closed form -----------------------------------------------------------
+
+
+def test_an_iteration_yields_the_truncated_geometric_mean_of_equation_46() -> None:
+    made = serving()
+    speculation = made.decoding.speculation
+    assert isinstance(speculation, Speculation)
+    for length in (2, 3, 4, 5):
+        expected = (1 - 0.8**length) / (1 - 0.8)
+        assert speculation.tokens_per_iteration(length) == pytest.approx(expected)
+
+
+def test_speculation_is_a_check_and_its_drafts_over_what_they_yield() -> None:
+    made = serving()
+    speculation = made.decoding.speculation
+    assert speculation is not None
+    load = Load(one(8), one(50), 0.0, (1, 2, 3, 4, 5))
+    plain, *checks = (float(t[0]) for t in made.decoding.target.best_times(load))
+    draft = float(speculation.draft.best_times(Load(one(8), one(50)))[0][0])
+    ways = [(c + g * draft) * 0.2 / (1 - 0.8**g) for g, c in enumerate(checks, start=2)]
+    time, length = made.decoding.token_times(load)
+    assert float(time[0]) == pytest.approx(min(plain, *ways))
+    assert int(length[0]) == 2 + int(np.argmin(ways))
+
+
+def test_the_draft_takes_memory_too() -> None:
+    load = Load(one(1), one(1))
+    both, alone = serving().decoding, serving(speculates=False).decoding
+    draft = shape_of(load_model("llama-3-8b")).stored_parameters
+    extra = float(both.stored_bytes(load)[0] - alone.stored_bytes(load)[0])
+    assert extra == pytest.approx(2 * draft)
+
+
+def test_a_bought_device_costs_its_share_of_life_and_its_power() -> None:
+    bought = Ownership(
+        capital_cost_usd=2 * 8766.0,
+        power_watts=500.0,
+        lifetime_years=4.0,
+        busy_share=0.5,
+        electricity_usd_per_kwh=0.2,
+        pue=1.5,
+    )
+    assert bought.usd_per_hour == pytest.approx(2 / 4 / 0.5 + 0.5 * 1.5 * 0.2)
+
+
+def test_the_closed_form_is_where_the_derivative_of_equation_9_vanishes() -> None:
+    read, latency = 2 * 70.55e9 / 3.3e12, 80 * 4 * 1e-6
+    best = fastest(2 * 70.55e9, 80, 3.3e12)
+    sizes = np.geomspace(1, 1e4, 200_001)
+    times = latency * 2 * (np.sqrt(sizes) - 1) + read / sizes
+    assert best.token_time_s == pytest.approx(times.min(), rel=1e-9)
+    assert best.n_devices == pytest.approx(sizes[times.argmin()], rel=1e-3)
+
+
+def test_a_small_model_is_fastest_on_one_device() -> None:
+    best = fastest(1e6, 32, 3.3e12)
+    assert (best.n_devices, best.token_time_s) == (1.0, 1e6 / 3.3e12)
+
+
+# --- frontier ----------------------------------------------------------------------------------
+
+
+def test_the_frontier_is_what_no_point_beats_slowest_first() -> None:
+    points = feasible_points(serving().decoding, 2.1, Grid(40))
+    front = points.frontier()
+    both = np.column_stack([points.token_time_s, points.usd_per_million_tokens])
+    assert len(front) == len(np.unique(both[non_dominated(both)], axis=0))
+    assert (np.diff(front.tokens_per_s) > 0).all()
+    assert (np.diff(front.usd_per_million_tokens) > 0).all()
+
+
+def test_the_valued_point_maximizes_equation_45() -> None:
+    points = feasible_points(serving().decoding, 2.1, Grid(20))
+    value = points.tokens_per_s**3 / points.usd_per_million_tokens
+    assert points.most_valued(3.0) == int(value.argmax())
+    assert points.tokens_per_s[points.fastest()] == points.tokens_per_s.max()
+
+
+def test_demand_bounds_what_an_instance_generates() -> None:
+    made = serving()
+    points = feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=500.0)
+    assert (points.batch / points.token_time_s <= 500.0).all()
+    with pytest.raises(InputError, match="expected a demand of at least"):
+        feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=1.0)
+
+
+def test_whole_grids_have_whole_devices_and_requests() -> None:
+    points = feasible_points(serving().decoding, 2.1, Grid(30, is_whole=True))
+    assert (points.n_devices % 1 == 0).all() and (points.batch % 1 == 0).all()
+
+
+def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> None:
+    made = serving("llama-3.1-405b")
+    with pytest.raises(InputError, match=r"has 160 GB; 6 devices would hold it"):
+        single_point(made, 2.0, 1.0)
+    with pytest.raises(InputError, match=r"does not fit 2 devices.*6 devices would hold it"):
+        feasible_points(made.decoding, 2.0, Grid(10, most_devices=2.0))
+    assert isinstance(single_point(made, 6.0, 1.0), Points)
+
+
+# --- the evaluator -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"profile": "plain", "price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0}],
+)
+def test_the_evaluator_keeps_the_contract(model: str, options: dict[str, object]) -> None:
+    workload = EconomicsWorkload(model=model, context_tokens=1000.0)
+    evaluator = EconomicsEvaluator(workload, EconomicsOptions.model_validate(options))
+    designs = SPACE.columns(SPACE.sample(np.random.default_rng(0), 50))
+    check_evaluator(evaluator, designs)
+
+
+def test_the_evaluator_gives_what_the_study_gives() -> None:
+    made = serving()
+    designs = {
+        "device": column_of(["h100-sxm"]),
+        "n_devices": column_of([8]),
+        "batch_size": column_of([64]),
+        "weight_format": column_of(["int8"]),
+        "speculation": column_of(["auto"]),
+    }
+    found = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b")).evaluate(designs)
+    point = single_point(made, 8.0, 64.0)
+    assert found.metrics["time_per_output_token_s"] == pytest.approx(point.token_time_s)
+    assert found.metrics["usd_per_million_tokens"] == pytest.approx(point.usd_per_million_tokens)
+
+
+def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
+    designs = {
+        "device": column_of(["h100-sxm"] * 3),
+        "n_devices": column_of([12, 12, 12]),
+        "batch_size": column_of([8, 8, 8]),
+        "pipeline_parallel": column_of(["auto", 3, 5]),
+    }
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"))
+    found = evaluator.evaluate(designs)
+    best, fixed, _ = found.metrics["time_per_output_token_s"]
+    assert fixed >= best
+    assert found.violations["split"].tolist() == [0.0, 0.0, 2.0]
+
+
+def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
+    designs = {
+        "device": column_of(["h100-sxm"]),
+        "n_devices": column_of([8]),
+        "batch_size": column_of([8]),
+    }
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3-8b"))
+    with pytest.raises(UnknownNameError, match="Did you mean 'usd_per_million_tokens'"):
+        evaluator.evaluate(designs, ["usd_per_million_token"])
+    with pytest.raises(UnknownNameError, match="Did you mean '2d'"):
+        evaluator.evaluate({**designs, "tensor_layout": column_of(["3d"])})
+    with pytest.raises(InputError, match="no price is known for it"):
+        evaluator.evaluate({**designs, "device": column_of(["mi300x"])})

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError, JobError, UnknownNameError, describe_unknown
-from codesign.evaluators.base import Evaluation, Evaluator
+from codesign.evaluators.base import Evaluation, Evaluator, Features
 from codesign.metrics import Metric, Sense
 from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
@@ -148,6 +148,24 @@ class Problem:
         for values in self.known_violations(rows[inside]).values() if len(inside) else ():
             admitted[inside] &= values <= 0
         return admitted
+
+    def features(self, rows: IntArray) -> Mapping[str, FloatArray]:
+        """(n,) numbers by name that the evaluator tells of designs of the space in advance.
+
+        None if it is no :class:`~codesign.evaluators.base.Features`.
+
+        Raises:
+            JobError: The evaluator fails on them, or gives something else.
+        """
+        if not isinstance(self.evaluator, Features):
+            return {}
+        try:
+            told = dict(self.evaluator.features(self.space.columns(rows)))
+        except Exception as error:  # a stranger's code may fail in any way
+            raise JobError(
+                f"evaluator {self.evaluator_name!r} failed on features: {_words(error)}"
+            ) from error
+        return {name: self._checked(name, values, len(rows)) for name, values in told.items()}
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.

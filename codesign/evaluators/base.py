@@ -130,6 +130,16 @@ class Bounds(Protocol):
 
 
 @runtime_checkable
+class Features(Protocol):
+    """An evaluator that knows numbers about designs long before their results, such as a peak
+    rate or a capacity, from which optimizers that model the results learn faster."""
+
+    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """(n,) finite numbers by name, always of the same names; costs (almost) nothing."""
+        ...
+
+
+@runtime_checkable
 class VariesTechnology(Protocol):
     """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
 

@@ -7,8 +7,9 @@ Randomness is ``numpy.random.default_rng([seed, number of observations told])``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,6 +34,8 @@ _SOBOL_STALL = 1 << 17
 _SOBOL_POINTS = 1 << 30
 """Length of SciPy's sequence."""
 _PENDING_KEYS = 1 << 12
+_DESCRIBED = 1 << 12
+"""Designs from which the range of a described number is read."""
 
 
 @runtime_checkable
@@ -110,6 +113,33 @@ def _in_sorted(array: IntArray, keys: IntArray) -> BoolArray:
 
 
 @dataclass(frozen=True)
+class _Described:
+    """A described number and how it is scaled."""
+
+    name: str
+    is_logarithmic: bool
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, name: str, values: FloatArray) -> _Described | None:
+        """From its values over a sample; None if it does not tell designs apart."""
+        values = np.asarray(values, dtype=np.float64)
+        is_logarithmic = bool((values > 0).all())
+        seen = np.log(values) if is_logarithmic else values
+        if not np.isfinite(seen).all() or not np.ptp(seen):
+            return None
+        return cls(name, is_logarithmic, float(seen.min()), float(seen.max()))
+
+    def scaled(self, values: FloatArray) -> FloatArray:
+        """(n,) about 0 to 1; what lies far outside of the sample's range is drawn near."""
+        if self.is_logarithmic:
+            values = np.log(np.maximum(values, np.finfo(float).tiny))
+        scaled = (values - self.low) / (self.high - self.low)
+        return np.clip(np.nan_to_num(scaled, nan=0.0), -1.0, 2.0)
+
+
+@dataclass(frozen=True)
 class SearchSpace:
     """Where an optimizer may look.
 
@@ -117,15 +147,49 @@ class SearchSpace:
         space: The design space.
         admits: (n, d) rows to (n,): whether each is a design of the space that meets all that
             is known before evaluation. Takes any integers.
+        describe: (n, d) designs to (n,) numbers by name, for models of the objectives to look
+            at besides the space's own features; cheap, and None if there are no such numbers.
     """
 
     space: DesignSpace
     admits: Callable[[IntArray], BoolArray]
+    describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
 
     @property
     def no_rows(self) -> IntArray:
         """(0, d) no design."""
         return np.empty((0, len(self.space.parameters)), dtype=np.int64)
+
+    @cached_property
+    def _described(self) -> tuple[_Described, ...]:
+        """The described numbers that vary and are finite, with their ranges."""
+        if self.describe is None:
+            return ()
+        rows = self.space.sample(np.random.default_rng(0), _DESCRIBED)
+        rows = rows[self.admits(rows)]
+        if not len(rows):
+            return ()
+        found = (_Described.of(name, values) for name, values in self.describe(rows).items())
+        return tuple(item for item in found if item is not None)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether there is anything that tells designs apart."""
+        return bool(self.space.feature_names or self._described)
+
+    def features(self, rows: IntArray) -> FloatArray:
+        """(n, f) numbers of about 0 to 1 that describe canonical rows to a model.
+
+        The space's, then what :attr:`describe` gives, by its logarithm if it is positive,
+        scaled from its range over a fixed sample of the space.
+        """
+        own = self.space.features(rows)
+        if self.describe is None or not self._described:
+            return own
+        numbers = self.describe(rows)
+        return np.column_stack(
+            [own, *(item.scaled(numbers[item.name]) for item in self._described)]
+        )
 
     def distinct(self, rows: IntArray, seen: KeySet) -> IntArray:
         """(k, d) the rows whose keys are new, each once, in their order."""

@@ -1,10 +1,9 @@
 """Multi-objective TPE with constraints, by Optuna.
 
-Ozaki et al., "Multiobjective tree-structured Parzen estimator", 2022. Optuna's sampler knows
-neither constraints between parameters nor which designs were evaluated, so a proposal that is
-inadmissible or was seen is drawn again, then replaced by a neighbor. All parameters are drawn
+Ozaki et al., "Multiobjective tree-structured Parzen estimator", 2022. All parameters are drawn
 together, around designs that were evaluated and so are admissible: drawn one by one, as is
-Optuna's default for several objectives, hardly any combination met the constraints.
+Optuna's default for several objectives, hardly any combination met the constraints. See
+``trials.py`` for how proposals are repaired.
 """
 
 from __future__ import annotations
@@ -15,25 +14,19 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import MissingExtraError
 from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.trials import Translation, require_optuna
 from codesign.schema import Record
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
     from optuna.samplers import TPESampler
     from optuna.study import Study
-    from optuna.trial import FrozenTrial
-
-_LARGEST = 1e300
-"""Stands for an infinite violation, which Optuna's sums do not take."""
 
 
 class Tpe:
     """Optuna's multivariate sampler over the levels of the parameters.
 
-    A parameter that a design does not have takes its middle level there, which says the least;
-    in a proposal it is then dropped again. Failed designs are remembered, but not learned from.
+    Failed designs are remembered, but not learned from.
 
     Args:
         space: Where to look.
@@ -64,10 +57,9 @@ class Tpe:
         options: Options,
         reference_point: FloatArray | None = None,
     ) -> None:
-        try:
-            import optuna
-        except ImportError as error:
-            raise MissingExtraError("optimizer tpe", "tpe") from error
+        require_optuna("tpe", "tpe")
+        import optuna
+
         self._space, self._seed, self._options = space, seed, options
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -76,13 +68,7 @@ class Tpe:
             study_name="told", storage=self._storage, directions=["minimize"] * n_objectives
         )
         optuna.logging.set_verbosity(verbosity)
-        self._distributions = {
-            item.name: _distribution(len(item.values), item.optional, item.kind == "categorical")
-            for item in space.space.parameters
-            if len(item.values) > 1 or item.optional
-        }
-        self._fillers = np.array([len(item.values) // 2 for item in space.space.parameters])
-        self._is_optional = np.array([item.optional for item in space.space.parameters])
+        self._translation = Translation(space)
         self._seen, self._n_told, self._n_learned = KeySet(), 0, 0
         self.preferred_batch = 1
 
@@ -108,19 +94,15 @@ class Tpe:
         # A study that was sampled from keeps the trials that it saw; a fresh one sees them all.
         study = load_study(study_name="told", storage=self._storage)
         sampler = self._sampler(rng)
-        is_ready = self._n_learned >= self._options.startup and self._distributions
-        for attempt in range(self._options.attempts if is_ready else 0):
-            rows = self._drawn(study, sampler)
-            if attempt == self._options.attempts - 1:
-                rows = np.concatenate([rows, self._space.space.neighbors(rows[0])])
-            fresh = self._fresh(rows, taken)
-            if len(fresh):
-                return fresh[rng.integers(len(fresh), size=1)]
+        row = self._space.no_rows
+        if self._n_learned >= self._options.startup and self._translation.distributions:
+            row = self._translation.repaired(
+                lambda: self._drawn(study, sampler), self._options.attempts, self._seen, taken, rng
+            )
+        if len(row):
+            return row
         others = self._space.sample_unseen(rng, len(taken) + 1, self._seen)
         return self._space.distinct(others, taken)[:1]
-
-    def _fresh(self, rows: IntArray, taken: KeySet) -> IntArray:
-        return self._space.distinct(self._space.unseen(rows, self._seen), taken)
 
     def _sampler(self, rng: np.random.Generator) -> TPESampler:
         """A sampler that knows only its seed: what it learns from is in the study."""
@@ -140,9 +122,8 @@ class Tpe:
         from optuna.trial import TrialState, create_trial
 
         trial = create_trial(state=TrialState.RUNNING)
-        drawn = sampler.sample_relative(study, trial, self._distributions)
-        codes = [drawn.get(name, 0) for name in self._space.space.names]
-        return self._space.space.canonical(np.array([codes], dtype=np.int64))
+        drawn = sampler.sample_relative(study, trial, self._translation.distributions)
+        return self._translation.row(drawn)
 
     # Being told
 
@@ -152,30 +133,8 @@ class Tpe:
         """Take results into the study."""
         learned = np.flatnonzero(~np.asarray(failed, dtype=bool))
         for i in learned:
-            self._study.add_trial(self._trial(rows[i], objectives[i], violations[i]))
+            trial = self._translation.trial(rows[i], objectives[i], violations[i])
+            self._study.add_trial(trial)
         self._n_learned += len(learned)
         self._seen.add(self._space.space.keys(rows))
         self._n_told += len(rows)
-
-    def _trial(self, row: IntArray, objectives: FloatArray, violations: FloatArray) -> FrozenTrial:
-        from optuna.trial import create_trial
-
-        filled = np.where((row < 0) & ~self._is_optional, self._fillers, row).tolist()
-        codes = dict(zip(self._space.space.names, filled, strict=True))
-        limits = np.minimum(violations, _LARGEST).tolist()
-        return create_trial(
-            values=objectives.tolist(),
-            params={name: codes[name] for name in self._distributions},
-            distributions=self._distributions,
-            constraints={str(j): limit for j, limit in enumerate(limits)},
-        )
-
-
-def _distribution(n_levels: int, optional: bool, is_categorical: bool) -> BaseDistribution:
-    """Of a parameter's level codes, -1 for absence where that can be chosen."""
-    from optuna.distributions import CategoricalDistribution, IntDistribution
-
-    first = -1 if optional else 0
-    if is_categorical or optional:
-        return CategoricalDistribution(list(range(first, n_levels)))
-    return IntDistribution(first, n_levels - 1)

@@ -6,7 +6,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
-from codesign.optimizers.ehvi import _boxes
+from codesign.optimizers.beliefs import boxes
 from codesign.pareto import hypervolume
 
 SCALES = [Scale(0, 1.0, 2.0), Scale(1, 0.3, 0.8), Scale(-1, -0.2, 0.7)]
@@ -85,7 +85,7 @@ def test_with_normal_beliefs_it_equals_botorch(m):
     cells = FastNondominatedPartitioning(reference_point, Y=-torch.as_tensor(front))
     theirs = ExpectedHypervolumeImprovement(Fixed(), reference_point.tolist(), cells)
     expected = theirs(torch.arange(20, dtype=torch.float64)[:, None, None]).detach().numpy()
-    lower, upper = _boxes(front, reference)
+    lower, upper = boxes(front, reference)
     got = expected_hypervolume_improvement(mean, deviation, [Scale(0, 0, 1)] * m, lower, upper)
     assert got == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
@@ -103,7 +103,7 @@ def test_with_log_normal_beliefs_it_is_the_mean_of_the_improvement(m):
     points = np.column_stack([natural(scale, draws[:, j]) for j, scale in enumerate(scales)])
     before = hypervolume(front, reference)
     gains = [hypervolume(np.vstack([front, point]), reference) - before for point in points]
-    lower, upper = _boxes(front, reference)
+    lower, upper = boxes(front, reference)
     got = expected_hypervolume_improvement(mean, deviation, scales, lower, upper)
     assert got[0] == pytest.approx(np.mean(gains), abs=4 * np.std(gains) / len(gains) ** 0.5)
 
@@ -112,7 +112,7 @@ def test_with_log_normal_beliefs_it_is_the_mean_of_the_improvement(m):
 def test_many_candidates_in_pieces_are_the_same_as_one_by_one(monkeypatch):
     rng = np.random.default_rng(0)
     mean, deviation = rng.random((50, 2)), rng.random((50, 2))
-    lower, upper = _boxes(front_of(2, 5, 0), np.ones(2))
+    lower, upper = boxes(front_of(2, 5, 0), np.ones(2))
     whole = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)
     monkeypatch.setattr("codesign.optimizers.acquisition._MOST_NUMBERS", 30)
     pieces = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)

@@ -14,6 +14,7 @@ from codesign.testing import check_optimizer
 
 QUICK = {
     "gp-ehvi": {"candidates": 64, "iterations": 4, "neighborhoods": 2, "local_search": 1},
+    "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
     "nsga2": {"population": 4},
 }
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from codesign.optimizers import SearchSpace, initial_designs
+from codesign.optimizers.beliefs import Beliefs, compressed, training_of
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.sampling import RandomSearch
-from codesign.optimizers.surrogate import fit
+from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting
 from codesign.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
@@ -25,26 +26,57 @@ def test_beliefs_equal_those_of_botorch():
     rng = np.random.default_rng(0)
     features, values = rng.random((30, 4)), rng.normal(size=(30, 2))
     points = rng.random((9, 4))
-    ours = fit(features, values, 20)
+    fitting = Fitting(features, 20)
     for j in range(2):
+        ours = fitting.fit(values[:, j])
         x, y = torch.as_tensor(features), torch.as_tensor(values[:, [j]])
         kernel = MaternKernel(nu=2.5, ard_num_dims=4)
-        kernel.lengthscale = ours.length_scales[j]
+        kernel.lengthscale = ours.length_scales
         model = SingleTaskGP(
-            x, y, torch.full_like(y, 1e-4), covar_module=kernel, outcome_transform=None
+            x, y, torch.full_like(y, NOISE), covar_module=kernel, outcome_transform=None
         ).double()
-        model.mean_module.constant.data = ours.means[j]
+        model.mean_module.constant.data = torch.tensor(ours.mean).double()
         posterior = model.posterior(torch.as_tensor(points))
         mean, deviation = ours.predict(points)
-        assert mean[:, j] == pytest.approx(posterior.mean[:, 0].detach().numpy(), abs=1e-5)
+        assert mean == pytest.approx(posterior.mean[:, 0].detach().numpy(), abs=1e-5)
         expected = posterior.variance[:, 0].sqrt().detach().numpy()
-        assert deviation[:, j] == pytest.approx(expected, abs=1e-5)
+        assert deviation == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
+    import torch
+    from botorch.models import SingleTaskGP
+    from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    rng = np.random.default_rng(1)
+    features, values, logs = rng.random((25, 3)), rng.normal(size=25), rng.normal(size=3)
+    observed = torch.as_tensor(values)
+    fitting = Fitting(features, 1)
+    loss, gradient, mean = fitting.loss(logs, observed)
+    y = observed[:, None]
+    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=3, use_rbf_kernel=False)
+    model = SingleTaskGP(
+        torch.as_tensor(features), y, torch.full_like(y, NOISE), covar_module=kernel,
+        outcome_transform=None,
+    ).double()  # fmt: skip
+    kernel.lengthscale = torch.as_tensor(np.exp(logs))
+    model.mean_module.constant.data = torch.tensor(mean).double()
+    likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
+    model.train()
+    theirs = 25 * likelihood(model(*model.train_inputs), model.train_targets).item()
+    # The constant of the three log-normal priors is of no account.
+    constant = 3 * float(np.log(PRIOR_SCALE) + 0.5 * np.log(2 * np.pi))
+    assert loss == pytest.approx(-theirs - constant, rel=1e-6)
+    for j, unit in enumerate(np.eye(3) * 1e-5):
+        high, low = (fitting.loss(logs + step, observed)[0] for step in (unit, -unit))
+        assert gradient[j] == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-6)
 
 
 def test_a_feature_that_does_not_matter_gets_a_long_scale():
     features = np.random.default_rng(0).random((40, 2))
     values = np.sin(6 * features[:, :1])
-    scales = fit(features, values / values.std(), 50).length_scales.numpy()[0]
+    scales = Fitting(features, 50).fit(values[:, 0] / values.std()).length_scales.numpy()
     assert scales[1] > 5 * scales[0]
 
 
@@ -127,8 +159,51 @@ def test_a_limit_that_the_reference_point_expresses_is_modeled_once(grid):
     for reference, expected in ((np.array([0.6, 2.0]), 0), (None, 1)):
         optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=reference)
         optimizer.tell(rows, values, limits, np.zeros(30, dtype=bool))
-        beliefs = optimizer._beliefs(optimizer._history(), np.random.default_rng(0))
-        assert len(beliefs.thresholds) == expected
+        beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+        assert len(beliefs.limits) == expected
+
+
+def test_as_long_as_nothing_is_feasible_that_limit_counts_too(grid):
+    search = grid(2, 30)
+    rows = initial_designs(search, 200, 0)
+    points = search.space.to_unit(rows)
+    rows = rows[(points[:, 0] > 0.5) & (points[:, 1] > 0.5)][:30]
+    values = search.space.to_unit(rows) + 0.1
+    # The first objective is to stay below the reference, the second parameter below 0.4.
+    limits = np.column_stack([values[:, 0] - 0.5, values[:, 1] - 0.5])
+    values[:, 1] = 2.0 - values[:, 1]
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), np.array([0.5, 2.0]))
+    optimizer.tell(rows, values, limits, np.zeros(len(rows), dtype=bool))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    assert len(beliefs.limits) == 2
+    assert (search.space.to_unit(optimizer.ask(1))[0] <= 0.4).all()
+
+
+def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch):
+    factors = []
+    worth = Beliefs.worth
+
+    def watched(self, features, inflation=1.0):
+        factors.append(inflation)
+        return worth(self, features, inflation)
+
+    monkeypatch.setattr(Beliefs, "worth", watched)
+    for n, batch in ((24, 1), (25, 1), (23, 3)):
+        factors.append(n)
+        told(grid(3, 20), n, local_search=0, inflation=4.0).ask(batch)
+    assert factors == [24, 1.0, 25, 4.0, 23, 1.0, 1.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("violations", "expected"),
+    [
+        ([-0.5, 0.0, 3.0], np.log([0.5, 1.0, 4.0])),
+        ([-2.0, 0.0, 2.0], np.log(2.0) * np.array([-1.0, 0.0, 1.0])),
+        ([-0.5, np.inf, 3.0], np.log([0.5, 4.0, 4.0])),
+    ],
+)
+def test_a_limit_is_modeled_by_the_logarithm_of_what_it_limits(violations, expected):
+    assert compressed(np.array(violations)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("m", [1, 3, 4])
@@ -140,8 +215,8 @@ def test_any_number_of_objectives_is_served(grid, m):
 def test_beyond_the_cap_the_models_see_the_front_and_the_latest(grid):
     search = grid(3, 30)
     optimizer = told(search, 300, training=40)
-    history = optimizer._history()
-    known = optimizer._training(history, np.arange(300), np.random.default_rng(0))
+    history = optimizer._memory.history()
+    known = training_of(history, np.arange(300), 40, np.random.default_rng(0))
     assert len(known) == 40
     assert set(range(290, 300)) <= set(known)
     assert set(history.front[:20]) & set(known)

@@ -1,0 +1,48 @@
+"""What is known of an NPU before any operator is looked at: hints for models of its metrics.
+
+Search may learn faster from these than from the parameters: the ends of the roofline, the
+power limit, and how long the data that stay in memory take to read once. They are features of
+a surrogate model and no result, so they need to be informative, not accurate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.npu.preparation import Batch
+from codesign.hardware.hierarchy import inverse
+from codesign.hardware.power import thermal_design_watts
+
+_KV, _WEIGHTS = 1, 2
+"""Positions in a setup's ``pinned`` and ``shares``."""
+
+
+def features(batch: Batch) -> dict[str, FloatArray]:
+    """(n,) numbers by name, of designs with hardware, batch size and placement.
+
+    ``resident_bytes`` are the weights and the batch's KV cache that are kept off chip; a tier
+    takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
+    deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
+    """
+    hardware = batch.accelerators
+    levels = hardware.levels
+    tdp = sum(thermal_design_watts(hardware, *batch.operand_bits).values(), start=np.zeros(1))
+    off_chip = 1.0 - batch.setup.pinned
+    kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
+    weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]
+    tails = batch.setup.shares.tails
+    through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
+    tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
+    return {
+        "tdp_watts": np.asarray(tdp),
+        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz,
+        "onchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
+        "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0),
+        "onchip_capacity_bytes": levels.capacity_bytes[0],
+        "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0),
+        "batch_size": batch.batch_size,
+        "resident_bytes": kv_bytes + weight_bytes,
+        "slowest_tier_s": tier_s.max(axis=0),
+        "all_tiers_s": tier_s.sum(axis=0),
+    }

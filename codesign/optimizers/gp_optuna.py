@@ -1,0 +1,148 @@
+"""Optuna's Gaussian-process sampler, as its documentation uses it, through ask and tell.
+
+Its expected hypervolume improvement knows limits that were violated; see ``trials.py`` for how
+proposals are repaired. A study is made afresh from the history for every question, so that the
+answer does not depend on what was asked before.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import Field
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.errors import MissingExtraError
+from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.history import History, Memory
+from codesign.optimizers.surrogate import single_thread
+from codesign.optimizers.trials import Translation, require_optuna
+from codesign.schema import Record
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+
+
+class GpOptuna:
+    """Optuna's ``GPSampler`` over the levels of the parameters.
+
+    In a batch, designs that were chosen before are running trials to it. Failed designs are
+    remembered, but not learned from.
+
+    Args:
+        space: Where to look.
+        n_objectives: Number of objectives.
+        seed: Of all random choices.
+        options: See :class:`Options`.
+        reference_point: Not used; Optuna takes its own.
+
+    Raises:
+        MissingExtraError: Optuna or PyTorch is not installed.
+    """
+
+    class Options(Record):
+        """Options of Optuna's Gaussian processes."""
+
+        startup: Annotated[int, Field(ge=1)] = 10
+        """Results before the sampler learns; until then it draws uniformly."""
+        deterministic: bool = True
+        """Take evaluations to have no noise."""
+        attempts: Annotated[int, Field(ge=1)] = 2
+        """Proposals before the neighbors of the last one count too."""
+        training: Annotated[int, Field(ge=2)] = 300
+        """Most results, the latest ones, that the sampler is told."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        n_objectives: int,
+        seed: int,
+        options: Options,
+        reference_point: FloatArray | None = None,
+    ) -> None:
+        require_optuna("gp-optuna", "tpe")
+        try:
+            import torch  # noqa: F401 # only whether it is there
+        except ImportError as error:
+            raise MissingExtraError("optimizer gp-optuna", "gp") from error
+        self._space, self._seed, self._options = space, seed, options
+        self._n_objectives = n_objectives
+        self._translation = Translation(space)
+        self._memory = Memory(space, n_objectives)
+        self.preferred_batch = 1
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results."""
+        self._memory.add(rows, objectives, violations, failed)
+
+    def ask(self, n: int) -> IntArray:
+        """(k, d) as the protocol promises."""
+        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        history = self._memory.history()
+        is_ready = (~history.failed).sum() >= self._options.startup
+        if not is_ready or not self._translation.distributions:
+            return self._space.sample_unseen(rng, n, self._memory.seen)
+        rows, taken = self._space.no_rows, KeySet()
+        with single_thread(), warnings.catch_warnings():
+            # That a parameter of the sampler is experimental, that a fit stopped early.
+            warnings.simplefilter("ignore")
+            while len(rows) < n:
+                row = self._propose(history, rows, taken, rng)
+                if not len(row):
+                    break
+                rows = np.concatenate([rows, row])
+                taken.add(self._space.space.keys(row))
+        return rows
+
+    def _propose(
+        self, history: History, chosen: IntArray, taken: KeySet, rng: np.random.Generator
+    ) -> IntArray:
+        """(1, d) a new design; (0, d) if there is none."""
+        seen = self._memory.seen
+        row = self._translation.repaired(
+            lambda: self._drawn(history, chosen, rng), self._options.attempts, seen, taken, rng
+        )
+        if len(row):
+            return row
+        others = self._space.sample_unseen(rng, len(taken) + 1, seen)
+        return self._space.distinct(others, taken)[:1]
+
+    def _drawn(self, history: History, chosen: IntArray, rng: np.random.Generator) -> IntArray:
+        """(1, d) a canonical row."""
+        study = self._study(history, chosen, int(rng.integers(2**32)))
+        trial = study.ask(self._translation.distributions)
+        return self._translation.row(trial.params)
+
+    def _study(self, history: History, chosen: IntArray, seed: int) -> Study:
+        """A study that holds the history, and running trials for what was chosen."""
+        import optuna
+
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            study = optuna.create_study(
+                directions=["minimize"] * self._n_objectives,
+                sampler=optuna.samplers.GPSampler(
+                    seed=seed,
+                    n_startup_trials=self._options.startup,
+                    deterministic_objective=self._options.deterministic,
+                ),
+            )
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+        known = np.flatnonzero(~history.failed)[-self._options.training :]
+        # Limits that are always met would only cost it time.
+        limits = history.violations[:, (history.violations[known] > 0).any(axis=0)]
+        study.add_trials(
+            [
+                self._translation.trial(history.rows[i], history.objectives[i], limits[i])
+                for i in known
+            ]
+        )
+        for row in chosen:
+            study.add_trial(self._translation.running(row))
+        return study

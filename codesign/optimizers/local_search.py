@@ -1,0 +1,107 @@
+"""Pareto local search: neighbors of non-dominated designs, one or a few at a time.
+
+Paquete, Chiarandini and Stützle, "Pareto local optimum sets in the biobjective traveling
+salesman problem", 2004; a new design counts as soon as it is known, as in the anytime variants
+(Dubois-Lacoste, López-Ibáñez and Stützle, 2015). Simple, without a model, and a baseline that
+comparisons often leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.history import History, Memory
+from codesign.pareto import non_dominated
+from codesign.schema import Record
+
+
+class ParetoLocalSearch:
+    """Proposes a neighbor of a non-dominated design whose neighborhood is not exhausted.
+
+    Designs of the front take turns in random order. Once all their neighborhoods are exhausted,
+    it starts again from the designs that are non-dominated among the others, and at last from
+    random ones. As long as nothing feasible is known, designs that violate less dominate those
+    that violate more.
+
+    Args:
+        space: Where to look.
+        n_objectives: Number of objectives.
+        seed: Of all random choices.
+        options: See :class:`Options`.
+        reference_point: Not used.
+    """
+
+    class Options(Record):
+        """Options of Pareto local search."""
+
+        batch: Annotated[int, Field(ge=1)] = 1
+        """Designs proposed at a time."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        n_objectives: int,
+        seed: int,
+        options: Options,
+        reference_point: FloatArray | None = None,
+    ) -> None:
+        self._space, self._seed = space, seed
+        self._memory = Memory(space, n_objectives)
+        # Once exhausted, always exhausted: remembering it saves time and changes nothing.
+        self._exhausted = KeySet()
+        self.preferred_batch = options.batch
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results."""
+        self._memory.add(rows, objectives, violations, failed)
+
+    def ask(self, n: int) -> IntArray:
+        """(k, d) as the protocol promises."""
+        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        history = self._memory.history()
+        rows = self._space.no_rows
+        for starts in _fronts(history):
+            for start in rng.permutation(history.rows[starts]):
+                near = self._unseen_neighbors(start)
+                # One neighbor of each start: the next may be better known by then.
+                # Drawn in either case, so that what is remembered makes no difference.
+                first = int(rng.integers(1 << 30)) % max(len(near), 1)
+                rows = np.concatenate([rows, near[first : first + 1]])
+                rows = self._space.distinct(rows, self._memory.seen)
+                if len(rows) >= n:
+                    return rows[:n]
+            if len(rows):
+                return rows
+        return self._space.sample_unseen(rng, n, self._memory.seen)
+
+    def _unseen_neighbors(self, row: IntArray) -> IntArray:
+        key = self._space.space.keys(row[None, :])
+        if self._exhausted.contains(key)[0]:
+            return self._space.no_rows
+        near = self._space.unseen(self._space.space.neighbors(row), self._memory.seen)
+        if not len(near):
+            self._exhausted.add(key)
+        return near
+
+
+def _fronts(history: History) -> Iterator[IntArray]:
+    """Positions of the designs with a result: the non-dominated, then those among the rest."""
+    left = np.flatnonzero(~history.failed)
+    excess = history.excess()
+    if (excess[left] == 0).any():
+        left = left[excess[left] == 0]
+        values = history.objectives
+    else:
+        values = excess[:, None]
+    while len(left):
+        is_best = non_dominated(values[left])
+        yield left[is_best]
+        left = left[~is_best]

@@ -1,4 +1,8 @@
-"""Designs per second of the ``npu`` evaluator."""
+"""Designs per second of the ``npu`` evaluator.
+
+One core is timed by its own processor time, two by the wall: from the start of the first process to
+the end of the last, so other work on the machine shows.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ def _run(*arguments: str, **options) -> subprocess.CompletedProcess:
     )
 
 
-HEAVY = {"torch", "matplotlib", "pandas", "pymoo", "optuna", "numpy", "scipy", "rich", "yaml", "numba"}
+HEAVY = {
+    "torch", "matplotlib", "pandas", "pymoo", "optuna", "numpy", "numba", "scipy", "rich", "yaml",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])

@@ -66,6 +66,8 @@ class Results:
     reasons: dict[int, str]
     hypervolume: FloatArray
     versions: dict[str, str]
+    exact: SimpleNamespace | None = None
+    exact_hypervolume: float | None = None
     definition: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(name="by-hand", initial=2)
     )

@@ -139,3 +139,18 @@ def test_without_matplotlib_the_extra_is_named(results, tmp_path: Path, monkeypa
     monkeypatch.setitem(sys.modules, "matplotlib.style", None)
     with pytest.raises(MissingExtraError, match=r"codesign\[report\]"):
         figures.save_front(results, tmp_path / "a.png")
+
+
+def test_the_exact_front_is_the_line_at_100_percent_and_below_what_was_found(results):
+    points = np.array([[-6000.0, 690.0], [-300.0, 180.0]])
+    known = replace(results, exact=SimpleNamespace(objectives=points), exact_hypervolume=40.0)
+    for objective in known.problem.objectives:
+        objective.sign = objective.metric.sign
+    figure = figures._new_figure(2)
+    with figures.drawing_style():
+        figures._draw_convergence(figure.axes[0], known)
+        figures._draw_front(figure.axes[1], known, 1, 0, None)
+    labels = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+    assert set(labels["exact front (100 %)"].get_ydata()) == {40.0}
+    assert labels["exact front (2)"].get_xdata().tolist() == [180.0, 690.0]
+    assert labels["exact front (2)"].get_ydata().tolist() == [300.0, 6000.0]

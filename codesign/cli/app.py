@@ -20,6 +20,7 @@ from codesign.cli import (
     enumeration,
     evaluation,
     forecast,
+    front,
     library,
     platform,
     validation,
@@ -58,6 +59,7 @@ def _root(
 for _module in (
     campaigns,
     enumeration,
+    front,
     compare,
     evaluation,
     forecast,

@@ -115,6 +115,44 @@ class EnumerationBar:
         self._bars.stop()
 
 
+class FrontsBar:
+    """One bar over a row of exact fronts, with what is being enumerated.
+
+    Args:
+        console: On standard error.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            TextColumn("{task.description}"),
+            console=console,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._bars.add_task("", total=0)
+
+    def expect(self, n: int) -> None:
+        """``n`` more fronts may come."""
+        self._bars.update(self._task, total=(self._bars.tasks[0].total or 0) + n)
+        self._bars.start()
+
+    def begin(self, label: str, n_designs: int) -> None:
+        """Say which one."""
+        self._bars.update(self._task, description=f"{label} ({n_designs:,} designs)")
+
+    def end(self) -> None:
+        """Move the bar."""
+        self._bars.advance(self._task)
+
+    def finish(self) -> None:
+        """Leave the bar as it is."""
+        self._bars.update(self._task, description="")
+        self._bars.stop()
+
+
 def make_progress(campaign: Campaign) -> CampaignProgress | None:
     """Bars on standard error if that is a terminal, else nothing."""
     if not sys.stderr.isatty():

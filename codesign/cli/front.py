@@ -1,0 +1,107 @@
+"""What the exact front of a campaign says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.cli.enumeration import make_enumeration_progress
+from codesign.cli.output import AsJson, make_console, report
+from codesign.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.insight import FrontExplanation, FrontsProgress
+
+_VARIATIONS = "variations"
+"""Folder of the exact fronts of variations, in the campaign's."""
+
+
+def explain_front(
+    name: Name,
+    step: Annotated[
+        float, typer.Option(help="Percent by which a limit is moved for its price.")
+    ] = 5.0,
+    output: Annotated[
+        Path | None, typer.Option(help="Also write the explanation as Markdown: .md.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what the exact front of a campaign means for a design.
+
+    What its designs share; which values never appear and what they lack; what each limit costs;
+    the knees. Finds the exact fronts of variations of the problem, which are kept, so that a
+    second look takes no time.
+    """
+    from functools import partial
+
+    from codesign import api, insight, resources
+    from codesign.campaign.definition import load_problem
+    from codesign.campaign.reference import minimized
+    from codesign.processes import n_cores
+
+    _check(step, output)
+    campaign = api.load_campaign(name, folder)
+    front = campaign.exact_front(workers, make_enumeration_progress())
+    reference = campaign.exact_results(front).reference_point
+    fronts = insight.Fronts(
+        campaign.problem,
+        folder=campaign.folder / _VARIATIONS,
+        workers=workers or campaign.definition.workers or n_cores(),
+        rebuild=partial(load_problem, resources.find("runs", name).resolve()),
+        progress=_make_progress(),
+    )
+    said = insight.explain_front(
+        fronts, front, minimized(campaign.problem, reference), step / 100.0
+    )
+    _report(said, campaign.definition.name, output, as_json)
+
+
+def _check(step: float, output: Path | None) -> None:
+    if not 0.0 < step < 100.0:
+        raise InputError(f"expected a percentage above 0 and below 100, got {step:g}", "--step")
+    if output is not None and output.suffix != ".md":
+        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
+
+
+def _report(said: FrontExplanation, name: str, output: Path | None, as_json: bool) -> None:
+    from codesign.files import replacing
+    from codesign.report import front_explanation as shown
+    from codesign.report.front_document import document
+    from codesign.report.tables import text_line
+
+    files = []
+    if output is not None:
+        with replacing(output) as unfinished:
+            unfinished.write_text(shown.markdown(said, name), encoding="utf-8")
+        files.append(shown_path(output))
+
+    def tables() -> list[RenderableType]:
+        return [*shown.tables(said, name), *(text_line(f"wrote {file}") for file in files)]
+
+    more = {"files": files} if files else {}
+    report(as_json, lambda: document(said, name) | more, tables)
+
+
+def _make_progress() -> FrontsProgress:
+    """A bar on standard error if that is a terminal, else nothing."""
+    from codesign.insight.variation import QuietFronts
+
+    if not sys.stderr.isatty():
+        return QuietFronts()
+    from codesign.cli.progress import FrontsBar
+
+    return FrontsBar(make_console(to_stderr=True))
+
+
+COMMANDS: list[Callable[..., Any]] = [explain_front]

@@ -1,0 +1,172 @@
+"""What the designs of a front have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.enumeration import ExactFront
+from codesign.space import DesignSpace
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A parameter, or a parameter of all repetitions of a part together.
+
+    Attributes:
+        name: The parameter; of a part ``tier technology``.
+        columns: (k,) entries of a design's row: one, or one per repetition.
+        values: What a design of the space can have there, in the parameter's order; None: absent.
+        points: By position in ``values``: points of the front of which a listed design has it.
+        part: Name of the part, or empty.
+    """
+
+    name: str
+    columns: IntArray
+    values: tuple[Value, ...]
+    points: tuple[int, ...]
+    part: str = ""
+
+    @property
+    def taken(self) -> tuple[Value, ...]:
+        """Values that occur on the front."""
+        return tuple(v for v, n in zip(self.values, self.points, strict=True) if n)
+
+    @property
+    def absent(self) -> tuple[Value, ...]:
+        """Values that do not."""
+        return tuple(v for v, n in zip(self.values, self.points, strict=True) if not n)
+
+    def with_points(self, found: Mapping[Value, int]) -> Choice:
+        """The same where more points are known to have some values."""
+        points = tuple(
+            max(n, found.get(v, 0)) for v, n in zip(self.values, self.points, strict=True)
+        )
+        return Choice(self.name, self.columns, self.values, points, self.part)
+
+
+def choices_of(space: DesignSpace, front: ExactFront) -> list[Choice]:
+    """Every parameter that varies in the space, then every parameter of a part as a whole."""
+    singles = [
+        _choice(space, front, parameter.name, np.array([column]), parameter.part)
+        for column, parameter in enumerate(space.parameters)
+    ]
+    whole = [
+        _choice(space, front, f"{part.name} {member}", part.columns[:, place], part.name)
+        for part in space.structure.parts
+        for place, member in enumerate(part.members)
+    ]
+    return [choice for choice in [*singles, *whole] if len(choice.values) > 1]
+
+
+def _choice(
+    space: DesignSpace, front: ExactFront, name: str, columns: IntArray, part: str
+) -> Choice:
+    parameter = space.parameters[int(columns[0])]
+    codes = sorted(
+        {code for column in columns.tolist() for code in possible_codes(space, column)},
+        key=lambda code: (code < 0, code),
+    )
+    if len(columns) > 1:  # anywhere in a part: that a repetition is absent says nothing
+        codes = [code for code in codes if code >= 0]
+    values = (*parameter.values, None)
+    counts = (
+        len(np.unique(front.point[(front.rows[:, columns] == code).any(axis=1)])) for code in codes
+    )
+    return Choice(name, columns, tuple(values[code] for code in codes), tuple(counts), part)
+
+
+def possible_codes(space: DesignSpace, column: int) -> list[int]:
+    """Codes that designs of the space have there; -1 only where absence is a choice of its own."""
+    for component in space.components:
+        if column in component.columns:
+            place = component.columns.tolist().index(column)
+            codes: list[int] = np.unique(component.rows[:, place]).tolist()
+            if space.parameters[column].when:
+                return [code for code in codes if code >= 0]
+            return codes
+    return []
+
+
+@dataclass(frozen=True)
+class DerivedRange:
+    """A derived quantity of the space over the front's designs.
+
+    Attributes:
+        name: As the space says it.
+        unit: In which it is shown.
+        low: Least value, coherent SI units.
+        high: Largest.
+    """
+
+    name: str
+    unit: str
+    low: float
+    high: float
+
+
+def derived_ranges(space: DesignSpace, rows: IntArray) -> list[DerivedRange]:
+    """Of every derived quantity."""
+    values = space.derived(rows)
+    return [
+        DerivedRange(
+            item.name, item.unit, float(values[item.name].min()), float(values[item.name].max())
+        )
+        for item in space.derived_quantities
+    ]
+
+
+@dataclass(frozen=True)
+class Knee:
+    """A point of the front that bulges towards the ideal.
+
+    Attributes:
+        point: Position in the front.
+        distance: To the hyperplane through the normalized extremes (see :func:`knees_of`).
+    """
+
+    point: int
+    distance: float
+
+
+MOST_KNEES = 3
+_APART = 0.1
+"""Least distance of two knees along some objective, as a share of the front's range [ours]."""
+
+
+def knees_of(objectives: FloatArray) -> list[Knee]:
+    """Points with the largest marginal trade-off, the sharpest first.
+
+    Every objective that varies is normalized so that the front spans 0 (best) to 1 (worst). The
+    distance is that of a point, on the side of the ideal, to the hyperplane on which the
+    normalized objectives add up to 1: with two objectives, the chord between the front's ends.
+    A further knee is at least a tenth of the range away in some objective.
+
+    Args:
+        objectives: (p, m) of a front, minimized.
+    """
+    low, high = objectives.min(axis=0), objectives.max(axis=0)
+    varies = high > low
+    m = int(varies.sum())
+    if m < 2:
+        return []
+    shares = (objectives[:, varies] - low[varies]) / (high - low)[varies]
+    distance = (1.0 - shares.sum(axis=1)) / np.sqrt(m)
+    order = np.argsort(-distance, kind="stable")
+    chosen: list[int] = []
+    for position in order[distance[order] > 1e-12].tolist():
+        is_apart: BoolArray = np.abs(shares[chosen] - shares[position]).max(axis=1) >= _APART
+        if is_apart.all():
+            chosen.append(position)
+        if len(chosen) == MOST_KNEES:
+            break
+    return [Knee(position, float(distance[position])) for position in chosen]
+
+
+def neighbors_of(objectives: FloatArray, point: int) -> Iterator[int]:
+    """The points next to one on a front of two objectives, which is in lexicographic order."""
+    if objectives.shape[1] == 2:
+        yield from (at for at in (point - 1, point + 1) if 0 <= at < len(objectives))

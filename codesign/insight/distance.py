@@ -1,0 +1,105 @@
+"""How far designs are from the front: what one gives up by choosing them.
+
+The *regret* of a design is the largest factor by which a design of the front that is nowhere
+worse is better in some objective: 1 for a design that nothing dominates, above 1 elsewhere. By
+as much an objective would have to improve, the others as they are, for the design to be
+non-dominated; of the objectives, the one that lacks most counts. Where an objective is not
+positive, factors have no meaning, and the same is told in shares of the front's range of each
+objective: 0 for a design that nothing dominates.
+
+(The multiplicative epsilon indicator [Zitzler2003]_ asks for the least improvement of all
+objectives at once. A design that nearly ties with the front in one objective needs next to none,
+however bad the others are, and exact fronts are full of such ties; so it is not used here.)
+
+The regret does not fall if an objective gets worse: fewer points dominate the better design, and
+by less. So over a set of designs its least value is taken on the set's own front, and looking at
+that front alone is exact.
+
+.. [Zitzler2003] Zitzler, Thiele, Laumanns, Fonseca, Grunert da Fonseca, "Performance assessment
+   of multiobjective optimizers: an analysis and review", IEEE Transactions on Evolutionary
+   Computation 7(2), 2003, section III.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+
+Kind: TypeAlias = Literal["factor", "share of range"]
+
+_AT_ONCE = 1 << 22
+"""Numbers in a table of all pairs."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Improvements with respect to one front.
+
+    Attributes:
+        front: (p, m) minimized, none dominated by another.
+        signs: (m,) what turns natural values into minimized ones.
+        kind: Improvements are factors (1: none) or shares of the front's range (0: none).
+    """
+
+    front: FloatArray
+    signs: FloatArray
+    kind: Kind
+
+    @classmethod
+    def of(cls, front: FloatArray, signs: FloatArray) -> Measure:
+        """By factors if every objective of the front is positive in its natural sign."""
+        return cls(front, signs, "factor" if (front * signs > 0).all() else "share of range")
+
+    def regret(self, points: FloatArray) -> FloatArray:
+        """(n,) of (n, m) minimized points: the largest that any objective lacks alone."""
+        return np.asarray(self.alone(points).max(axis=1))
+
+    def alone(self, points: FloatArray) -> FloatArray:
+        """(n, m) by how much the best front point that is nowhere else worse is better.
+
+        That is what one objective lacks, the others as they are, until no point of the front
+        dominates.
+        """
+        parts = [np.empty((0, points.shape[1]))]
+        for gaps in self._gaps(points):
+            lacking = np.zeros((len(gaps), gaps.shape[2]))
+            for j in range(gaps.shape[2]):
+                is_as_good = (np.delete(gaps, j, axis=2) >= 0).all(axis=2)
+                lacking[:, j] = np.where(is_as_good, gaps[:, :, j], 0.0).max(axis=1)
+            parts.append(np.maximum(lacking, 0.0))
+        return self._told(np.concatenate(parts))
+
+    def dominating(self, point: FloatArray) -> IntArray:
+        """Positions of the front's points that dominate the (m,) point."""
+        as_good = (self.front <= point).all(axis=1)
+        better = (self.front < point).any(axis=1)
+        return np.flatnonzero(np.asarray(as_good & better))
+
+    def between(self, worse: FloatArray, better: FloatArray) -> FloatArray:
+        """(m,) by how much one point is better than another in each objective."""
+        return self._told(self._raw(worse[None, None, :], better[None, None, :])[0, 0])
+
+    def _told(self, gaps: FloatArray) -> FloatArray:
+        return np.exp(gaps) if self.kind == "factor" else gaps
+
+    def _gaps(self, points: FloatArray) -> Iterator[FloatArray]:
+        """(k, p, m) how much better each front point is than each point, some at a time."""
+        step = max(_AT_ONCE // max(self.front.size, 1), 1)
+        for start in range(0, len(points), step):
+            yield self._raw(points[start : start + step, None, :], self.front[None, :, :])
+
+    def _raw(self, points: FloatArray, front: FloatArray) -> FloatArray:
+        """Logarithms of factors, so that they add up; or differences over ranges."""
+        if self.kind == "factor":
+            natural, best = points * self.signs, front * self.signs
+            # A maximized objective at or below zero lacks any factor.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logarithm = np.where(natural > 0, np.log(natural), -np.inf)
+            return np.asarray((logarithm - np.log(best)) * self.signs)
+        low, high = self.front.min(axis=0), self.front.max(axis=0)
+        return np.asarray((points - front) / np.where(high > low, high - low, 1.0))

@@ -1,0 +1,230 @@
+"""The same problem with something changed, and the exact fronts of such variations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray, Value
+from codesign.enumeration import ExactFront, enumerate_front, exact_front
+from codesign.enumeration.enumerate import Rebuild
+from codesign.errors import InfeasibleError, InputError
+from codesign.evaluators.base import Bounds, Evaluation, Evaluator
+from codesign.problem import Problem, build_problem
+from codesign.space import DesignSpace
+from codesign.space.structure import Constraint
+
+_WORTH_PROCESSES = 1 << 25
+"""Designs from which several processes repay their start."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What is different; must survive pickling.
+
+    Attributes:
+        fixed: Parameters with one value; None: absent.
+        constraints: Text of a campaign's constraint, and what stands in its place; None: nothing.
+        space_constraints: The same for those of the space.
+        slack: Name of a limit that the evaluator reports, and the relative excess that is let
+            pass; infinite: the limit is dropped; negative: it is tightened.
+    """
+
+    fixed: tuple[tuple[str, Value], ...] = ()
+    constraints: tuple[tuple[str, str | None], ...] = ()
+    space_constraints: tuple[tuple[str, str | None], ...] = ()
+    slack: tuple[tuple[str, float], ...] = ()
+
+    def of(self, problem: Problem) -> Problem:
+        """The problem varied."""
+        space = problem.space.fix(dict(self.fixed)) if self.fixed else problem.space
+        if self.space_constraints:
+            space = _with_constraints(space, dict(self.space_constraints))
+        evaluator = problem.evaluator
+        if self.slack:
+            evaluator = with_slack(evaluator, dict(self.slack))
+        if not self.constraints:
+            return replace(problem, space=space, evaluator=evaluator)
+        changed = dict(self.constraints)
+        texts = [changed.get(item.text, item.text) for item in problem.constraints]
+        return build_problem(
+            space,
+            evaluator,
+            [str(objective) for objective in problem.objectives],
+            [text for text in texts if text is not None],
+            problem.evaluator_name,
+        )
+
+
+def _with_constraints(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
+    rules: list[Constraint] = []
+    for rule in space.constraints:
+        text = changed.get(rule.text, rule.text)
+        if text == rule.text:
+            rules.append(rule)
+        elif text is not None:
+            rules.append(Constraint(space.parse(text), rule.description))
+    return DesignSpace(
+        replace(space.structure, constraints=tuple(rules)),
+        name=space.name,
+        source=space.source,
+        description=space.description,
+        refix=_refuse_to_fix,
+        definition={**space.provenance(), "constraints": [rule.text for rule in rules]},
+    )
+
+
+def _refuse_to_fix(overrides: Mapping[str, object], where: str | None) -> DesignSpace:
+    raise InputError("fix parameters before constraints are changed", where)
+
+
+class _Slackened:
+    """An evaluator whose limits are moved; its metrics stay as they are.
+
+    Args:
+        inner: The evaluator.
+        slack: Relative excess to let pass, by limit.
+    """
+
+    Workload = Options = None
+
+    def __init__(self, inner: Evaluator, slack: Mapping[str, float]) -> None:
+        self._inner, self._slack = inner, dict(slack)
+        self.metrics = inner.metrics
+        self.required_parameters = inner.required_parameters
+        self.optional_parameters = inner.optional_parameters
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """Those of the evaluator, moved."""
+        return self._moved(self._inner.known_violations(designs))
+
+    def evaluate(self, designs: Columns, metrics: Any = None) -> Evaluation:
+        """The evaluator's answer, its limits moved."""
+        found = self._inner.evaluate(designs, metrics)
+        return replace(found, violations=self._moved(found.violations))
+
+    def provenance(self) -> Mapping[str, Any]:
+        """That of the evaluator, and what was moved."""
+        return {**self._inner.provenance(), "slack": self._slack}
+
+    def _moved(self, violations: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        return {
+            name: np.asarray(values) - self._slack.get(name, 0.0)
+            for name, values in violations.items()
+        }
+
+
+class _SlackenedWithBounds(_Slackened):
+    """The same of an evaluator with bounds: they are on metrics, which do not change."""
+
+    def __init__(self, inner: Any, slack: Mapping[str, float]) -> None:
+        super().__init__(inner, slack)
+        self.undecided_parameters = inner.undecided_parameters
+        self.interchangeable = inner.interchangeable
+        self.best_case = inner.best_case
+
+
+def with_slack(evaluator: Evaluator, slack: Mapping[str, float]) -> Any:
+    """The evaluator with limits moved by a relative excess; see :class:`Variation`."""
+    kind = _SlackenedWithBounds if isinstance(evaluator, Bounds) else _Slackened
+    return kind(evaluator, slack)
+
+
+class FrontsProgress(Protocol):
+    """What is told of a row of enumerations."""
+
+    def expect(self, n: int) -> None:
+        """``n`` more enumerations may come."""
+        ...
+
+    def begin(self, label: str, n_designs: int) -> None:
+        """One begins."""
+        ...
+
+    def end(self) -> None:
+        """One is done, or turned out not to be needed."""
+        ...
+
+    def finish(self) -> None:
+        """No further call comes."""
+        ...
+
+
+class QuietFronts:
+    """Tells nobody."""
+
+    def expect(self, n: int) -> None:
+        """Nothing."""
+
+    def begin(self, label: str, n_designs: int) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+    def finish(self) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Fronts:
+    """Exact fronts of variations of a problem.
+
+    Attributes:
+        problem: The problem.
+        folder: Where fronts are kept; None: nowhere.
+        workers: Processes.
+        rebuild: How a worker gets the problem; without it there is one process.
+        progress: Told of every enumeration.
+        n_enumerated: Fronts asked for so far.
+        seconds: Wall time that they took.
+    """
+
+    problem: Problem
+    folder: Path | None = None
+    workers: int = 1
+    rebuild: Rebuild | None = None
+    progress: FrontsProgress = field(default_factory=QuietFronts)
+    n_enumerated: int = 0
+    seconds: float = 0.0
+
+    def of(self, variation: Variation, label: str) -> ExactFront | None:
+        """The exact front of a variation; None if it holds no feasible design.
+
+        Args:
+            variation: What is different; the space must not become empty.
+            label: For the progress.
+
+        Raises:
+            InputError: The designs cannot be listed, or the folder cannot be written.
+            JobError: The enumeration failed.
+        """
+        varied = variation.of(self.problem)
+        self.progress.begin(label, varied.space.size)
+        began = time.perf_counter()
+        try:
+            return self._enumerated(varied, variation)
+        except InfeasibleError:
+            return None
+        finally:
+            self.n_enumerated += 1
+            self.seconds += time.perf_counter() - began
+            self.progress.end()
+
+    def _enumerated(self, varied: Problem, variation: Variation) -> ExactFront:
+        rebuild: Callable[[], Problem] | None = None
+        if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
+            rebuild = partial(_rebuilt, self.rebuild, variation)
+        if self.folder is None:
+            return enumerate_front(varied, workers=self.workers, rebuild=rebuild)
+        return exact_front(varied, self.folder, workers=self.workers, rebuild=rebuild)
+
+
+def _rebuilt(rebuild: Rebuild, variation: Variation) -> Problem:
+    return variation.of(rebuild())

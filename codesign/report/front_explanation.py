@@ -1,0 +1,364 @@
+"""An explained front in words, for the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.insight.choices import neighbors_of
+from codesign.report.comparison_tables import Cell, PaperTable, to_markdown, to_rich
+from codesign.report.labels import (
+    describe_design,
+    format_metric,
+    format_setting,
+    format_value,
+    metric_title,
+)
+from codesign.report.results import design_words
+from codesign.report.tables import text_line
+from codesign.units import format_quantity
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.columns import FloatArray, IntArray, Value
+    from codesign.insight import FrontExplanation
+    from codesign.insight.absence import Absence, Miss
+    from codesign.insight.choices import Choice
+    from codesign.insight.prices import Move, Price
+
+_FEW = 2
+"""A parameter is said to have few values on the front if at most so many occur, or half."""
+_MOST_LIMITS = 3
+
+STATES = {
+    "binds": "binds",
+    "binds beyond the step": "does not bind within the step; without it the front differs",
+    "not within the step": "loosening it by the step changes nothing",
+    "free": "does not bind: without it the front is the same",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the explanation before it takes a form.
+
+    Attributes:
+        title: What it is about.
+        lines: Sentences.
+        tables: After the sentences.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+    tables: tuple[PaperTable, ...] = ()
+
+
+def sections(said: FrontExplanation) -> list[Section]:
+    """The explanation for people."""
+    words = _Words(said)
+    return [
+        Section("What the front's designs share", tuple(_shared(said)), (_shares_table(said),)),
+        Section("What never appears, and why", tuple(words.absences())),
+        Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
+        Section("Knees", tuple(words.knees())),
+    ]
+
+
+def tables(said: FrontExplanation, name: str) -> list[RenderableType]:
+    """For the terminal."""
+    parts: list[RenderableType] = [text_line(_headline(said, name), "bold"), text_line("")]
+    for section in sections(said):
+        parts.append(text_line(section.title, "bold"))
+        parts += [text_line(f"- {line}") for line in section.lines]
+        for table in section.tables:
+            parts += [text_line(""), to_rich(table), text_line(table.note)]
+        parts.append(text_line(""))
+    return [*parts, text_line(_effort(said))]
+
+
+def markdown(said: FrontExplanation, name: str) -> str:
+    """As a Markdown page."""
+    parts = [f"# The exact front of {name}, explained", "", _headline(said, name), ""]
+    for section in sections(said):
+        parts += [f"## {section.title}", "", *(f"- {line}" for line in section.lines), ""]
+        parts += [to_markdown(table).replace("## ", "### ", 1) for table in section.tables]
+    return "\n".join([*parts, _effort(said), ""])
+
+
+def _headline(said: FrontExplanation, name: str) -> str:
+    front = said.front
+    return (
+        f"Exact front of {name}: {_count(len(front), 'point')}, "
+        f"{_count(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
+    )
+
+
+def _effort(said: FrontExplanation) -> str:
+    return (
+        f"Read from {_count(said.n_enumerated, 'further exact front')} of variations of the "
+        f"problem, {said.seconds:.1f} s."
+    )
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
+def _show(said: FrontExplanation, choice: Choice, value: Value) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return format_setting(value)
+    return said.problem.space.parameters[int(choice.columns[0])].show(value)
+
+
+# What is shared
+
+
+def _shared(said: FrontExplanation) -> Iterator[str]:
+    shared = [
+        f"{choice.name} = {_show(said, choice, choice.taken[0])}"
+        for choice in said.choices
+        if len(choice.taken) == 1 and len(choice.columns) == 1
+    ]
+    yield (
+        "Every design of the front has " + ", ".join(shared) + "."
+        if shared
+        else ("No parameter has one value on the whole front.")
+    )
+    for choice in said.choices:
+        n = len(choice.taken)
+        if 1 < n <= max(_FEW, len(choice.values) // 2) and n < len(choice.values):
+            values = ", ".join(_show(said, choice, value) for value in choice.taken)
+            yield f"{choice.name}: only {values}, of {len(choice.values)} values."
+    for item in said.derived:
+        low, high = (
+            format_quantity(value, item.unit) if item.unit else format_value(value)
+            for value in (item.low, item.high)
+        )
+        yield f"{item.name.replace('_', ' ')}: {low if low == high else f'{low} to {high}'}."
+
+
+def _shares_table(said: FrontExplanation) -> PaperTable:
+    rows = []
+    for choice in said.choices:
+        for value, points in zip(choice.values, choice.points, strict=True):
+            if points:
+                share = f"{100 * points / len(said.front):.1f} %"
+                cells = (choice.name, _show(said, choice, value), f"{points:,}", share)
+                rows.append(tuple(Cell(text) for text in cells))
+    note = "A point counts for every value that one of its designs has."
+    if said.n_unlisted:
+        note += (
+            f" {_count(said.n_unlisted, 'design')} of points that very many share are not listed: "
+            "shares are at least these."
+        )
+    return PaperTable(
+        "Points of the front by value", ("parameter", "value", "points", "share"), tuple(rows), note
+    )
+
+
+# Absences, prices and knees share the words for values and designs.
+
+
+class _Words:
+    """Numbers and designs of one explanation in words."""
+
+    def __init__(self, said: FrontExplanation) -> None:
+        self.said = said
+        self.space = said.problem.space
+        self.metrics = [objective.metric for objective in said.problem.objectives]
+        self.titles = [metric_title(metric) for metric in self.metrics]
+
+    def design(self, row: IntArray) -> str:
+        """A design in words."""
+        return design_words(self.space, self.space.decode(row[None, :]))[0]
+
+    def values(self, objectives: FloatArray) -> str:
+        """Objectives in their units."""
+        return ", ".join(
+            f"{title} {format_metric(float(value), metric)}"
+            for title, value, metric in zip(
+                self.titles, objectives * self.said.signs, self.metrics, strict=True
+            )
+        )
+
+    def improvement(self, value: float) -> str:
+        """``1.31x`` or ``0.31 of the front's range``."""
+        if self.said.measure.kind == "factor":
+            return f"{value:.6g}×" if value < 1.001 else f"{value:.4g}×"
+        return f"{value:.4g} of the front's range"
+
+    # Absences
+
+    def absences(self) -> Iterator[str]:
+        """One line per value that the front does not have."""
+        anywhere = {
+            (item.choice.part, int(column), item.value)
+            for item in self.said.absences
+            if len(item.choice.columns) > 1
+            for column in item.choice.columns
+        }
+        if not self.said.absences:
+            yield "Every value of every parameter appears on the front."
+            return
+        yield (
+            "Regret of a design: the largest "
+            + ("factor" if self.said.measure.kind == "factor" else "share of the front's range")
+            + " by which a design of the front that is nowhere worse is better in some objective. "
+            "Of each value the design with the least regret is shown."
+        )
+        for item in self.said.absences:
+            key = (item.choice.part, int(item.choice.columns[0]), item.value)
+            if len(item.choice.columns) == 1 and key in anywhere:
+                continue  # said once, of the part as a whole
+            yield f"{item.choice.name} = {_show(self.said, item.choice, item.value)}: " + (
+                self._missed(item.miss) if item.miss else self._infeasible(item)
+            )
+
+    def _missed(self, miss: Miss) -> str:
+        lacks = [
+            f"{title} {self.improvement(float(value))} better"
+            for title, value in zip(self.titles, miss.alone, strict=True)
+            if value > (1.0 if self.said.measure.kind == "factor" else 0.0)
+        ]
+        better = ", ".join(
+            f"{title} {self.improvement(float(value))}"
+            for title, value in zip(self.titles, miss.better, strict=True)
+        )
+        return (
+            f"regret {self.improvement(miss.regret)}; nearest miss {self.design(miss.row)} "
+            f"({self.values(miss.objectives)}) needs {' or '.join(lacks)}, the rest as it is; "
+            f"dominated by {self.design(miss.dominator)} (better by: {better}), which differs in "
+            f"{'; '.join(self.differences(miss))}."
+        )
+
+    def differences(self, miss: Miss) -> list[str]:
+        """What is another in the dominating design, a repeated part as one."""
+        ours, theirs = self.space.decode(np.stack([miss.row, miss.dominator]))
+        told: dict[str, str] = {}
+        for parameter in self.space.parameters:
+            a, b = ours[parameter.name], theirs[parameter.name]
+            if a == b:
+                continue
+            if parameter.part:
+                told[parameter.part] = (
+                    f"{parameter.part}s {self._part(parameter.part, ours)} → "
+                    f"{self._part(parameter.part, theirs)}"
+                )
+            else:
+                told[parameter.name] = f"{parameter.name} {format_setting(a)} → {format_setting(b)}"
+        return list(told.values())
+
+    def _part(self, part: str, design: Mapping[str, Value]) -> str:
+        names = [parameter.name for parameter in self.space.parameters if parameter.part == part]
+        return describe_design({name: design[name] for name in names}) or "none"
+
+    def _infeasible(self, item: Absence) -> str:
+        looked = "all" if item.n_looked_at == item.n_designs else f"{item.n_looked_at:,} sampled"
+        limits = ", ".join(
+            f"{100 * broken.share:.0f} % break {broken.limit!r}"
+            + (f" (the nearest by {100 * broken.least:.1f} %)" if broken.least > 0 else "")
+            for broken in item.broken[:_MOST_LIMITS]
+        )
+        whole = any(broken.share == 1.0 for broken in item.broken)
+        return (
+            f"no feasible design among {item.n_designs:,}: of {looked}, {limits}"
+            + ("" if whole else "; none keeps all limits")
+            + "."
+        )
+
+    # Prices
+
+    def prices(self) -> Iterator[str]:
+        """How the prices are meant, and what binds."""
+        prices = self.said.prices
+        point = self.values(prices.reference)
+        yield (
+            f"Each limit is moved by {100 * prices.step:g} % and the exact front found again. "
+            f"Hypervolume is bounded by {point} throughout; it is "
+            f"{prices.hypervolume:.6g} as things are."
+        )
+        for price in prices.items:
+            yield self._price(price)
+        for text, reason in self.said.unpriced.items():
+            yield f"{text}: has no price; it {reason}."
+
+    def _price(self, price: Price) -> str:
+        limit = price.limit
+        tied = f" (with the evaluator's limit {', '.join(limit.tied)})" if limit.tied else ""
+        low, high = (self._amount(price, value) for value in price.used)
+        line = (
+            f"{limit.text}{tied}: {STATES[price.state]}; the front's designs have {low} to {high}"
+        )
+        if price.next_point is not None:
+            line += f". The next point beyond it: {self.values(price.next_point)}"
+        for word, sense, move in (("looser", "gains", price.looser), ("tighter", "loses",
+                                                                      price.tighter)):  # fmt: skip
+            if move.change:
+                line += f". {word.capitalize()} ({self._amount(price, move.number)}), it {sense} "
+                line += self._effect(price, move)
+        return line + "."
+
+    def _effect(self, price: Price, move: Move) -> str:
+        unit = price.limit.unit or "unit"
+        per = f"{move.price:.4g} hypervolume per {unit}"
+        if not move.n_points:
+            return f"everything: no design is feasible ({per})"
+        share = abs(move.change) / self.said.prices.hypervolume
+        words = [f"{100 * share:.3g} % of the hypervolume ({per})"]
+        for title, metric, best, rate, sign in zip(
+            self.titles, self.metrics, move.best, move.best_change, self.said.signs, strict=True
+        ):
+            if rate:
+                value = format_metric(float(best * sign), metric)
+                each = format_value(abs(float(rate)), metric.unit)
+                words.append(f"best {title} becomes {value} ({each} per {unit})")
+        return ", ".join(words)
+
+    def _amount(self, price: Price, value: float) -> str:
+        return f"{value:.4g} {price.limit.unit}".rstrip()
+
+    def prices_table(self) -> PaperTable:
+        """One line per limit."""
+        rows = [
+            tuple(
+                Cell(text)
+                for text in (
+                    price.limit.text,
+                    price.limit.unit or "–",
+                    f"{price.looser.price:.4g}",
+                    f"{price.tighter.price:.4g}",
+                )
+            )
+            for price in self.said.prices.items
+        ]
+        return PaperTable(
+            "Shadow prices: hypervolume per unit of the limit",
+            ("limit", "unit", "gained if looser", "lost if tighter"),
+            tuple(rows),
+        )
+
+    # Knees
+
+    def knees(self) -> Iterator[str]:
+        """The points that bulge towards the ideal."""
+        if not self.said.knees:
+            yield "The front has none: no point lies on the ideal's side of its ends."
+            return
+        yield (
+            "Distance to the plane through the front's ends, every objective normalized to its "
+            "range on the front; a further knee is at least a tenth of the range away."
+        )
+        objectives = self.said.front.objectives
+        rows = self.said.front.representatives()
+        for knee in self.said.knees:
+            line = f"{self.design(rows[knee.point])}: {self.values(objectives[knee.point])}; "
+            line += f"distance {knee.distance:.3f}"
+            for at in neighbors_of(objectives, knee.point):
+                line += f"; next to it {self.values(objectives[at])}"
+            yield line + "."

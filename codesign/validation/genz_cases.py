@@ -32,7 +32,8 @@ from codesign.workload.model import LanguageModel
 _GIB, _MIB = 2.0**30, 2.0**20
 _FORMATS = {"bf16": "bf16", "int8": "int8", "fp8": "fp8", "int4": "int4", "fp4": "int4"}
 _SOURCE = "the case"
-_OFFLOAD_GIB_PER_S = 128.0
+_OFFLOAD_GIB_PER_S, _ONCHIP_GIB_PER_S = 128.0, 18000.0
+"""The tool's defaults."""
 _BEAMS = 4
 """Beams of a decode step where the case has none: the tool's default."""
 
@@ -90,11 +91,15 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
 def _serving(case: Mapping[str, Any]) -> Serving:
     request = _Request(model=_model(case["model_dims"]), **_tokens(case))
     efficiency = case.get("eff", 1)
-    options = PlatformOptions(
-        profile="genz",
-        compute_efficiency=efficiency,
-        memory_efficiency=efficiency,
-        offload=bool(case.get("offload", False)),
+    onchip = case["system_numbers"].get("onchip_bw_GiBps", _ONCHIP_GIB_PER_S)
+    options = PlatformOptions.model_validate(
+        {
+            "profile": "genz",
+            "compute_efficiency": efficiency,
+            "memory_efficiency": efficiency,
+            "offload": bool(case.get("offload", False)),
+            "onchip_bandwidth": f"{onchip!r} GiB/s",
+        }
     ).resolved()
     device = _device(case["system_numbers"])
     platform = build_platform(_design(case), {"case": device}, options)

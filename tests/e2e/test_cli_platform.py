@@ -99,6 +99,36 @@ def test_the_comparison_with_genz_is_one_json_document(capsys: Any) -> None:
     assert all(target["is_met"] for target in study["targets"])
 
 
+CAMPAIGN = """\
+name: serving
+space: platform-llm
+evaluator: {name: platform}
+workload: {model: mixtral-8x7b, use_case: chat}
+objectives: [maximize throughput_tokens_per_s, minimize board_power_watts]
+constraints: [time_to_first_token_s <= 0.2, time_per_output_token_s <= 0.01]
+optimizers: [random]
+initial: 10
+budget: 20
+seeds: 1
+reference_sample: 32
+workers: 1
+"""
+
+
+def test_platforms_are_a_search_problem(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "serving.yaml").write_text(CAMPAIGN)
+    assert main(["run", "serving"]) == 0
+    capsys.readouterr()
+    designs = answer(capsys, "pareto", "serving")["observations"]
+    assert designs
+    for design in designs:
+        values = design["design"]
+        assert values["expert_parallel"] in (1, 2, 4, 8)
+        assert design["metrics"]["time_per_output_token_s"] <= 0.01
+
+
 H100 = ["--device", "h100-sxm"]
 
 

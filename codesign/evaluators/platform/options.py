@@ -82,6 +82,9 @@ class PlatformOptions(Record):
     nodes, as Erdil, Inference economics of language models (2025), counts it."""
     warm_up: Seconds = WARM_UP_S
     """Start of a collective."""
+    onchip_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 18000 * 2.0**30
+    """What profile ``genz`` reads activations at that stay on chip: 18,000 GiB/s, its tool's
+    default for every device. ``physical`` has every operator's activations pass the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None

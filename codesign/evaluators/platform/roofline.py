@@ -15,9 +15,6 @@ from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.work import Work
 from codesign.workload.model import LanguageModel
 
-ONCHIP_BYTES_PER_S = 18000 * 2.0**30
-"""On-chip bandwidth in GenZ's tool, its default for every device."""
-
 
 @dataclass(frozen=True)
 class OperatorTime:
@@ -75,7 +72,7 @@ def time_operator(
     kept = work.weight_bytes + work.kv_bytes
     near = residence.fast_s_per_byte
     streamed = residence.kept_s_per_byte if options.is_genz else near
-    onchip = work.onchip_bytes / (ONCHIP_BYTES_PER_S * (options.memory_efficiency or 1.0))
+    onchip = work.onchip_bytes / (options.onchip_bandwidth * (options.memory_efficiency or 1.0))
     memory = kept * residence.kept_s_per_byte + work.activation_bytes * streamed + onchip
     if options.is_genz:
         memory = np.where(work.mac > 0, memory, 0.0)

@@ -15,7 +15,7 @@ from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from codesign.evaluators.economics.latency import Fixed
+    from codesign.evaluators.economics.load import Fixed
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.serving import Formats, Offer
     from codesign.evaluators.economics.shape import ModelShape
@@ -247,7 +247,7 @@ def _split(
     tp: int | None, pp: int | None, ep: int | None, layout: str | None, devices: float | None
 ) -> tuple[Fixed, float | None]:
     """The parts of the split that are given, and the devices that they make."""
-    from codesign.evaluators.economics.latency import LAYOUTS, Fixed
+    from codesign.evaluators.economics.load import LAYOUTS, Fixed
 
     for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():
         if value is not None and value < 1:

@@ -18,7 +18,7 @@ import yaml
 
 from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
-from codesign.evaluators.economics.latency import Load
+from codesign.evaluators.economics.load import Load
 from codesign.evaluators.economics.machine import paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.serving import Formats, Serving, device_offer, serve

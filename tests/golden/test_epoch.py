@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
-from codesign.evaluators.economics.latency import Load
+from codesign.evaluators.economics.load import Load
 from codesign.validation.epoch import (
     closed_form_rows,
     frontier,

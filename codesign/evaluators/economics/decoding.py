@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.economics.latency import ForwardPass, Load
+from codesign.evaluators.economics.latency import ForwardPass
+from codesign.evaluators.economics.load import Load
 
 DRAFT_LENGTHS = (2, 3, 4, 5)
 """Tokens drafted ahead that are tried."""

@@ -20,7 +20,8 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.frontier import price_per_million_tokens
-from codesign.evaluators.economics.latency import LAYOUTS, Fixed, ForwardPass, Load, Precision
+from codesign.evaluators.economics.latency import ForwardPass
+from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Precision
 from codesign.evaluators.economics.machine import Machine, device_machine, paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.hardware.device import load_device

@@ -11,7 +11,8 @@ import numpy as np
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
-from codesign.evaluators.economics.latency import ForwardPass, Load, Split
+from codesign.evaluators.economics.latency import ForwardPass
+from codesign.evaluators.economics.load import Load, Split
 
 SECONDS_PER_HOUR = 3600.0
 ALPHA = 3.0

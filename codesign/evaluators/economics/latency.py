@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Precision, Split
 from codesign.evaluators.economics.machine import Machine
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.hardware.nccl import ONE_WAY, Collective, collective
@@ -36,51 +37,6 @@ N_DEPTHS = 10
 """Pipeline depths tried: powers of the deepest with exponents 0, 1/9, ..., 1."""
 N_SHRINKS = 6
 """Attention groups tried: powers of the stage's devices with exponents 1, 4/5, ..., 0."""
-LAYOUTS = ("1d", "2d")
-"""Tensor parallelism along one or both sides of a weight matrix."""
-
-
-@dataclass(frozen=True)
-class Precision:
-    """Bytes of an element; each broadcasts with the designs."""
-
-    weight_bytes: FloatArray | float = 2.0
-    activation_bytes: FloatArray | float = 2.0
-    kv_bytes: FloatArray | float = 2.0
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """Parts of the split that are not searched; None, or NaN in an array, leaves a part open.
-
-    Attributes:
-        layout: ``1d`` or ``2d``; an array of 1.0 and 2.0 for designs.
-        pipeline: Stages.
-        experts: Degree of expert parallelism.
-        attention: Devices that hold one copy of the attention.
-    """
-
-    layout: FloatArray | float | None = None
-    pipeline: FloatArray | float | None = None
-    experts: FloatArray | float | None = None
-    attention: FloatArray | float | None = None
-
-
-@dataclass(frozen=True)
-class Load:
-    """What is asked of the devices; arrays broadcast.
-
-    Attributes:
-        n_devices: Of an instance.
-        batch: Requests of an instance.
-        context_tokens: That each attends to.
-        queries: Tokens of a request in one pass; several are computed together.
-    """
-
-    n_devices: FloatArray
-    batch: FloatArray
-    context_tokens: float = 0.0
-    queries: Sequence[int] = (1,)
 
 
 class Parts(NamedTuple):
@@ -209,8 +165,6 @@ class ForwardPass:
         weights = shape.stored_parameters * np.asarray(precision.weight_bytes)
         return np.asarray(weights + cached * precision.kv_bytes * load.batch)
 
-    # --- search -------------------------------------------------------------------------------
-
     def _search(self, load: Load, keeps_choice: bool) -> _Best:
         n = len(load.queries)
         best = _Best(keeps_choice, [None] * n, [None] * n)
@@ -273,8 +227,6 @@ class ForwardPass:
         """What does not depend on how matrices are sliced."""
         tokens = stage.requests * queries
         return _Work(tokens, self._experts_met(tokens), self._rest(stage, tokens))
-
-    # --- one stage ----------------------------------------------------------------------------
 
     def _stage(self, load: Load, depth: int) -> _Stage:
         deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
@@ -435,25 +387,6 @@ class ForwardPass:
             attention=at(self._attention_devices(stage, shrink)),
             experts=experts,
         )
-
-
-@dataclass(frozen=True)
-class Split:
-    """How a pass is cut.
-
-    Attributes:
-        layout: ``1d`` or ``2d``.
-        tensor: Devices of a pipeline stage.
-        pipeline: Stages.
-        attention: Devices that hold one copy of the attention.
-        experts: Groups of devices among which the experts are spread.
-    """
-
-    layout: str
-    tensor: float
-    pipeline: float
-    attention: float
-    experts: float
 
 
 def _collapsed(values: FloatArray) -> FloatArray:

@@ -10,7 +10,8 @@ import numpy as np
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding, Speculation
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
-from codesign.evaluators.economics.latency import Fixed, ForwardPass, Load, Precision
+from codesign.evaluators.economics.latency import ForwardPass
+from codesign.evaluators.economics.load import Fixed, Load, Precision
 from codesign.evaluators.economics.machine import (
     Machine,
     accelerator_machine,

@@ -14,7 +14,8 @@ from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.decoding import Speculation
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
-from codesign.evaluators.economics.latency import Fixed, ForwardPass, Load, Precision
+from codesign.evaluators.economics.latency import ForwardPass
+from codesign.evaluators.economics.load import Fixed, Load, Precision
 from codesign.evaluators.economics.machine import Machine
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.pricing import Ownership

@@ -1,0 +1,73 @@
+"""What a forward pass is asked to do, in which formats, and how it is cut over devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codesign.columns import FloatArray
+
+LAYOUTS = ("1d", "2d")
+"""Tensor parallelism along one or both sides of a weight matrix."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Bytes of an element; each broadcasts with the designs."""
+
+    weight_bytes: FloatArray | float = 2.0
+    activation_bytes: FloatArray | float = 2.0
+    kv_bytes: FloatArray | float = 2.0
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Parts of the split that are not searched; None, or NaN in an array, leaves a part open.
+
+    Attributes:
+        layout: ``1d`` or ``2d``; an array of 1.0 and 2.0 for designs.
+        pipeline: Stages.
+        experts: Degree of expert parallelism.
+        attention: Devices that hold one copy of the attention.
+    """
+
+    layout: FloatArray | float | None = None
+    pipeline: FloatArray | float | None = None
+    experts: FloatArray | float | None = None
+    attention: FloatArray | float | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked of the devices; arrays broadcast.
+
+    Attributes:
+        n_devices: Of an instance.
+        batch: Requests of an instance.
+        context_tokens: That each attends to.
+        queries: Tokens of a request in one pass; several are computed together.
+    """
+
+    n_devices: FloatArray
+    batch: FloatArray
+    context_tokens: float = 0.0
+    queries: Sequence[int] = (1,)
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a pass is cut.
+
+    Attributes:
+        layout: ``1d`` or ``2d``.
+        tensor: Devices of a pipeline stage.
+        pipeline: Stages.
+        attention: Devices that hold one copy of the attention.
+        experts: Groups of devices among which the experts are spread.
+    """
+
+    layout: str
+    tensor: float
+    pipeline: float
+    attention: float
+    experts: float

@@ -24,7 +24,7 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.passes import Passes
 from codesign.evaluators.platform.platforms import build_platform
 from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.roofline import PassTime
+from codesign.evaluators.platform.roofline import TimedPass
 from codesign.evaluators.platform.serving import Serving
 from codesign.hardware.device import Device
 from codesign.workload.model import LanguageModel
@@ -188,7 +188,7 @@ def _design(case: Mapping[str, Any]) -> Columns:
     return {name: column_of([value]) for name, value in values.items()}
 
 
-def _breakdown(one: PassTime) -> dict[str, float]:
+def _breakdown(one: TimedPass) -> dict[str, float]:
     """Seconds by the tool's blocks, which overlap: a block counts its collectives too."""
     seconds = {item.name: float(item.time_s[0]) for item in one.operators}
 

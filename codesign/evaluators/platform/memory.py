@@ -61,9 +61,11 @@ def footprint(
     tied = 0.0 if model.tie_word_embeddings else head
     ends = np.where(platform.pp > 1, np.maximum(embedding, head), embedding + tied)
     weights = (in_layers * layers + ends) * platform.weight_bytes
-    held = passes.prefix_tokens + passes.request.n_beams * passes.suffix_tokens
-    per_request = held * kv_elements_per_token(model) * sharding.kv * layers / platform.sp
-    kv = per_request * platform.batch * platform.kv_bytes
+    per_request = passes.prefix_tokens + passes.request.n_beams * passes.suffix_tokens
+    # In mixed passes one more request is being prefilled.
+    held = per_request * platform.batch + passes.prefix_tokens * passes.request.mixed
+    per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
+    kv = held * per_token * platform.kv_bytes
     return Footprint(weights, kv, weights + kv, platform.fast_capacity)
 
 

@@ -44,7 +44,7 @@ class OperatorTime:
 
 
 @dataclass(frozen=True)
-class PassTime:
+class TimedPass:
     """A pass of a micro-batch; (n,) each.
 
     Attributes:
@@ -113,7 +113,7 @@ def time_pass(
     messages: Sequence[Message],
     residence: Residence,
     options: PlatformOptions,
-) -> PassTime:
+) -> TimedPass:
     """All operators of a pass, and how long it takes through the whole pipeline.
 
     With overlap, collectives and operators each hide the shorter of the two; what is sent from
@@ -121,16 +121,16 @@ def time_pass(
     """
     timed = [time_operator(item, platform, residence, options) for item in work]
     timed += [_time_message(item, platform, options) for item in messages]
-    found = PassTime(timed, platform.tp, platform.tp)
+    found = TimedPass(timed, platform.tp, platform.tp)
     layers = _joint(found, options, in_layers=True)
     ends = _joint(found, options, in_layers=False)
     share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
     send = found.part_s("send")
     one_send = send / np.maximum(platform.pp - 1, 1)
-    return PassTime(timed, layers + ends + send, layers * share + ends + one_send)
+    return TimedPass(timed, layers + ends + send, layers * share + ends + one_send)
 
 
-def _joint(times: PassTime, options: PlatformOptions, in_layers: bool) -> FloatArray:
+def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> FloatArray:
     """Operators and collectives of the layers, or of the model's ends."""
     zero = np.zeros_like(times.total_s)
     chosen = [item for item in times.operators if item.is_in_layers == in_layers]

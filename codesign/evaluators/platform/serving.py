@@ -19,7 +19,7 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.passes import Passes, Prompt
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.roofline import PassTime, time_pass
+from codesign.evaluators.platform.roofline import TimedPass, time_pass
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.evaluators.platform.work import Stream, Work, list_work
 
@@ -53,7 +53,7 @@ class Serving:
         """What one device does in a pass."""
         return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
 
-    def _time(self, streams: list[Stream], kept: Footprint) -> PassTime:
+    def _time(self, streams: list[Stream], kept: Footprint) -> TimedPass:
         messages = list_messages(self.model, self.platform, self.sharding, streams, self.options)
         residence = reside(kept, self.platform, self.options)
         work = self.work(streams)
@@ -81,7 +81,7 @@ class Serving:
         return genz_footprint(self.model, self.platform, self.sharding, work)
 
     @cached_property
-    def prefill_passes(self) -> list[tuple[int, PassTime]]:
+    def prefill_passes(self) -> list[tuple[int, TimedPass]]:
         """The passes of a prefill, with how often each runs."""
         return [
             (prompt.count, self._time(self._streams(prompt), self.prefill_footprint))
@@ -89,7 +89,7 @@ class Serving:
         ]
 
     @cached_property
-    def decode_pass(self) -> PassTime:
+    def decode_pass(self) -> TimedPass:
         """A decode step, together with a chunk of a prompt in mixed passes."""
         if self.request.mixed:
             return self.prefill_passes[0][1]

@@ -214,6 +214,18 @@ def test_a_mixed_pass_costs_less_than_a_chunk_and_a_step_apart() -> None:
     )
 
 
+def test_mixed_passes_keep_the_cache_of_the_prompt_in_progress_too() -> None:
+    def cache(**asked: Any) -> float:
+        serving = build(prompt_tokens=1000, generated_tokens=200, **asked).serving(
+            designs(batch_size=4)
+        )
+        return float(serving.decode_footprint.kv_bytes[0])
+
+    per_token = 2 * kv_elements_per_token(load_model("llama-3-8b"))
+    assert cache() == 4 * 1200 * per_token
+    assert cache(chunk_tokens=250, mixed=True) == (4 * 1200 + 1000) * per_token
+
+
 def test_overlap_hides_the_shorter_of_operators_and_messages() -> None:
     values = {"tensor_parallel": 8, "batch_size": 16}
     apart, hidden = (build(options={"overlap": overlap}) for overlap in (False, True))

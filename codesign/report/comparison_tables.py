@@ -216,7 +216,7 @@ def pairs_table(outcome: Outcome) -> PaperTable:
     else:
         test = f"Friedman: chi-squared {ranking.friedman:.2f}, p {_p_text(ranking.friedman_p)}."
     return PaperTable(
-        f"Pairs over {len(ranking.blocks)} problems: Wilcoxon's signed ranks",
+        f"Pairs over {len(ranking.blocks)} problems (Wilcoxon)",
         ("pair", "p", "p (Holm)", "A"),
         tuple(rows),
         f"{test} {len(ranking.blocks)} problems cannot give a p below {ranking.least_p:.2g}. "
@@ -260,7 +260,9 @@ def wall_time_table(outcome: Outcome) -> PaperTable:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.2g} s" if value >= 1 else f"{1e3 * value:.2g} ms"
+    if value >= 1:
+        return f"{value:.1f} s"
+    return f"{1e3 * value:.0f} ms" if value >= 0.01 else f"{1e3 * value:.2g} ms"
 
 
 def _number(value: float | None) -> str:

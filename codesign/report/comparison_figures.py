@@ -239,7 +239,8 @@ def _panels(
     """A grid with a titled panel for each problem."""
     from matplotlib.figure import Figure
 
-    n_columns = min(_MOST_COLUMNS, len(problems))
+    # Four panels are a square.
+    n_columns = 2 if len(problems) == 4 else min(_MOST_COLUMNS, len(problems))
     n_rows = -(-len(problems) // n_columns)
     size = (max(7.2, 4.2 * n_columns), 3.0 * n_rows + 1.2)
     figure = Figure(figsize=size, layout="constrained")

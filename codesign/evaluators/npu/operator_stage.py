@@ -94,7 +94,7 @@ class Shape(NamedTuple):
 
 
 class DesignInputs(NamedTuple):
-    """What is known of a design before placement; shares and widths as in :class:`Design`.
+    """What is known of a design before placement.
 
     Attributes:
         batch_size: Requests processed together in the pass.
@@ -145,44 +145,22 @@ class Design(NamedTuple):
     """What a design brings to every operator.
 
     Attributes:
-        batch_size: Requests processed together in the pass.
-        weight_bytes: Bytes of a weight.
-        activation_bytes: Bytes of an activation.
-        kv_bytes: Bytes of an element of the KV cache.
-        dataflow: Position in ``DATAFLOWS``.
-        depth: MLEN.
-        width: BLEN.
-        clock_hz: Clock of the array.
-        on_chip_capacity_bytes: All of the on-chip memory.
+        inputs: What was known before.
         held: On-chip bytes of each kind of data.
         pinned: The share of all data of each kind that this is.
         activation_tails: Share of the activations in tier 2 or deeper, and in tier 3.
         kv_tails: Of the KV cache.
         weight_tails: Of the weights.
         ports: How fast its ports are.
-        on_chip_latency_s: Of the on-chip memory.
-        tier_latency_s: Of each tier.
-        is_shared: Whether the two streams share the off-chip bandwidth freely.
     """
 
-    batch_size: FloatArray
-    weight_bytes: FloatArray
-    activation_bytes: FloatArray
-    kv_bytes: FloatArray
-    dataflow: IntArray
-    depth: FloatArray
-    width: FloatArray
-    clock_hz: FloatArray
-    on_chip_capacity_bytes: FloatArray
+    inputs: DesignInputs
     held: Three
     pinned: Three
     activation_tails: Two
     kv_tails: Two
     weight_tails: Two
     ports: Ports
-    on_chip_latency_s: FloatArray
-    tier_latency_s: Three
-    is_shared: BoolArray
 
 
 class Ports(NamedTuple):
@@ -245,24 +223,13 @@ def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
     tails = tier_tails(inputs.sizes, inputs.tier_capacity_bytes, inputs.tier_priority)
     chunk_bytes = inputs.depth * inputs.width * inputs.weight_bytes
     return Design(
-        batch_size=inputs.batch_size,
-        weight_bytes=inputs.weight_bytes,
-        activation_bytes=inputs.activation_bytes,
-        kv_bytes=inputs.kv_bytes,
-        dataflow=inputs.dataflow,
-        depth=inputs.depth,
-        width=inputs.width,
-        clock_hz=inputs.clock_hz,
-        on_chip_capacity_bytes=inputs.on_chip_capacity_bytes,
+        inputs=inputs,
         held=held,
         pinned=pinned_shares(held, inputs.sizes),
         activation_tails=tails[0],
         kv_tails=tails[1],
         weight_tails=tails[2],
         ports=_ports(inputs, chunk_bytes, modelling),
-        on_chip_latency_s=inputs.on_chip_latency_s,
-        tier_latency_s=inputs.tier_latency_s,
-        is_shared=inputs.is_shared,
     )
 
 
@@ -306,10 +273,11 @@ def _ports(inputs: DesignInputs, chunk_bytes: FloatArray, modelling: Modelling) 
 
 def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Modelling) -> Moved:
     """What one instance of an operator moves."""
-    batch = design.batch_size
-    weights = shape.weights_read * design.weight_bytes
-    kv = operator.kv_read * design.kv_bytes
-    per_activation = batch * design.activation_bytes
+    given = design.inputs
+    batch = given.batch_size
+    weights = shape.weights_read * given.weight_bytes
+    kv = operator.kv_read * given.kv_bytes
+    per_activation = batch * given.activation_bytes
     inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
     stationary = weights + kv * batch
     far = _far_passes(operator, shape, design, stationary, inputs, modelling)
@@ -317,7 +285,7 @@ def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Mod
     # that blocks for the on-chip memory keeps the operand at hand there.
     caches = 1.0 if modelling.blocks_for_capacity else 0.0
     spilled = 1.0 - smaller(design.held[0] / larger(inputs + outputs, 1.0), 1.0)
-    sums = outputs * (ACCUMULATOR_BYTES / design.activation_bytes) * shape.near_spills
+    sums = outputs * (ACCUMULATOR_BYTES / given.activation_bytes) * shape.near_spills
     far_sums = outputs * far.spills
     kv_reads = read_off_chip_bytes(kv, far.stationary, design.pinned[1], design.held[1] * caches)
     return Moved(
@@ -327,7 +295,7 @@ def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Mod
             weights, far.stationary, design.pinned[2], design.held[2] * caches
         ),
         kv_reads=batch * kv_reads,
-        kv_writes=operator.kv_written * (batch * design.kv_bytes * (1.0 - design.pinned[1])),
+        kv_writes=operator.kv_written * (batch * given.kv_bytes * (1.0 - design.pinned[1])),
         activation_reads=(inputs * far.inputs + far_sums) * spilled,
         activation_writes=(outputs + far_sums) * spilled,
     )
@@ -342,6 +310,7 @@ def _far_passes(
     modelling: Modelling,
 ) -> Passes:
     """How often what is not resident has to come from off chip."""
+    given = design.inputs
     if modelling.blocks_for_capacity:
         per_product = 1.0 / shape.n_products
         return blocked_passes(
@@ -349,8 +318,8 @@ def _far_passes(
             operator.n,
             stationary * per_product,
             inputs * per_product,
-            design.on_chip_capacity_bytes,
-            design.dataflow,
+            given.on_chip_capacity_bytes,
+            given.dataflow,
         )
     return Passes(shape.far_stationary, shape.far_inputs, shape.far_spills)
 
@@ -359,8 +328,9 @@ def operator_times(
     operator: Operator, shape: Shape, design: Design, moved: Moved, modelling: Modelling
 ) -> PassTimes:
     """How long one instance of an operator takes."""
+    given = design.inputs
     port = design.ports.on_chip
-    compute = shape.cycles / design.clock_hz
+    compute = shape.cycles / given.clock_hz
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
@@ -368,25 +338,27 @@ def operator_times(
     matrix, vector = _stream_times(design, moved, tile, modelling)
     transfer = matrix + vector if modelling.is_serial else larger(matrix, vector)
     # The first chunk is no larger than all that comes.
-    near_fill = design.on_chip_latency_s + smaller(tile, moved.array_reads) * port
-    first_tier = design.tier_latency_s[0] + smaller(tile, from_tiers) * design.ports.first_tier
+    near_fill = given.on_chip_latency_s + smaller(tile, moved.array_reads) * port
+    first_tier = given.tier_latency_s[0] + smaller(tile, from_tiers) * design.ports.first_tier
     exposed = near_fill + where(from_tiers > 0, first_tier, 0.0)
     is_active = on_chip > 0
-    through_port = where(is_active, on_chip + design.on_chip_latency_s, 0.0)
+    through_port = where(is_active, on_chip + given.on_chip_latency_s, 0.0)
     time = larger(compute + where(is_active, exposed, 0.0), larger(through_port, transfer))
     return PassTimes(compute, through_port, transfer, time)
 
 
 def _tile_bytes(operator: Operator, design: Design) -> FloatArray:
     """What the array holds of an operator's weights or of its keys or values."""
-    element = where(operator.is_attention, design.kv_bytes, design.weight_bytes)
-    clipped = smaller(design.depth, operator.k) * smaller(design.width, operator.n) * element
-    chunk = design.depth * design.width * design.weight_bytes
+    given = design.inputs
+    element = where(operator.is_attention, given.kv_bytes, given.weight_bytes)
+    clipped = smaller(given.depth, operator.k) * smaller(given.width, operator.n) * element
+    chunk = given.depth * given.width * given.weight_bytes
     return where(operator.has_rows, clipped, chunk)
 
 
 def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Modelling) -> Two:
     """Time of the matrix stream and of the vector stream; of both as one, then of nothing."""
+    given = design.inputs
     kv = moved.kv_reads + moved.kv_writes
     activations = moved.activation_reads + moved.activation_writes
     vector = (
@@ -396,7 +368,7 @@ def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Mod
     )
     matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
     # Streams without shares of their own are one stream.
-    joined, apart = where(design.is_shared, 1.0, 0.0), where(design.is_shared, 0.0, 1.0)
+    joined, apart = where(given.is_shared, 1.0, 0.0), where(given.is_shared, 0.0, 1.0)
     matrix = (
         moved.weight_reads + kv + vector[0] * joined,
         moved.weight_reads * design.weight_tails[0] + kv * design.kv_tails[0] + vector[1] * joined,
@@ -418,12 +390,13 @@ def _stream_time(
     tile: FloatArray,
     modelling: Modelling,
 ) -> FloatArray:
+    given = design.inputs
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)
     latency = (
-        design.tier_latency_s[0] * waits,
-        design.tier_latency_s[1] * waits,
-        design.tier_latency_s[2] * waits,
+        given.tier_latency_s[0] * waits,
+        given.tier_latency_s[1] * waits,
+        given.tier_latency_s[2] * waits,
     )
     if modelling.is_staged:
         time = staged_time_s_at(crossing, seconds_per_byte, latency, tile)
@@ -431,4 +404,4 @@ def _stream_time(
         owned = (crossing[0] - crossing[1], crossing[1] - crossing[2], crossing[2])
         time = parallel_time_s_at(owned, seconds_per_byte, latency)
     landing = smaller(tile, crossing[0]) * design.ports.on_chip
-    return time + landing + design.on_chip_latency_s * waits
+    return time + landing + given.on_chip_latency_s * waits

@@ -153,7 +153,8 @@ def test_distinct_combinations_are_numbered_like_a_dictionary_of_them(
     pairs: list[tuple[int, int]], is_wide: bool
 ) -> None:
     first, second = (np.array(part, dtype=np.int64) for part in zip(*pairs, strict=True))
-    key, limit = combined(first, second * 10**6 if is_wide else second)
+    wide = np.where(second < 0, second, second * 10**6)
+    key, limit = combined(first, wide if is_wide else second)
     number, position = distinct(key, limit)
     assert (key >= 0).all() and (key < limit).all()
     assert len(position) == len(set(pairs))

@@ -18,6 +18,7 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.insight.variation import Variation
+from codesign.metrics import Metric
 from codesign.problem import Observations, Problem
 from codesign.units import parse_unit, split_quantity
 
@@ -130,6 +131,13 @@ def used(problem: Problem, limit: Limit, rows: IntArray, observed: Observations)
             return values
         return values * parse_unit(_metric_unit(problem, limit.quantity)).scale / _scale(limit)
     return np.asarray(problem.space.values(rows)[limit.quantity]) / _scale(limit)
+
+
+def in_metric_unit(limit: Limit, number: float, metric: Metric) -> float:
+    """A bound in the unit of the metric that it bounds."""
+    if limit.unit == metric.unit:
+        return number
+    return number * _scale(limit) / parse_unit(metric.unit).scale
 
 
 def _scale(limit: Limit) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
 from codesign.enumeration import ExactFront
-from codesign.insight.limits import Limit, used
+from codesign.insight.limits import Limit, in_metric_unit, used
 from codesign.insight.variation import Fronts
 from codesign.problem import Problem
 
@@ -25,6 +25,8 @@ State: TypeAlias = Literal["binds", "binds beyond the step", "not within the ste
 tried); not even if the limit is dropped."""
 
 _SAME = 1e-12
+_BEYOND = 0.1
+"""Share of the range, as in ``runs/problem-zdt1.yaml``: so that its ends count [ours]."""
 
 
 @dataclass(frozen=True)
@@ -90,29 +92,23 @@ class Prices:
 
 
 def shared_reference(
-    problem: Problem, limits: Sequence[Limit], reference: FloatArray, step: float
+    problem: Problem, front: ExactFront, limits: Sequence[Limit], reference: FloatArray, step: float
 ) -> FloatArray:
     """(m,) a reference point behind all that the looser limits let in.
 
-    The campaign's, but where a limit bounds an objective from its bad side, at least the looser
-    limit: else designs between the two would count nothing.
+    The campaign's; but where a limit bounds an objective from its bad side, at least a tenth of
+    the front's range beyond the looser limit. Else what that limit lets in would count little or
+    nothing, and the price would vanish with the step.
     """
     wide = reference.copy()
     for j, objective in enumerate(problem.objectives):
         for limit in limits:
             is_bad_side = limit.is_upper == (objective.sense == "minimize")
             if limit.quantity == objective.metric.name and is_bad_side:
-                wide[j] = max(wide[j], objective.sign * _in_metric_unit(problem, limit, step))
+                bound = objective.sign * in_metric_unit(limit, limit.at(step), objective.metric)
+                beyond = _BEYOND * (bound - front.objectives[:, j].min())
+                wide[j] = max(wide[j], bound + beyond)
     return wide
-
-
-def _in_metric_unit(problem: Problem, limit: Limit, step: float) -> float:
-    from codesign.units import parse_unit
-
-    unit = next(o.metric.unit for o in problem.objectives if o.metric.name == limit.quantity)
-    if limit.unit == unit:
-        return limit.at(step)
-    return limit.at(step) * parse_unit(limit.unit).scale / parse_unit(unit).scale
 
 
 def prices_of(
@@ -127,7 +123,7 @@ def prices_of(
         reference: (m,) the campaign's reference point, minimized.
         step: Share of each limit by which it is moved, above 0 and below 1.
     """
-    wide = shared_reference(fronts.problem, limits, reference, step)
+    wide = shared_reference(fronts.problem, front, limits, reference, step)
     fronts.progress.expect(3 * len(limits))
     pricing = _Pricing(fronts, front, wide, step)
     items = tuple(pricing.price(limit) for limit in limits)

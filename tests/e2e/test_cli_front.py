@@ -1,0 +1,127 @@
+"""``codesign explain-front`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.campaign.definition import load_problem
+from codesign.cli import main
+from codesign.insight import Fronts, Variation, variation
+
+_CAMPAIGN = """\
+space: memexplorer
+evaluator: {name: npu, profile: memexplorer}
+workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= 300]
+fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, vector_length: 2048,
+        tier2_technology: none, storage_priority: equal, dataflow: ws, bandwidth_priority: equal}
+optimizers: [random]
+budget: 20
+reference_sample: 64
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A working folder with the campaign ``tiny`` and one in which nothing is feasible."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "runs").mkdir()
+    (folder / "runs" / "tiny.yaml").write_text(_CAMPAIGN, encoding="utf-8")
+    never = _CAMPAIGN.replace("tdp_watts <= 300", "tdp_watts <= 3")
+    (folder / "runs" / "never.yaml").write_text(never, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+def _json(capsys, *arguments: str):
+    assert main(["explain-front", *arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_the_document_tells_choices_absences_prices_and_knees(capsys):
+    said = _json(capsys, "tiny")
+    assert said["n_points"] > 0
+    technology = next(item for item in said["choices"] if item["parameter"] == "tier technology")
+    shares = {item["value"]: item["share"] for item in technology["values"]}
+    absent = {(item["parameter"], str(item["value"])): item for item in said["absent"]}
+    for value, share in shares.items():
+        assert (("tier technology", value) in absent) == (share == 0)
+    miss = absent["tier technology", "hbf"]["nearest_miss"]
+    assert miss["design"]["tier1_technology"] == "hbf"
+    assert miss["regret"] == max(miss["lacks_alone"].values()) > 1
+    better, worse = miss["dominated_by"]["objectives"], miss["objectives"]
+    assert better["throughput_tokens_per_s"] >= worse["throughput_tokens_per_s"]
+    assert better["tdp_watts"] <= worse["tdp_watts"]
+    limits = {item["limit"]: item for item in said["limits"]}
+    assert set(limits) == {"tdp_watts <= 300", "shoreline <= 66 mm", "capacity"}
+    assert limits["shoreline <= 66 mm"]["moved_with"] == ["shoreline"]
+    assert limits["tdp_watts <= 300"]["looser"]["limit"] == 315
+    assert set(said["unpriced"]) == {"sram_dies + sram_3d_layers >= 1", "levels"}
+    assert said["knees"][0]["distance"] > 0
+
+
+def test_a_second_look_says_the_same_from_what_is_kept(folder, capsys):
+    first, second = (_json(capsys, "runs/tiny.yaml") for _ in range(2))
+    assert len(list((folder / "runs" / "tiny" / "variations").glob("exact-*.npz"))) > 10
+    for said in (first, second):
+        del said["seconds"]
+    assert first == second
+
+
+def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
+    assert main(["explain-front", "tiny", "--output", "tiny.md"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    page = " ".join((folder / "tiny.md").read_text(encoding="utf-8").split())
+    assert "wrote tiny.md" in out
+    for part in (
+        "What the front's designs share",
+        "tier technology = hbf: regret",
+        "Regret of a design: the largest factor",
+        "capacity: loosening it by the step changes nothing",
+        "shoreline <= 66 mm (with the evaluator's limit shoreline): does not bind",
+        "Shadow prices: hypervolume per unit of the limit",
+        "Knees",
+    ):
+        assert part in out, part
+        assert part in page, part
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tinny"], "Did you mean 'tiny'?"),
+        (["never"], "is feasible"),
+        (["tiny", "--step", "0"], "--step: expected a percentage above 0 and below 100, got 0"),
+        (["tiny", "--step", "100"], "--step: expected a percentage above 0 and below 100, got 100"),
+        (["tiny", "--output", "a.txt"], "--output: expected a file that ends in .md, got 'a.txt'"),
+        (["tiny", "--workers", "0"], "--workers"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line(arguments, said, capsys):
+    assert main(["explain-front", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err and err.count("\n") == 1
+
+
+def test_processes_find_the_same_front_of_a_variation(folder, monkeypatch):
+    monkeypatch.setattr(variation, "_WORTH_PROCESSES", 0)
+    path = folder / "runs" / "tiny.yaml"
+    problem = load_problem(path)
+    moved = Variation(slack=(("capacity", 0.05),), constraints=(("tdp_watts <= 300", None),))
+    alone = Fronts(problem).of(moved, "alone")
+    together = Fronts(problem, workers=2, rebuild=partial(load_problem, path)).of(moved, "two")
+    np.testing.assert_array_equal(alone.objectives, together.objectives)
+    np.testing.assert_array_equal(alone.rows, together.rows)

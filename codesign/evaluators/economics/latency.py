@@ -205,9 +205,7 @@ class ForwardPass:
     def _refused(self, layout: int) -> BoolArray | None:
         """Designs that fix the other layout."""
         wanted = self.fixed.layout
-        if wanted is None:
-            return None
-        return np.asarray(~np.isnan(wanted) & (np.asarray(wanted) != layout + 1))
+        return None if wanted is None else ~np.isnan(wanted) & (np.asarray(wanted) != layout + 1)
 
     def _total(self, attention: Parts, block: Parts) -> FloatArray:
         """Seconds of a pass from the seconds of a layer, :meth:`_with_rest` in its block."""
@@ -291,24 +289,29 @@ class ForwardPass:
         return np.asarray(devices)
 
     def _attention(self, stage: _Stage, layout: int, shrink: int, load: Load) -> _Attention:
-        """A group of ``devices`` holds the attention; the other groups repeat what it does."""
+        """A layer's attention, whose weights every group of ``devices`` holds and applies.
+
+        Cache and scores are spread over all devices of the stage, as Eqs. 29, 33 and 36 have
+        them and as the cache is stored, once; the messages that this takes are neglected (§3.1).
+        """
         shape, machine = self.shape, self.machine
         devices = self._attention_devices(stage, shrink)
         memory = devices * machine.bytes_per_s
         context = shape.attended(load.context_tokens)
         cached = shape.kv_elements * context * self.precision.kv_bytes
-        work = 2.0 * shape.attention_parameters + shape.score_flop * context
+        scores = shape.score_flop * context / stage.devices
         stored = np.asarray(shape.attention_parameters * self.precision.weight_bytes / memory)
         if context:
             # Queries of one request share a read of its cache.
-            stored = stored + cached / memory * stage.requests
+            everywhere = stage.devices * machine.bytes_per_s
+            stored = stored + cached / everywhere * stage.requests
         projected = self._activation_read(devices, shape.qkv_width, shape.hidden_size)
         output = self._activation_read(devices, shape.hidden_size, shape.attention_width)
         return _Attention(
             projections=self._reductions(devices, layout, shape.qkv_width, shape.hidden_size),
             stored_read_s=stored,
             activation_read_s=projected + output,
-            arithmetic_s=work / devices / machine.flop_per_s,
+            arithmetic_s=(2.0 * shape.attention_parameters / devices + scores) / machine.flop_per_s,
         )
 
     def _feedforward(self, stage: _Stage, layout: int, work: _Work) -> Parts:

@@ -31,6 +31,7 @@ from codesign.hardware.nccl import Fabric
 from codesign.pareto import non_dominated
 from codesign.space import load_space
 from codesign.testing import check_evaluator
+from codesign.validation.epoch import model_name
 from codesign.workload import list_models, load_model
 from codesign.workload.model import (
     kv_elements_per_token,
@@ -357,3 +358,14 @@ def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
         evaluator.evaluate({**designs, "tensor_layout": column_of(["3d"])})
     with pytest.raises(InputError, match="no price is known for it"):
         evaluator.evaluate({**designs, "device": column_of(["mi300x"])})
+
+
+def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
+    # 100,000 tokens of 360 KB at 2 dollars an hour: 6.06 dollars per million tokens, times the
+    # quarter of the bandwidth that does not last, without speculation and however it is served.
+    options = EconomicsOptions(price_usd_per_hour=2.0)
+    workload = EconomicsWorkload(model=model_name("mistral-large-2"), context_tokens=1e5)
+    made = serve(workload, options, device_offer("h100", options), Formats(), speculates=False)
+    points = feasible_points(made.decoding, 2.0, Grid(60), 1e5)
+    bound = 6.06 / 0.75
+    assert bound < points.usd_per_million_tokens.min() < 1.5 * bound

@@ -244,17 +244,32 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Every measurement once, on small batches.")
     ] = False,
+    write: Annotated[
+        Path | None, typer.Option(help="Folder for performance.md, such as docs.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
     from codesign.benchmark import FULL, QUICK, benchmark
 
     measured = benchmark(QUICK if quick else FULL)
+    if write is not None:
+        from codesign.benchmark.page import write_page
+
+        say(f"wrote {write_page(measured, write)}")
 
     def tables() -> Any:
         from codesign.benchmark.tables import benchmark_tables
+        from codesign.report.comparison_tables import to_rich
+        from codesign.report.tables import pairs_table, text_line
 
-        return benchmark_tables(measured, make_console().width)
+        about = {name: str(value) for name, value in measured["about"].items()}
+        yield pairs_table("Benchmark", about)
+        for table in benchmark_tables(measured):
+            yield text_line("")
+            yield to_rich(table)
+            if table.note:
+                yield text_line(table.note)
 
     report(as_json, lambda: measured, tables)
 

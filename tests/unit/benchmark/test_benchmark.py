@@ -13,11 +13,13 @@ import pytest
 from codesign.benchmark import FULL, QUICK, benchmark, timing
 from codesign.benchmark import machine as machine_module
 from codesign.benchmark.benchmark import OTHERS
+from codesign.benchmark.page import write_page
 from codesign.benchmark.rates import SWEPT, benchmark_space, random_rows, swept_rows
 from codesign.benchmark.search import _front
 from codesign.benchmark.tables import benchmark_tables
 from codesign.benchmark.timing import best_seconds, ways, working
 from codesign.cli import main
+from codesign.errors import InputError
 from codesign.evaluators.npu import compiled
 from codesign.pareto import non_dominated
 from codesign.report.plain import to_json_text
@@ -92,7 +94,24 @@ def test_the_enumeration_counts_the_designs_of_its_space(measured: dict) -> None
 def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
     again = json.loads(to_json_text(measured))
     assert set(again) == set(measured) and again["about"]["version"]
-    assert len(list(benchmark_tables(measured, 100))) >= len(measured)
+    shown = {row[0].text for table in benchmark_tables(measured) for row in table.rows}
+    for row in measured["rates"]:
+        assert f"{row['model']}, {row['phase']}, {row['what']}" in shown
+    for row in measured["growth"]:
+        assert f"{row['against']}, {row['size']:,}" in shown
+    assert {row["against"] for row in measured["ratios"]} < shown
+
+
+def test_the_page_says_what_it_was_measured_on_and_shows_every_table(
+    measured: dict, tmp_path: Path
+) -> None:
+    text = write_page(measured, tmp_path / "docs").read_text(encoding="utf-8")
+    assert f"- version: {measured['about']['version']}" in text
+    for table in benchmark_tables(measured):
+        assert f"## {table.title}\n" in text
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="file"):
+        write_page(measured, tmp_path / "file")
 
 
 def test_a_sweep_has_every_vector_length_and_format_around_each_design() -> None:

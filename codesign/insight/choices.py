@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class Choice:
         values: What a design of the space can have there, in the parameter's order; None: absent.
         points: By position in ``values``: points of the front of which a listed design has it.
         part: Name of the part, or empty.
+        is_constant: All listed designs have the same there, absence included.
     """
 
     name: str
@@ -29,6 +30,12 @@ class Choice:
     values: tuple[Value, ...]
     points: tuple[int, ...]
     part: str = ""
+    is_constant: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every design of the front has the one value."""
+        return self.is_constant and len(self.taken) == 1
 
     @property
     def taken(self) -> tuple[Value, ...]:
@@ -45,7 +52,7 @@ class Choice:
         points = tuple(
             max(n, found.get(v, 0)) for v, n in zip(self.values, self.points, strict=True)
         )
-        return Choice(self.name, self.columns, self.values, points, self.part)
+        return replace(self, points=points)
 
 
 def choices_of(space: DesignSpace, front: ExactFront) -> list[Choice]:
@@ -76,7 +83,14 @@ def _choice(
     counts = (
         len(np.unique(front.point[(front.rows[:, columns] == code).any(axis=1)])) for code in codes
     )
-    return Choice(name, columns, tuple(values[code] for code in codes), tuple(counts), part)
+    return Choice(
+        name=name,
+        columns=columns,
+        values=tuple(values[code] for code in codes),
+        points=tuple(counts),
+        part=part,
+        is_constant=len(columns) == 1 and bool(np.ptp(front.rows[:, columns[0]]) == 0),
+    )
 
 
 def possible_codes(space: DesignSpace, column: int) -> list[int]:

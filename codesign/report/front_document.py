@@ -66,6 +66,7 @@ class _Plain:
         return [
             {
                 "parameter": choice.name,
+                "shared_by_all": choice.is_shared,
                 "values": [
                     {"value": value, "points": points, "share": points / n}
                     for value, points in zip(choice.values, choice.points, strict=True)

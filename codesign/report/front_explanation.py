@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""
 _MOST_LIMITS = 3
+_SLIGHT = 1e-5
+"""A factor nearer to 1 is shown by its excess."""
 
 STATES = {
     "binds": "binds",
@@ -123,7 +125,7 @@ def _shared(said: FrontExplanation) -> Iterator[str]:
     shared = [
         f"{choice.name} = {_show(said, choice, choice.taken[0])}"
         for choice in said.choices
-        if len(choice.taken) == 1 and len(choice.columns) == 1
+        if choice.is_shared
     ]
     yield (
         "Every design of the front has " + ", ".join(shared) + "."
@@ -132,7 +134,9 @@ def _shared(said: FrontExplanation) -> Iterator[str]:
     )
     for choice in said.choices:
         n = len(choice.taken)
-        if 1 < n <= max(_FEW, len(choice.values) // 2) and n < len(choice.values):
+        if choice.is_shared or n == len(choice.values):
+            continue
+        if 0 < n <= max(_FEW, len(choice.values) // 2):
             values = ", ".join(_show(said, choice, value) for value in choice.taken)
             yield f"{choice.name}: only {values}, of {len(choice.values)} values."
     for item in said.derived:
@@ -190,6 +194,8 @@ class _Words:
     def improvement(self, value: float) -> str:
         """``1.31x`` or ``0.31 of the front's range``."""
         if self.said.measure.kind == "factor":
+            if 0 < value - 1.0 < _SLIGHT:
+                return f"(1 + {value - 1.0:.2g})×"
             return f"{value:.6g}×" if value < 1.001 else f"{value:.4g}×"
         return f"{value:.4g} of the front's range"
 

@@ -13,7 +13,7 @@ from codesign.enumeration import enumerate_front
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.functions import FunctionOptions, exact_front
 from codesign.insight import Fronts, Variation, explain_front
-from codesign.insight.choices import knees_of
+from codesign.insight.choices import choices_of, knees_of
 from codesign.insight.distance import Measure
 from codesign.metrics import Metric
 from codesign.pareto import hypervolume, non_dominated
@@ -87,6 +87,7 @@ def absences(said):
 def test_points_are_counted_by_value_and_shared_choices_found(toy_said):
     choices = {choice.name: choice for choice in toy_said.choices}
     assert choices["kind"].taken == ("good",)
+    assert [name for name, choice in choices.items() if choice.is_shared] == ["kind"]
     assert choices["width"].taken == (1, 2, 3, 4, 5, 6)
     assert choices["width"].points == (1, 1, 1, 1, 1, 1, 0, 0)
     (edge,) = toy_said.derived
@@ -293,6 +294,26 @@ def test_absent_values_and_their_regret_are_those_of_all_designs(part):
     assert n_checked > 8
 
 
+def test_a_choice_is_shared_only_if_all_designs_of_the_front_have_it(part):
+    _, said, rows, seen = part
+    front = brute_front(seen.objectives, seen.feasible)
+    on_front = seen.feasible & (seen.objectives[:, None] == front[None]).all(axis=2).any(axis=1)
+    for choice in said.choices:
+        if len(choice.columns) == 1:
+            codes = np.unique(rows[on_front][:, choice.columns[0]])
+            assert choice.is_shared == (len(codes) == 1)
+
+
+def test_one_value_where_a_parameter_is_present_is_not_shared_by_all():
+    space = SPACE.replace("  kind:", "  junk: {low: 1, high: 2, when: width == 3}\n  kind:")
+    problem = toy(space)
+    front = enumerate_front(problem)
+    kept = front.rows[:, problem.space.names.index("junk")] != 1
+    fewer = replace(front, rows=front.rows[kept], point=front.point[kept])
+    junk = next(choice for choice in choices_of(problem.space, fewer) if choice.name == "junk")
+    assert (junk.taken, junk.points, junk.is_shared) == ((1,), (1, 0), False)
+
+
 def test_a_technology_is_absent_from_a_part_only_if_it_is_in_no_repetition(part):
     _, said, _, _ = part
     known = {value for name, value in absences(said) if name == "tier technology"}
@@ -347,4 +368,3 @@ def test_a_variation_reaches_another_process_and_names_a_front_of_its_own(part):
         assert pickle.loads(pickle.dumps(variation)) == variation
     told = [str(variation.of(problem).provenance()) for variation in [Variation(), *variations]]
     assert len(set(told)) == len(told)
-    assert replace(variations[0]) == variations[0]

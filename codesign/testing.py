@@ -50,6 +50,7 @@ class _Task:
     share_failing: float = 0.0
     limit: float = 0.7
     is_constant: bool = False
+    is_unbounded: bool = False
 
 
 _TASKS = (
@@ -59,6 +60,7 @@ _TASKS = (
     _Task("only failed evaluations", share_failing=1.0),
     _Task("nothing feasible", limit=-1.0),
     _Task("one objective that is constant", is_constant=True),
+    _Task("violations that are infinite", limit=0.3, is_unbounded=True),
 )
 
 
@@ -95,7 +97,7 @@ def check_optimizer(
     It proposes admissible designs in canonical form, none twice, at most as many as asked for
     and none only if there are no more; asking changes nothing; told the same history, at once
     or in pieces, a fresh one goes on with the same suggestions; it takes failed evaluations,
-    infeasible starts, constant objectives and tiny spaces.
+    infeasible starts, infinite violations, constant objectives and tiny spaces.
 
     Args:
         factory: The class as it is registered.
@@ -220,6 +222,8 @@ class _Check:
         if task.is_constant:
             objectives[:, 0] = 1.0
         violations = points[:, :1] - task.limit
+        if task.is_unbounded:
+            violations[violations > 0] = np.inf
         failed = (space.keys(rows) * 7919 % 100) < 100 * task.share_failing
         objectives[failed], violations[failed] = np.nan, np.nan
         return _Results(rows.copy(), objectives, violations, failed)

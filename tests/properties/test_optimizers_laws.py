@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from codesign.optimizers import KeySet, SearchSpace
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
+from codesign.optimizers.local_search import ParetoLocalSearch
 from codesign.optimizers.nsga2 import Nsga2
 from codesign.optimizers.sampling import RandomSearch, SobolSearch
 from codesign.space import parse_space
@@ -32,7 +33,7 @@ def test_a_key_set_is_a_set(parts, others):
 
 
 @given(
-    st.sampled_from([RandomSearch, SobolSearch, Nsga2]),
+    st.sampled_from([RandomSearch, SobolSearch, Nsga2, ParetoLocalSearch]),
     st.integers(0, 5),
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.lists(st.integers(1, 9), min_size=1, max_size=6),

@@ -142,6 +142,29 @@ def test_an_evaluator_that_cannot_tell_its_known_violations_is_a_failed_job(monk
         built.admits(every(built))
 
 
+def test_what_the_evaluator_tells_in_advance_is_handed_on(monkeypatch):
+    built = problem()
+    assert built.features(every(built)) == {}
+    tell = lambda self, designs: {"x": designs["x"].lookup(float)}  # noqa: E731
+    monkeypatch.setattr(ToyEvaluator, "features", tell, raising=False)
+    x, _ = values(built, every(built))
+    assert np.array_equal(built.features(every(built))["x"], x)
+
+
+@pytest.mark.parametrize(
+    ("tell", "message"),
+    [
+        (lambda self, designs: 1 / 0, "'toy' failed on features: ZeroDivisionError"),
+        (lambda self, designs: {"x": 1.0}, r"returned x with shape \(\), but expected"),
+    ],
+)
+def test_an_evaluator_that_tells_nonsense_in_advance_is_a_failed_job(tell, message, monkeypatch):
+    built = problem()
+    monkeypatch.setattr(ToyEvaluator, "features", tell, raising=False)
+    with pytest.raises(JobError, match=message):
+        built.features(every(built))
+
+
 def test_a_large_batch_is_cheap():
     built = problem(["power_watts <= 300"])
     rows = np.repeat(every(built), 75, axis=0)[:65_536]

@@ -1,5 +1,6 @@
 """Every registered optimizer keeps its contract, and a broken promise is named."""
 
+import json
 import subprocess
 import sys
 
@@ -15,6 +16,9 @@ from codesign.testing import check_optimizer
 QUICK = {
     "gp-ehvi": {"candidates": 64, "iterations": 4, "neighborhoods": 2, "local_search": 1},
     "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
+    # Optuna's fits take seconds in a whole check: without them here, with them below and in
+    # test_gp_optuna.py.
+    "gp-optuna": {"startup": 1000},
     "nsga2": {"population": 4},
 }
 
@@ -27,12 +31,49 @@ def test_every_registered_optimizer_keeps_the_contract(name):
 
 
 @pytest.mark.usefixtures("gp")
-@pytest.mark.parametrize("name", ["nsga2", "tpe", "gp-ehvi"])
+@pytest.mark.parametrize("name", ["nsga2", "tpe", "gp-ehvi", "pls"])
 def test_learning_optimizers_keep_it_on_repeated_parts_too(name, tiered):
     factory = plugins.load("optimizers", name)
     options = factory.Options(**QUICK.get(name, {}))
     check_optimizer(factory, options=options, space=tiered, seed=1)
     assert isinstance(factory(tiered, 2, 0, options), Optimizer)
+
+
+SCRIPT = """
+import json, sys
+import numpy as np
+from codesign import plugins
+from codesign.optimizers import SearchSpace, initial_designs
+from codesign.space import parse_space
+space = parse_space("parameters: {a: {low: 0, high: 30}, b: {low: 0, high: 30}, c: [x, y, z]}", {})
+search = SearchSpace(space, space.contains)
+rows = initial_designs(search, 20, 0)
+points = space.to_unit(rows)
+values = np.column_stack([points.sum(axis=1), (1 - points).prod(axis=1)])
+suggested = {}
+for name, options in json.loads(sys.argv[1]).items():
+    factory = plugins.load("optimizers", name)
+    optimizer = factory(search, 2, 0, factory.Options(**options))
+    optimizer.tell(rows, values, points[:, :1] - 0.7, np.zeros(20, dtype=bool))
+    suggested[name] = optimizer.ask(2).tolist()
+print(json.dumps(suggested))
+"""
+
+
+@pytest.mark.usefixtures("gp")
+def test_another_process_with_other_threads_and_hash_seed_suggests_the_same():
+    names = {name: QUICK.get(name, {}) for name in plugins.names("optimizers")}
+    names["gp-optuna"] = {"attempts": 1}
+    outputs = []
+    for threads, hash_seed in (("1", "1"), ("2", "2")):
+        environment = {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, json.dumps(names)],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        outputs.append(json.loads(done.stdout))
+    assert outputs[0] == outputs[1]
+    assert all(len(rows) == 2 for rows in outputs[0].values())
 
 
 class Repeats(RandomSearch):
@@ -114,6 +155,12 @@ class Meddles(RandomSearch):
         objectives *= -1
 
 
+class TakesNoInfinity(RandomSearch):
+    def tell(self, rows, objectives, violations, failed):
+        assert not np.isinf(violations).any(), "no infinity"
+        super().tell(rows, objectives, violations, failed)
+
+
 class GlobalRandom(RandomSearch):
     def ask(self, n):
         np.random.seed(0)  # noqa: NPY002 # the fault
@@ -135,6 +182,7 @@ class GlobalRandom(RandomSearch):
         (GivesUp, "as long as there are any"),
         (Floats, "integers"),
         (Crashes, "no result"),
+        (TakesNoInfinity, "no infinity"),
         (Meddles, "tell leaves the arrays as they are"),
         (GlobalRandom, "NumPy's global ones"),
     ],
@@ -146,7 +194,14 @@ def test_a_faulty_optimizer_is_told_which_promise_it_broke(faulty, promise):
 
 @pytest.mark.parametrize(
     ("name", "library", "extra"),
-    [("nsga2", "pymoo", "nsga2"), ("tpe", "optuna", "tpe"), ("gp-ehvi", "botorch", "gp")],
+    [
+        ("nsga2", "pymoo", "nsga2"),
+        ("tpe", "optuna", "tpe"),
+        ("gp-ehvi", "botorch", "gp"),
+        ("gp-ehvi-paper", "botorch", "gp"),
+        ("gp-optuna", "optuna", "tpe"),
+        ("gp-optuna", "torch", "gp"),
+    ],
 )
 def test_a_missing_library_is_named_when_the_optimizer_is_built(
     name, library, extra, tiered, monkeypatch
@@ -163,7 +218,7 @@ def test_loading_the_classes_imports_none_of_the_libraries():
     code = (
         "import sys, codesign.testing\n"
         "from codesign import plugins\n"
-        "for name in ('random', 'sobol', 'nsga2', 'tpe', 'gp-ehvi'):\n"
+        "for name in plugins.names('optimizers'):\n"
         "    plugins.load('optimizers', name).Options()\n"
         "heavy = {'torch', 'botorch', 'gpytorch', 'pymoo', 'optuna', 'scipy.stats', 'matplotlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"

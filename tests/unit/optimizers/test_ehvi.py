@@ -1,8 +1,5 @@
 """GP with EHVI: models, limits, caps, threads, and that it wins on a known front."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -233,35 +230,6 @@ def test_the_number_of_threads_is_as_before(grid):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-SCRIPT = """
-import numpy as np
-from codesign.optimizers import SearchSpace, initial_designs
-from codesign.optimizers.ehvi import GpEhvi
-from codesign.space import parse_space
-space = parse_space("parameters: {a: {low: 0, high: 30}, b: {low: 0, high: 30}}", {})
-search = SearchSpace(space, space.contains)
-rows = initial_designs(search, 20, 0)
-points = space.to_unit(rows)
-values = np.column_stack([points.sum(axis=1), (1 - points).prod(axis=1)])
-optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(candidates=200, iterations=8))
-optimizer.tell(rows, values, points[:, :1] - 0.7, np.zeros(20, dtype=bool))
-print(optimizer.ask(3).tolist())
-"""
-
-
-def test_another_process_with_other_threads_and_hash_seed_suggests_the_same():
-    outputs = set()
-    for threads, hash_seed in (("1", "1"), ("2", "2")):
-        environment = {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True,
-            check=True,
-        )  # fmt: skip
-        outputs.add(done.stdout)
-    assert len(outputs) == 1
-    assert len(outputs.pop()) > 20
 
 
 def test_nothing_to_model_is_no_reason_to_stop(grid):

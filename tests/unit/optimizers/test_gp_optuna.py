@@ -48,6 +48,22 @@ def test_designs_near_the_good_ones_are_proposed(grid):
     assert ((proposed - 0.8) ** 2).sum() < 0.1
 
 
+def test_asking_again_or_told_one_by_one_it_suggests_the_same_new_designs(tiered):
+    optimizer, *_ = told(tiered, 14, attempts=1)
+    proposed = optimizer.ask(2)
+    history = optimizer._memory.history()
+    assert np.array_equal(optimizer.ask(2), proposed)
+    fresh = GpOptuna(tiered, 2, 0, GpOptuna.Options(attempts=1))
+    for i in range(14):
+        fresh.tell(
+            history.rows[[i]], history.objectives[[i]], history.violations[[i]],
+            history.failed[[i]],
+        )  # fmt: skip
+    assert np.array_equal(fresh.ask(2), proposed)
+    assert tiered.admits(proposed).all()
+    assert len(tiered.unseen(proposed, optimizer._memory.seen)) == 2
+
+
 def test_only_the_latest_results_are_told_beyond_the_cap(grid):
     optimizer, rows, *_ = told(grid(2, 20), 40, training=12)
     study = optimizer._study(optimizer._memory.history(), rows[:0], 0)

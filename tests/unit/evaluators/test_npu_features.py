@@ -1,0 +1,44 @@
+"""What the npu evaluator tells of designs in advance, by hand and against its metrics."""
+
+import numpy as np
+import pytest
+
+from codesign.evaluators.base import Features
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.memtech import load_library
+from codesign.space import load_space
+from codesign.workload import Request
+
+SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
+EVALUATOR = NpuEvaluator(
+    Request(model="llama-3.3-70b", trace="osworld", phase="decode"),
+    NpuOptions(profile="memexplorer"),
+)
+
+
+def test_those_of_base_worked_out_by_hand():
+    told = EVALUATOR.features(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
+    assert isinstance(EVALUATOR, Features)
+    assert told["peak_flop_per_s"][0] == 2 * 2048 * 128 * 1e9
+    assert told["batch_size"][0] == 1
+    # Weights, and the KV cache of 90,000 + 8,000 tokens (MemExplorer Table 3), of 8 bits each;
+    # 256 MB are on chip, of which the activations of the LM head take what they need.
+    on_chip = 256e6 - (8192 + 128256)
+    resident = 70_553_706_496 + 163_840 * 98_000 - on_chip
+    assert told["resident_bytes"][0] == pytest.approx(resident, rel=1e-9)
+    # There is one tier of 4 TB/s.
+    assert told["slowest_tier_s"][0] == pytest.approx(resident / 4e12, rel=1e-9)
+    assert told["all_tiers_s"][0] == told["slowest_tier_s"][0]
+
+
+def test_those_that_are_metrics_too_have_the_same_values():
+    rows = SPACE.sample(np.random.default_rng(0), 200)
+    told = EVALUATOR.features(SPACE.columns(rows))
+    metrics = EVALUATOR.evaluate(SPACE.columns(rows)).metrics
+    shared = set(told) & set(metrics)
+    assert len(shared) == 5
+    for name in shared:
+        assert told[name] == pytest.approx(metrics[name], rel=1e-12), name
+    assert all(np.isfinite(values).all() for values in told.values())
+    assert (told["slowest_tier_s"] <= told["all_tiers_s"]).all()

@@ -40,7 +40,7 @@ the first one's start to the last one's end; where something else runs, they sho
   lies in the user's cache folder (`$XDG_CACHE_HOME/codesign`) under a name made from the content of
   the source, so an edited formula is never run in its old form.
 
-A *sweep* is random designs, each followed by all its vector lengths and formats (320 designs, 40
+A *sweep* is random designs, each followed by all its vector lengths and formats (320 designs, 8
 of them distinct to the operators). *All metrics* are every metric that the evaluator reports.
 """
 

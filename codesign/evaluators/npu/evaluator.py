@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, Value
+from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
@@ -152,6 +152,7 @@ class NpuEvaluator:
         violations: dict[str, FloatArray] = {}
         is_compiled = is_worthwhile(n)
         repetition = self._preparation.repetition(designs)
+        has_copies = self._preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
         chunk = COMPILED_CHUNK if is_compiled else CHUNK
         size = min(int(chunk * repetition), LARGEST_CHUNK)
         prepare = self._preparation.batch
@@ -159,13 +160,18 @@ class NpuEvaluator:
             prepare = self._preparation.grouped_batch
         for start in range(0, n, size):
             part = slice(start, min(start + size, n))
-            columns = {key: Column(item.values, item.codes[part]) for key, item in designs.items()}
+            columns: Columns = {
+                key: Column(item.values, item.codes[part]) for key, item in designs.items()
+            }
+            each: IntArray | slice = slice(None)
+            if has_copies:
+                columns, each = self._preparation.without_copies(columns)
             batch = prepare(columns)
             result = DesignMetrics(batch, self.pass_, self.workload, self.options, is_compiled)
             for name in names:
-                values[name][part] = getattr(result, name)
+                values[name][part] = getattr(result, name)[each]
             for name, excess in batch.violations.items():
-                violations.setdefault(name, np.empty(n))[part] = excess
+                violations.setdefault(name, np.empty(n))[part] = excess[each]
         return Evaluation(values, violations)
 
     def explain(self, designs: Columns) -> Explanation:

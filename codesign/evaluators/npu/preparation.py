@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +33,6 @@ from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
-from codesign.workload.precision import Convention
 
 FORMATS = ("weight_format", "activation_format", "kv_format")
 """Parameters that say how wide each kind of data is."""
@@ -135,24 +134,35 @@ class Preparation:
         widths = _operand_bits(designs)
         return Batch(setup, accelerators, size, weights, kv, widths, violations)
 
-    def repetition(self, designs: Columns) -> float:
-        """How many neighbouring designs are the same to the operators, on average of a sample."""
+    def repetition(self, designs: Columns, is_whole: bool = False) -> float:
+        """How many neighbouring designs are the same, on average of a sample.
+
+        Args:
+            designs: The batch.
+            is_whole: The same in every metric; else, to the operators.
+        """
         n = min(len(designs["pe_array"]), _SAMPLE)
         if n < _SAMPLE:
             return 1.0
         sample = {name: Column(item.values, item.codes[:n]) for name, item in designs.items()}
-        key, limit = self._operator_key(sample)
+        key, limit = self._key(sample, is_whole)
         return n / len(distinct(key, limit)[1]) if limit < MOST_COMBINATIONS else 1.0
+
+    def without_copies(self, designs: Columns) -> tuple[Columns, IntArray | slice]:
+        """Designs of which no two are the same in every metric; where each one is among them."""
+        key, limit = self._key(designs, is_whole=True)
+        if limit >= MOST_COMBINATIONS:
+            return designs, slice(None)
+        number, one = distinct(key, limit)
+        return _taken(designs, one), number
 
     def grouped_batch(self, designs: Columns) -> Batch:
         """As :meth:`batch`, what equal designs share worked out once."""
-        key, limit = self._operator_key(designs)
+        key, limit = self._key(designs, is_whole=False)
         if limit >= MOST_COMBINATIONS:
             return self.batch(designs)
         number, one = distinct(key, limit)
-        few = self.batch(
-            {name: Column(item.values, item.codes[one]) for name, item in designs.items()}
-        )
+        few = self.batch(_taken(designs, one))
         free: dict[str, Any] = {
             name: designs[name].lookup(float) for name in _FREE_PARAMETERS if name in designs
         }
@@ -167,13 +177,18 @@ class Preparation:
             repeats=number,
         )
 
-    def _operator_key(self, designs: Columns) -> tuple[IntArray, int]:
-        """(n,) numbers that are equal where operators, placement and limits cannot differ."""
+    def _key(self, designs: Columns, is_whole: bool) -> tuple[IntArray, int]:
+        """(n,) numbers that are equal only where operators and limits, or all metrics, are."""
         convention = self._workload.format_convention
+
+        def widths(name: str) -> tuple[float, ...]:
+            stored = bits_per_element(name, convention)
+            return (stored, multiply_bits(name)) if is_whole else (stored,)
+
         codes = [
-            _widths(item, convention) if name in FORMATS else item.codes
+            _classes(item, widths) if name in FORMATS else item.codes
             for name, item in sorted(designs.items())
-            if name in _READ_PARAMETERS and name not in _FREE_PARAMETERS
+            if name in _READ_PARAMETERS and (is_whole or name not in _FREE_PARAMETERS)
         ]
         return combined(*codes)
 
@@ -252,11 +267,15 @@ def _operand_bits(designs: Columns) -> tuple[FloatArray, FloatArray]:
     return bits["activation_format"], np.maximum(bits["weight_format"], bits["kv_format"])
 
 
-def _widths(formats: Column, convention: Convention) -> IntArray:
-    """(n,) a code for the width of each design's format: equal for formats equally wide."""
-    numbers: dict[float, int] = {}
+def _taken(designs: Columns, positions: IntArray) -> Columns:
+    return {name: Column(item.values, item.codes[positions]) for name, item in designs.items()}
 
-    def number(name: str) -> float:
-        return float(numbers.setdefault(bits_per_element(name, convention), len(numbers)))
 
-    return formats.lookup(number, absent=-1.0).astype(np.int64)
+def _classes(column: Column, meaning: Callable[[str], Hashable]) -> IntArray:
+    """(n,) a code for what each design's value means: equal for values that mean the same."""
+    numbers: dict[Hashable, int] = {}
+
+    def number(value: str) -> float:
+        return float(numbers.setdefault(meaning(value), len(numbers)))
+
+    return column.lookup(number, absent=-1.0).astype(np.int64)

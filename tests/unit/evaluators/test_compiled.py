@@ -88,7 +88,7 @@ def test_the_compiled_loop_gives_the_same_bits_as_numpy(
 def neighbors(n_each: int) -> Columns:
     """Random designs, each followed by others that differ in vector length and formats."""
     here, rng = space("memexplorer"), np.random.default_rng(5)
-    rows = np.repeat(here.sample(rng, 90), n_each, axis=0)
+    rows = np.repeat(here.sample(rng, 100), n_each, axis=0)
     for i, parameter in enumerate(here.parameters):
         if parameter.name == "vector_length" or parameter.name.endswith("_format"):
             rows[:, i] = rng.integers(0, here.structure.n_levels[i], len(rows))
@@ -96,16 +96,18 @@ def neighbors(n_each: int) -> Columns:
 
 
 @needs_numba
+@pytest.mark.parametrize("n_each", [12, 200])
 @pytest.mark.parametrize("switch", ["0", "1"])
-@pytest.mark.parametrize("case", CASES[::3], ids=str)
+@pytest.mark.parametrize("case", CASES[::6], ids=str)
 def test_repeated_designs_are_worked_out_once_with_the_same_bits(
-    case: tuple[str, str, int], switch: str, monkeypatch: pytest.MonkeyPatch
+    case: tuple[str, str, int], switch: str, n_each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(compiled.SWITCH, switch)
-    one, sweep = evaluator(*case), neighbors(30)
-    assert one._preparation.repetition(sweep) > 3
+    one, sweep = evaluator(*case), neighbors(n_each)
+    assert one._preparation.repetition(sweep) > 1.5
+    assert (one._preparation.repetition(sweep, is_whole=True) > 1.25) == (n_each > 50)
     together = one.evaluate(sweep)
-    monkeypatch.setattr(Preparation, "repetition", lambda *_: 1.0)
+    monkeypatch.setattr(Preparation, "repetition", lambda *_, **__: 1.0)
     assert_same_bits(together, one.evaluate(sweep))
 
 
@@ -122,7 +124,7 @@ def test_designs_that_differ_in_what_operators_see_are_not_taken_for_equal() -> 
         )
         rows[:, here.names.index(name)] = widths[column.codes]
     expected = len(np.unique(rows[:, kept], axis=0))
-    number, position = distinct(*one._preparation._operator_key(columns))
+    number, position = distinct(*one._preparation._key(columns, is_whole=False))
     assert len(position) == len(np.unique(number)) == expected
 
 
@@ -135,7 +137,9 @@ def test_a_chunk_never_grows_past_the_largest(monkeypatch: pytest.MonkeyPatch) -
         return grouped(self, columns)
 
     monkeypatch.setattr(Preparation, "grouped_batch", noting)
-    monkeypatch.setattr(Preparation, "repetition", lambda *_: 1000.0)
+    monkeypatch.setattr(
+        Preparation, "repetition", lambda *_, is_whole=False: 1.0 if is_whole else 1000.0
+    )
     base = neighbors(1)
     many = {
         name: Column(item.values, np.resize(item.codes, LARGEST_CHUNK + 7))

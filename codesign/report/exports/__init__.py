@@ -1,0 +1,21 @@
+"""Results in the formats that other tools load; each file is written whole or not at all.
+
+An export of a campaign is a function ``(results, path, scope) -> path``, registered in the
+entry-point group ``codesign.exports`` under the name of its format. ``scope`` is ``front`` (the
+non-dominated feasible designs) or ``all`` (every observation). An export of one design is a
+function ``(chosen, path) -> Written``, registered in ``codesign.design_exports``.
+"""
+
+from codesign.report.exports.documents import to_json, to_yaml
+from codesign.report.exports.observed import observations, plain_design, provenance
+from codesign.report.exports.tables import to_csv, to_parquet
+
+__all__ = [
+    "observations",
+    "plain_design",
+    "provenance",
+    "to_csv",
+    "to_json",
+    "to_parquet",
+    "to_yaml",
+]

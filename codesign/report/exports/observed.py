@@ -1,0 +1,60 @@
+"""What every export says of a campaign: where its numbers come from, and its observations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from codesign.columns import IntArray
+from codesign.report.plain import to_plain
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+
+_CHUNK = 10_000
+
+
+def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
+    """What the numbers depend on: versions, definition, resolved problem, reference point."""
+    objectives = results.problem.objectives
+    return {
+        "campaign": results.definition.name,
+        "scope": scope,
+        "versions": dict(results.versions),
+        "objectives": {objective.metric.name: objective.sense for objective in objectives},
+        "reference_point": to_plain(results.reference_point),
+        "definition": to_plain(results.definition),
+        "problem": to_plain(results.problem.provenance()),
+    }
+
+
+def observations(results: Results, positions: IntArray) -> Iterator[dict[str, Any]]:
+    """One plain mapping per observation; absent parameters are left out of its design."""
+    for start in range(0, len(positions), _CHUNK):
+        chunk = positions[start : start + _CHUNK]
+        designs = results.problem.space.decode(results.rows[chunk])
+        for position, design in zip(chunk.tolist(), designs, strict=True):
+            yield _observation(results, position, design)
+
+
+def _observation(results: Results, position: int, design: Mapping[str, Any]) -> dict[str, Any]:
+    run = results.runs[int(results.run_index[position])]
+    return {
+        "optimizer": run.optimizer,
+        "seed": run.seed,
+        "step": int(results.step[position]),
+        "design": plain_design(design),
+        "metrics": {name: to_plain(values[position]) for name, values in results.metrics.items()},
+        "violations": {
+            name: to_plain(values[position]) for name, values in results.violations.items()
+        },
+        "feasible": bool(results.feasible[position]),
+        "failed": bool(results.failed[position]),
+        "reason": results.reasons.get(position),
+        "hypervolume": to_plain(results.hypervolume[position]),
+    }
+
+
+def plain_design(design: Mapping[str, Any]) -> dict[str, Any]:
+    """The present parameters of a design as JSON values."""
+    return {name: to_plain(value) for name, value in design.items() if value is not None}

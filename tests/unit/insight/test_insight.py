@@ -133,7 +133,8 @@ def test_an_infeasible_value_is_explained_by_the_limit_that_all_break(toy_said):
     assert (huge.miss, huge.n_designs, huge.n_looked_at) == (None, 8, 8)
     assert (huge.broken[0].limit, huge.broken[0].share, huge.broken[0].least) == ("volume", 1, 1)
     wide = absences(toy_said)["width", 7]
-    assert (wide.broken[0].limit, wide.broken[0].share) == ("power_watts <= 60", 1.0)
+    shares = {item.limit: item.share for item in wide.broken}
+    assert shares == {"power_watts <= 60": 1.0, "volume": 0.25}
 
 
 def test_where_an_objective_is_not_positive_regret_is_a_share_of_the_range():
@@ -290,6 +291,12 @@ def test_absent_values_and_their_regret_are_those_of_all_designs(part):
                 assert problem.space.decode(item.miss.row[None])[0][parameter.name] == value
                 again = problem.evaluate(item.miss.row[None])
                 np.testing.assert_array_equal(again.objectives[0], item.miss.objectives)
+                better = (seen.objectives <= item.miss.objectives).all(axis=1) & on_front
+                differing = (rows[better] != item.miss.row).sum(axis=1)
+                assert (item.miss.dominator != item.miss.row).sum() == differing.min()
+            for broken in item.broken:
+                excess = seen.violations[has, seen.violation_names.index(broken.limit)]
+                assert (broken.share, broken.least) == ((excess > 0).mean(), excess.min())
             n_checked += 1
     assert n_checked > 8
 

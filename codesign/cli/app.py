@@ -23,6 +23,7 @@ from codesign.cli import (
     front,
     library,
     platform,
+    report,
     validation,
 )
 from codesign.cli.output import report_stream, reports_only, say
@@ -58,6 +59,7 @@ def _root(
 
 for _module in (
     campaigns,
+    report,
     enumeration,
     front,
     compare,

@@ -1,0 +1,160 @@
+"""What an evaluator tells about one design, in the shape that a page draws.
+
+The roofline is the hierarchical one [Yang2019]_: an operator has one point per memory level, at
+the work it does per byte that crosses that level. All its points are at the same height, and
+none is above the ceiling of its level, because crossing takes at least ``bytes / bandwidth``.
+
+.. [Yang2019] C. Yang, T. Kurth, S. Williams, "Hierarchical Roofline analysis for GPUs:
+   accelerating performance optimization for the NERSC-9 Perlmutter system", 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.uncertainty import Swing
+
+if TYPE_CHECKING:
+    from codesign.report.explanation import EvaluatedDesign
+
+_COMPUTE_TIMES = ("compute_time_s", "compute_s")
+"""What evaluators call the time that an operator's arithmetic takes by itself."""
+_MOST_SWINGS = 6
+_PLAIN_LEVEL = "memory"
+
+
+@dataclass(frozen=True)
+class Account:
+    """One design explained.
+
+    Attributes:
+        evaluated: The design with its explanation.
+        swings: By metric, what the range of each technology number does to it.
+    """
+
+    evaluated: EvaluatedDesign
+    swings: Mapping[str, Sequence[Swing]] = field(default_factory=dict)
+
+
+def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]:
+    """Levels, operators, roofline, power and swings of one design, as plain values.
+
+    Args:
+        account: Of the design.
+        metrics: For which swings are shown.
+    """
+    evaluated = account.evaluated
+    operators = [_operator(row) for row in evaluated.operators]
+    return {
+        "levels": [dict(level) for level in evaluated.levels],
+        "edge_mm": memory_edge_mm(evaluated),
+        "operators": operators,
+        "roofline": roofline(operators, evaluated),
+        "power": [_component(row) for row in evaluated.power],
+        "swings": {
+            name: [_swing(item) for item in account.swings[name][:_MOST_SWINGS]]
+            for name in metrics
+            if account.swings.get(name)
+        },
+        "notes": list(evaluated.notes),
+    }
+
+
+def memory_edge_mm(evaluated: EvaluatedDesign) -> float | None:
+    """Die edge that the evaluator lets memory take; None if it knows no such limit."""
+    options = evaluated.evaluator.provenance().get("options")
+    edge = options.get("memory_edge_m") if isinstance(options, Mapping) else None
+    return 1e3 * float(edge) if isinstance(edge, int | float) else None
+
+
+def _operator(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An operator of any evaluator; what one of them does not tell is left out."""
+    phase = str(row.get("phase", ""))
+    work = row.get("work_flop")
+    if work is None and "multiply_accumulates" in row:
+        work = 2.0 * row["multiply_accumulates"]
+    found = {
+        "name": " ".join(filter(None, [phase, str(row.get("name", "")).replace("_", " ")])),
+        "bound": row.get("bound", "time"),
+        "count": row.get("count"),
+        "time_s": row.get("time_s"),
+        "work_flop": work,
+        "traffic_bytes": _traffic(row.get("traffic_bytes")),
+        "energy_joules": row.get("energy_joules"),
+        "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _traffic(moved: Any) -> dict[str, float] | None:
+    if isinstance(moved, Mapping):
+        return {str(level): float(value) for level, value in moved.items()}
+    return None if moved is None else {_PLAIN_LEVEL: float(moved)}
+
+
+def roofline(
+    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
+) -> dict[str, Any] | None:
+    """Ceilings and one point per operator and memory level; None if work or traffic is unknown.
+
+    Args:
+        operators: Rows of :func:`account_document`.
+        evaluated: The design.
+    """
+    points = [
+        {
+            "operator": item["name"],
+            "level": level,
+            "flop_per_byte": item["work_flop"] / moved,
+            "flop_per_s": item["work_flop"] / item["time_s"],
+            "time_s": item["time_s"],
+        }
+        for item in operators
+        if item.get("work_flop") and item.get("time_s")
+        for level, moved in item.get("traffic_bytes", {}).items()
+        if moved > 0
+    ]
+    peak = _peak_flop_per_s(operators, evaluated)
+    if not points or not peak:
+        return None
+    used = {point["level"] for point in points}
+    ceilings = [
+        {"level": level["name"], "bytes_per_s": level["bandwidth_bytes_per_s"]}
+        for level in evaluated.levels
+        if level["name"] in used and level.get("bandwidth_bytes_per_s")
+    ]
+    return {"peak_flop_per_s": peak, "ceilings": ceilings, "points": points}
+
+
+def _peak_flop_per_s(
+    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
+) -> float | None:
+    """As the evaluator states it, or the fastest that it lets any operator compute."""
+    stated = evaluated.metrics.get("peak_flop_per_s")
+    if stated:
+        return float(stated)
+    rates = [
+        item["work_flop"] / item["compute_s"]
+        for item in operators
+        if item.get("compute_s") and item.get("work_flop")
+    ]
+    return max(rates, default=None)
+
+
+def _component(row: Mapping[str, Any]) -> dict[str, Any]:
+    name = row.get("component", row.get("name", ""))
+    return {
+        "name": str(name).replace("_", " "),
+        "tdp_watts": row.get("tdp_watts"),
+        "average_watts": row.get("average_watts"),
+    }
+
+
+def _swing(swing: Swing) -> dict[str, Any]:
+    return {
+        "name": f"{swing.technology} {swing.number.replace('_', ' ')}",
+        "low": swing.at_low,
+        "high": swing.at_high,
+    }

@@ -1,0 +1,225 @@
+"""Which designs of a campaign a page carries, and their numbers in columns.
+
+A page has each distinct design once. It cannot hold any number of them, so the dominated ones
+are thinned: those kept are evenly spaced along the first objective, which depends on nothing but
+the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.metrics import Metric
+from codesign.report.labels import axis_label, format_setting, metric_of, metric_title, takes_prefix
+from codesign.report.results import design_words
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+
+MOST_DESIGNS = 10_000
+"""[ours] A browser draws and sorts so many without delay; they take about 2 MB of the page."""
+_MOST_BROKEN = 2_000
+"""[ours] Of these, at most so many that break a limit: they only show where the limits are."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The designs of a page.
+
+    Attributes:
+        positions: (n,) of the observations: the front in its order, then the other feasible
+            ones, then those that break a limit.
+        n_front: How many of the first are the front.
+        n_feasible: How many of the first are feasible.
+        of_front: Distinct designs on the front, carried or not.
+        of_feasible: Distinct feasible designs, carried or not.
+        of_broken: Distinct designs with a result that break a limit, carried or not.
+        found: (n,) by how many runs each was evaluated.
+    """
+
+    positions: IntArray
+    n_front: int
+    n_feasible: int
+    of_front: int
+    of_feasible: int
+    of_broken: int
+    found: IntArray
+
+    @property
+    def n_broken(self) -> int:
+        """Carried designs that break a limit."""
+        return len(self.positions) - self.n_feasible
+
+
+def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
+    """Choose the designs of a page.
+
+    Args:
+        results: Of a campaign.
+        most: Designs at the most; the front comes first.
+    """
+    front = results.front()
+    keys = results.problem.space.keys(results.rows)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    # The first observation of a design on the front is the one that front() names.
+    others = np.setdiff1d(first, front)
+    feasible = others[results.feasible[others]]
+    broken = others[~results.feasible[others] & ~results.failed[others]]
+    kept_front = evenly(front, most)
+    kept_broken = _thinned(results, broken, min(_MOST_BROKEN, most - len(kept_front)))
+    left = most - len(kept_front) - len(kept_broken)
+    kept_feasible = _thinned(results, feasible, left)
+    positions = np.concatenate([kept_front, kept_feasible, kept_broken])
+    n_runs = _n_runs(results, inverse, len(first))
+    return Carried(
+        positions=positions,
+        n_front=len(kept_front),
+        n_feasible=len(kept_front) + len(kept_feasible),
+        of_front=len(front),
+        of_feasible=len(front) + len(feasible),
+        of_broken=len(broken),
+        found=n_runs[inverse[positions]],
+    )
+
+
+def evenly(positions: IntArray, most: int) -> IntArray:
+    """At most so many of the positions, evenly spaced, both ends among them."""
+    if len(positions) <= most:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, most).round().astype(np.int64)]
+
+
+def _thinned(results: Results, positions: IntArray, most: int) -> IntArray:
+    if len(positions) <= most:
+        return positions
+    by_first = positions[np.argsort(results.objectives[positions, 0], kind="stable")]
+    return np.sort(evenly(by_first, most))
+
+
+def _n_runs(results: Results, inverse: IntArray, n_distinct: int) -> IntArray:
+    """(distinct,) in how many runs each distinct design was evaluated."""
+    pairs = np.unique(np.column_stack([inverse, results.run_index]), axis=0)
+    return np.bincount(pairs[:, 0], minlength=n_distinct)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Designs that the space's file names, such as published ones.
+
+    Attributes:
+        names: One per design.
+        rows: (k, d) designs.
+        metrics: (k,) values by name.
+        feasible: (k,) whether every limit of the campaign is kept.
+    """
+
+    names: Sequence[str]
+    rows: IntArray
+    metrics: Mapping[str, FloatArray]
+    feasible: BoolArray
+
+
+def design_document(results: Results, carried: Carried, named: Named | None) -> dict[str, Any]:
+    """Words, settings and metrics in columns: the carried designs, then the named ones."""
+    at = carried.positions
+    k = len(named.names) if named else 0
+    rows = np.concatenate([results.rows[at], named.rows]) if named else results.rows[at]
+    decoded = results.problem.space.decode(rows)
+    observed = results.run_index[at].tolist()
+    return {
+        "n": len(at),
+        "n_front": carried.n_front,
+        "n_feasible": carried.n_feasible,
+        "named": list(named.names) if named else [],
+        "named_feasible": named.feasible.tolist() if named else [],
+        "words": design_words(results.problem.space, decoded),
+        "parameters": [
+            parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
+            for parameter in results.problem.space.parameters
+        ],
+        "metrics": _metric_values(results, at, named),
+        "optimizer": [results.runs[run].optimizer for run in observed] + [""] * k,
+        "seed": [results.runs[run].seed for run in observed] + [None] * k,
+        "evaluation": (results.step[at] + 1).tolist() + [None] * k,
+        "found_by": carried.found.tolist() + [None] * k,
+        "broken": [_broken(results, int(position)) for position in at[carried.n_feasible :]],
+    }
+
+
+def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """A parameter's values as they are shown, each once, and which one every design has."""
+    shown = ["" if value is None else format_setting(value) for value in values]
+    numbers = {text: i for i, text in enumerate(sorted(set(shown), key=_natural(values, shown)))}
+    return {
+        "name": name,
+        "title": name.replace("_", " "),
+        "values": list(numbers),
+        "codes": [numbers[text] for text in shown],
+    }
+
+
+def _natural(values: Sequence[Any], shown: Sequence[str]) -> Any:
+    """Numbers by size, texts by letters, what is absent first."""
+    by_text = dict(zip(shown, values, strict=True))
+
+    def key(text: str) -> tuple[int, Any, str]:
+        value = by_text[text]
+        if value is None:
+            return (0, 0, "")
+        if isinstance(value, tuple | list) and all(isinstance(part, int) for part in value):
+            return (1, float(np.prod(value)), text)
+        if isinstance(value, int | float):
+            return (1, float(value), text)
+        return (2, 0, text)
+
+    return key
+
+
+def _metric_values(
+    results: Results, positions: IntArray, named: Named | None
+) -> dict[str, FloatArray]:
+    """By name the metrics that any of the designs has."""
+    found = {}
+    for name, values in results.metrics.items():
+        mine = values[positions]
+        if named:
+            mine = np.concatenate([mine, named.metrics[name]])
+        if np.isfinite(mine).any():
+            found[name] = mine
+    return found
+
+
+def metric_documents(results: Results) -> list[dict[str, Any]]:
+    """How each metric is called and printed, the objectives first."""
+    objectives = {item.metric.name: item.sense for item in results.problem.objectives}
+    names = dict.fromkeys([*objectives, *results.metrics])
+    known = results.problem.evaluator.metrics
+    return [
+        _metric_document(metric_of(name, known), objectives.get(name), name in objectives)
+        for name in names
+    ]
+
+
+def _metric_document(metric: Metric, sense: str | None, is_objective: bool) -> dict[str, Any]:
+    return {
+        "name": metric.name,
+        "title": metric_title(metric),
+        "label": axis_label(metric),
+        "unit": metric.unit,
+        "prefix": takes_prefix(metric.unit),
+        "percent": metric.name.endswith("utilization") and not metric.unit,
+        "sense": sense or metric.sense,
+        "objective": is_objective,
+        "meaning": metric.meaning,
+    }
+
+
+def _broken(results: Results, position: int) -> str:
+    """The limits that a design breaks, and by how much."""
+    excess = {name: float(values[position]) for name, values in results.violations.items()}
+    return ", ".join(f"{name} (by {100 * by:.1f} %)" for name, by in excess.items() if by > 0)

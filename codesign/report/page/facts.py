@@ -1,0 +1,171 @@
+"""The head of a page: what was asked, how far the search came, what the numbers depend on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.labels import format_metric, metric_title
+from codesign.report.library import size_text
+from codesign.report.results import front_table, reference_text
+from codesign.report.tables import format_cell
+
+if TYPE_CHECKING:
+    from codesign.campaign import CampaignStatus, Results
+    from codesign.report.page.designs import Carried
+
+_MOST_REASONS = 5
+
+
+def state_text(results: Results, status: CampaignStatus) -> str:
+    """What a reader must know before believing the page; empty if the campaign is complete."""
+    done = f"{status.done:,} of {status.total:,} designs evaluated"
+    if status.state == "running":
+        return f"Still running: {done}. The page shows what was stored when it was written."
+    if status.state in ("stopped", "not started"):
+        again = f"codesign run {results.definition.name}"
+        return f"Not finished: {done}. “{again}” goes on from there."
+    return ""
+
+
+def empty_text(results: Results) -> str:
+    """Why there is no front to show; empty if there is one."""
+    if not len(results):
+        return "No design has been evaluated yet."
+    if results.feasible.any():
+        return ""
+    if results.failed.all():
+        return "Every evaluation failed; the reasons are under “What the numbers depend on”."
+    return (
+        f"None of the {len(results):,} evaluated designs keeps every limit. "
+        "The designs that break one are in the table, with by how much."
+    )
+
+
+def counts(results: Results, carried: Carried) -> dict[str, str]:
+    """The numbers at the top."""
+    found = {
+        "evaluated": f"{len(results):,}",
+        "feasible": f"{int(results.feasible.sum()):,}",
+        "failed": f"{int(results.failed.sum()):,}",
+        "on the front": f"{carried.of_front:,}",
+    }
+    if results.exact is not None:
+        found["on the exact front"] = f"{len(results.exact):,}"
+    return found
+
+
+def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
+    """The campaign in names and values."""
+    definition, space = results.definition, results.problem.space
+    seeds = ", ".join(str(seed) for seed in definition.seeds)
+    seconds = sum(run.seconds for run in status.runs)
+    found = {
+        "space": f"{space.name}, {size_text(space)} designs",
+        "evaluator": choice_text(definition.evaluator.name, definition.evaluator.options),
+        "workload": choice_text("", definition.workload),
+        "objectives": ", ".join(
+            f"{item.sense} {metric_title(item.metric)}" for item in results.problem.objectives
+        ),
+        "constraints": ", ".join([*definition.constraints, *_space_limits(results)]) or "none",
+        "fixed": choice_text("", definition.fixed) or "nothing",
+        "optimizers": ", ".join(definition.labels),
+        "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
+        "seeds": seeds,
+        "time": _duration(seconds) + " of computing, all runs together",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def choice_text(name: str, options: Mapping[str, Any]) -> str:
+    """A name with its options, as a reader would say them."""
+    said = ", ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in options.items())
+    return f"{name} ({said})" if name and said else name or said
+
+
+def _plain(value: Any) -> str:
+    return f"{value:,}" if type(value) is int else format_cell("", value)
+
+
+def _space_limits(results: Results) -> list[str]:
+    return [constraint.text for constraint in results.problem.space.constraints]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def dependencies(results: Results, carried: Carried) -> list[str]:
+    """Sentences on what is shown and what the numbers depend on."""
+    said = [reference_text(results), *_thinning(carried)]
+    versions = ", ".join(f"{name} {number}" for name, number in results.versions.items())
+    said.append(f"The campaign was begun with {versions}." if versions else "")
+    reasons = Counter(results.reasons.values()).most_common(_MOST_REASONS)
+    said += [f"{n:,} evaluations failed: {reason}" for reason, n in reasons]
+    return [text for text in said if text]
+
+
+def _thinning(carried: Carried) -> list[str]:
+    """What was left out of the page, in numbers."""
+    other = carried.n_feasible - carried.n_front
+    parts = [
+        ("designs on the front", carried.n_front, carried.of_front),
+        ("dominated designs", other, carried.of_feasible - carried.of_front),
+        ("designs that break a limit", carried.n_broken, carried.of_broken),
+    ]
+    left = [f"{shown:,} of {of:,} {what}" for what, shown, of in parts if shown < of]
+    if not left:
+        return [
+            f"The page has all {len(carried.positions):,} distinct designs that have a result."
+        ]
+    return [
+        f"The page has {' and '.join(left)}, evenly spaced along the first objective; "
+        "“codesign export” writes all of them."
+    ]
+
+
+def pairs_html(pairs: Mapping[str, str]) -> str:
+    """Names and values as the inside of a definition list."""
+    return "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in pairs.items()
+    )
+
+
+def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
+    """Paragraphs; a role tells readers' software that they matter."""
+    attribute = f' role="{escape(role)}"' if role else ""
+    return "".join(f"<p{attribute}>{escape(text)}</p>" for text in texts if text)
+
+
+def front_html(results: Results, limit: int) -> str:
+    """The front as a plain table, for readers without JavaScript."""
+    table = front_table(results, limit)
+    columns = [list(column.cells) for column in table.columns]
+    head = "".join(f"<th>{escape(str(column.header))}</th>" for column in table.columns)
+    lines = zip(*columns, strict=True)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in line) + "</tr>"
+        for line in lines
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def summary_text(results: Results, carried: Carried) -> str:
+    """The ends of the front in one sentence."""
+    front = carried.positions[: carried.n_front]
+    if not len(front):
+        return ""
+    parts = []
+    for objective in results.problem.objectives:
+        values = results.metrics[objective.metric.name][front]
+        low, high = format_metric(values.min(), objective.metric), values.max()
+        title = metric_title(objective.metric)
+        parts.append(f"{title} from {low} to {format_metric(high, objective.metric)}")
+    return f"{carried.of_front:,} designs on the front: {'; '.join(parts)}."

@@ -1,0 +1,70 @@
+// One look for all charts, from the colors of the style sheet. Every series has a color of Okabe
+// and Ito's palette and a marker, dash or hatch of its own.
+const drawings = new Map();
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const SERIES = ["blue", "vermillion", "green", "purple", "orange", "sky", "black"];
+const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot", "2px,6px"];
+const MARKS = ["circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon"];
+const HATCHES = ["", "/", "x", ".", "-", "\\", "+"];
+const seriesColor = (i) => color(SERIES[i % SERIES.length]);
+const isTouch = matchMedia("(pointer: coarse)").matches;
+
+function axis(more) {
+  const line = { gridcolor: color("grid"), linecolor: color("rule"), zerolinecolor: color("grid") };
+  return { ...line, automargin: true, tickfont: { size: 11 }, ...more };
+}
+
+function layout(more) {
+  const legend = { orientation: "h", yanchor: "bottom", y: 1.01, xanchor: "left", x: 0, font: { size: 11 } };
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: color("ink"), family: "system-ui, sans-serif", size: 12 },
+    margin: { l: 56, r: 16, t: 30, b: 44 }, hovermode: "closest", legend, dragmode: isTouch ? false : "zoom",
+    hoverlabel: { align: "left", bgcolor: color("raised"), bordercolor: color("rule"), font: { color: color("ink") } },
+    uirevision: "kept", modebar: { color: color("quiet"), activecolor: color("accent"), bgcolor: "rgba(0,0,0,0)" }, ...more,
+  };
+}
+
+// Draws now, and anew whenever colors or width change.
+function draw(div, figure, buttons = false) {
+  const paint = () => {
+    const { traces, ...rest } = figure();
+    const config = {
+      displaylogo: false, responsive: false, scrollZoom: false, displayModeBar: buttons ? true : false,
+      modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage"],
+    };
+    return Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
+  };
+  drawings.set(div, paint);
+  return paint();
+}
+function forget(div) {
+  div.querySelectorAll(".chart").forEach((chart) => { drawings.delete(chart); Plotly.purge(chart); });
+}
+function redrawAll() {
+  for (const paint of drawings.values()) paint();
+}
+function watchLook() {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  let width = window.innerWidth, waiting = null;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return; // a phone's address bar comes and goes
+    width = window.innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(redrawAll, 150);
+  });
+}
+
+function metricAxis(name, where, more = {}) {
+  const metric = metricOf[name];
+  const up = metric.sense === "maximize";
+  const arrow = where === "x" ? (up ? "→" : "←") : (up ? "↑" : "↓");
+  return axis({
+    title: { text: `${metric.label}  ${arrow} better`, font: { size: 12 } },
+    ...(metric.prefix ? { tickformat: "~s" } : { tickformat: "~r", separatethousands: true, exponentformat: "none" }), ...more,
+  });
+}
+const empty = (text) => ({
+  traces: [], height: 120, xaxis: { visible: false }, yaxis: { visible: false },
+  annotations: [{ text, showarrow: false, font: { color: color("quiet") } }],
+});

@@ -1,0 +1,53 @@
+// The optimizers: hypervolume against evaluations, regret, ranks.
+function hypervolumeFigure() {
+  const o = D.optimizers, traces = [];
+  o.curves.forEach((curve, i) => {
+    if (!curve.evaluations.length) return;
+    const paint = seriesColor(i), back = [...curve.evaluations].reverse();
+    if (curve.n_runs > 1) traces.push({ x: [...curve.evaluations, ...back], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself", fillcolor: paint, opacity: 0.16, line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false, legendgroup: o.names[i] });
+    traces.push({ x: curve.evaluations, y: curve.mean, name: `${o.names[i]} (${curve.n_runs} seed${curve.n_runs === 1 ? "" : "s"})`, legendgroup: o.names[i], mode: "lines", line: { color: paint, dash: DASHES[i % DASHES.length], width: 2 }, hovertemplate: "%{y:.4s} after %{x}<extra>%{fullData.name}</extra>" });
+  });
+  if (!traces.length) return empty("No design has been evaluated yet");
+  const last = Math.max(...o.curves.map((curve) => curve.evaluations.at(-1) || 0));
+  if (o.exact) traces.push({ x: [0, last], y: [o.exact, o.exact], name: "exact front", mode: "lines", line: { color: color("black"), dash: "dot", width: 1.4 }, hoverinfo: "name" });
+  const shapes = o.initial < last ? [{ type: "rect", x0: 0, x1: o.initial, yref: "paper", y0: 0, y1: 1, fillcolor: color("raised"), line: { width: 0 }, layer: "below" }] : [];
+  const annotations = shapes.length ? [{ x: o.initial, y: 0.02, yref: "paper", text: "← initial sample", showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 10, color: color("quiet") } }] : [];
+  return { traces, shapes, annotations, height: 380, margin: { l: 60, r: 16, t: 70, b: 44 }, title: { text: "Hypervolume, mean ± standard deviation over seeds", font: { size: 13 }, x: 0, xref: "container", xanchor: "left", pad: { l: 4 } },
+    xaxis: axis({ title: { text: "Evaluated designs" }, range: [0, last] }), yaxis: axis({ title: { text: o.unit ? `Hypervolume (${o.unit})` : "Hypervolume" }, rangemode: "tozero", tickformat: "~s" }) };
+}
+
+function regretFigure() {
+  const o = D.optimizers;
+  const traces = o.curves.map((curve, i) => ({ x: curve.evaluations, y: curve.regret.map((r) => (r > 0 ? r : null)), name: o.names[i], mode: "lines", line: { color: seriesColor(i), dash: DASHES[i % DASHES.length], width: 2 }, hovertemplate: "%{y:.3%} after %{x}<extra>%{fullData.name}</extra>" }));
+  return { traces, height: 380, margin: { l: 60, r: 16, t: 70, b: 44 }, showlegend: true, title: { text: "Regret: share of the exact front's hypervolume still missing", font: { size: 13 }, x: 0, xref: "container", xanchor: "left", pad: { l: 4 } },
+    xaxis: axis({ title: { text: "Evaluated designs" }, rangemode: "tozero" }), yaxis: axis({ type: "log", tickformat: ".2~%" }) };
+}
+
+function optimizerTable() {
+  const { table, tests, exact } = D.optimizers;
+  const columns = [["optimizer", (row) => row.optimizer], ["hypervolume", (row) => plainNumber(row.mean)], ["± std", (row) => plainNumber(row.std, 2)]];
+  if (exact) columns.push(["of exact", (row) => `${plainNumber(100 * row.share, 3)} %`]);
+  if (tests) columns.push(["mean rank", (row) => plainNumber(tests.ranks[row.optimizer], 3)]);
+  columns.push(["seeds", (row) => row.n_runs], ["evaluated", (row) => row.n_evaluated.toLocaleString("en-US")], ["feasible", (row) => row.n_feasible.toLocaleString("en-US")], ["failed", (row) => row.n_failed.toLocaleString("en-US")]);
+  $("optimizer-rows").tHead.innerHTML = `<tr>${columns.map(([title], i) => `<th scope="col" class="${i ? "number" : ""}">${title}</th>`).join("")}</tr>`;
+  $("optimizer-rows").tBodies[0].innerHTML = table.map((row) => `<tr>${columns.map(([, text], i) => `<td class="${i ? "number" : ""}">${escapeHtml(text(row))}</td>`).join("")}</tr>`).join("");
+}
+
+function testsText() {
+  const tests = D.optimizers.tests;
+  if (!tests) return "";
+  const said = [`Ranks over ${tests.n_seeds} seed${tests.n_seeds === 1 ? "" : "s"} at ${tests.evaluations.toLocaleString("en-US")} evaluations each (1 is best).`];
+  if (isNumber(tests.friedman_p)) said.push(`Friedman's test that all are alike: p = ${plainNumber(tests.friedman_p, 2)}.`);
+  const clear = tests.pairs.filter((pair) => pair.p < 0.05);
+  if (tests.pairs.length) {
+    said.push(clear.length ? `Wilcoxon's signed ranks, corrected by Holm, tell apart: ${clear.map((pair) => `${pair.a >= 0.5 ? pair.first : pair.second} above ${pair.a >= 0.5 ? pair.second : pair.first} (p = ${plainNumber(pair.p, 2)})`).join(", ")}.` : `Wilcoxon's signed ranks, corrected by Holm, tell no pair apart at p < 0.05${tests.least_p >= 0.05 ? `; with so few seeds they cannot (least p ${plainNumber(tests.least_p, 2)})` : ""}.`);
+  } else said.push("One seed is no evidence of which optimizer is better.");
+  return said.join(" ");
+}
+
+function startOptimizers() {
+  draw($("hypervolume-chart"), hypervolumeFigure);
+  if (D.optimizers.exact) draw($("regret-chart"), regretFigure); else $("regret-chart").remove();
+  optimizerTable();
+  $("tests").textContent = testsText();
+}

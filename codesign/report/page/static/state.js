@@ -1,0 +1,79 @@
+// What the reader has chosen; views listen to it. It outlives a reload of the page.
+const $ = (id) => document.getElementById(id);
+const state = { A: null, B: null, next: "A", selected: new Set(), scope: "front", filter: "", wide: false };
+const listeners = [];
+let D = null; // the campaign
+let metricOf = {};
+
+const total = () => D.designs.n + D.designs.named.length;
+const isFront = (id) => id < D.designs.n_front;
+const isNamed = (id) => id >= D.designs.n;
+const nameOf = (id) => D.designs.named[id - D.designs.n];
+const value = (id, metric) => (D.designs.metrics[metric] || [])[id];
+const setting = (parameter, id) => parameter.values[parameter.codes[id]];
+
+function labelOf(id) {
+  if (isNamed(id)) return nameOf(id);
+  return isFront(id) ? `#${id + 1}` : `design ${id + 1}`;
+}
+
+function statusOf(id) {
+  if (isNamed(id)) return D.designs.named_feasible[id - D.designs.n] ? "named" : "named, over a limit";
+  if (isFront(id)) return "front";
+  return id < D.designs.n_feasible ? "dominated" : "over a limit";
+}
+
+function hoverText(id) {
+  const lines = [`<b>${escapeHtml(labelOf(id))}</b> ${statusOf(id)}`, wrapped(D.designs.words[id])];
+  for (const name of D.objectives) {
+    lines.push(`${metricOf[name].title}: ${metricText(value(id, name), metricOf[name])}`);
+  }
+  const broken = D.designs.broken[id - D.designs.n_feasible];
+  if (broken && !isNamed(id)) lines.push(wrapped(`breaks ${broken}`));
+  if (!isNamed(id)) {
+    lines.push(`first by ${escapeHtml(D.designs.optimizer[id])}, seed ${D.designs.seed[id]}, evaluation ${D.designs.evaluation[id]}`);
+  }
+  return lines.join("<br>");
+}
+
+function listen(view) { listeners.push(view); }
+function changed(what) {
+  remember();
+  listeners.forEach((view) => view(what));
+}
+function choose(id, slot = state.next) {
+  state[slot] = id;
+  if (slot === "A" && state.B === null) setNext("B");
+  changed("chosen");
+}
+function setNext(slot) {
+  state.next = slot;
+  document.querySelector(`input[name="next"][value="${slot}"]`).checked = true;
+}
+function select(ids) {
+  state.selected = new Set(ids);
+  changed("selected");
+}
+
+// A design is remembered by its settings, because its number changes while a campaign runs.
+const MOST_REMEMBERED = 500;
+const keyOf = (id) => (isNamed(id) ? nameOf(id) : D.designs.parameters.map((p) => setting(p, id)).join("|"));
+function remember() {
+  const kept = {
+    A: state.A === null ? null : keyOf(state.A), B: state.B === null ? null : keyOf(state.B),
+    selected: [...state.selected].slice(0, MOST_REMEMBERED).map(keyOf),
+    scope: state.scope, filter: state.filter, wide: state.wide, top: window.scrollY,
+  };
+  try { sessionStorage.setItem(`codesign ${D.name}`, JSON.stringify(kept)); } catch { /* not allowed here */ }
+}
+function recall() {
+  let kept = null;
+  try { kept = JSON.parse(sessionStorage.getItem(`codesign ${D.name}`)); } catch { /* nothing to recall */ }
+  if (!kept) return;
+  const ids = new Map();
+  for (let id = total() - 1; id >= 0; id -= 1) ids.set(keyOf(id), id);
+  const known = (key) => (ids.has(key) ? ids.get(key) : null);
+  Object.assign(state, { scope: kept.scope, filter: kept.filter, wide: kept.wide, A: known(kept.A), B: known(kept.B) });
+  state.selected = new Set(kept.selected.map(known).filter((id) => id !== null));
+  return kept.top;
+}

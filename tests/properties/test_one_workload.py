@@ -1,0 +1,358 @@
+"""One workload, several views: the evaluators count the same arithmetic, weights and KV cache.
+
+Each count is taken from what an evaluator itself works with, not from the lowering: of ``npu``
+the account of a design and the bytes that its operators move, of ``platform`` the work of its one
+device, of ``forecast`` its characterization. ``economics`` counts in closed form from parameters
+rather than from operators; what it counts is weighed on machines so slow at one thing that its
+passes take no other time.
+
+Where they differ, in their own profiles too, and why:
+
+==========================  =====================================================================
+norms                       ``platform`` and ``economics`` take elementwise operators as fused
+                            into their neighbors, and read no weights of norms (GenZ and Epoch
+                            count products only); all hold them in memory.
+embedding rows              looked up; ``economics`` has no embedding in a decode step.
+biases                      ``economics`` works on parameters, 2 FLOP each, so the elements of a
+                            bias multiply; to the others they are additions of the vector unit.
+prefill of a batch          ``npu`` and ``forecast`` prefill one request after the other
+                            (MemExplorer §4.3, LIFE), ``platform`` all at once (GenZ); one
+                            request is compared. ``economics`` has no prefill.
+formats                     ``forecast`` keeps embedding and norms in the format of activations,
+                            as checkpoints with quantized projections do; the others keep all
+                            weights in one. One format of both is compared.
+shared scales               ``npu`` and ``economics`` count an element's plain bits (MemExplorer's
+                            tables need it), ``platform`` and ``forecast`` its part of a shared
+                            scale as well; formats without such scales are compared.
+activations                 not compared: what stays on chip is each evaluator's model.
+diffusion models            ``npu`` only; the others refuse them.
+profile ``genz``            embedding as a dense product in prefill and none in decode, logits of
+                            all tokens, masked scores computed; a mixture's experts take whole
+                            numbers of tokens in prefill, and every token meets all experts read
+                            in decode.
+profile ``life``            logits of all tokens, masked scores computed; latent attention
+                            expanded in decode too; every pass reads the whole embedding table.
+profile ``epoch``           no norms, biases, embedding, rotated part of latent keys, layers
+                            before the experts; a whole number of experts per active one.
+==========================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign import api
+from codesign.columns import Columns, column_of
+from codesign.errors import CodesignError
+from codesign.evaluators.economics.latency import ForwardPass
+from codesign.evaluators.economics.load import Fixed, Load, Precision
+from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.shape import ModelShape, shape_of
+from codesign.evaluators.forecast import ForecastEvaluator
+from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.work import Work
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.design_metrics import DesignMetrics
+from codesign.evaluators.npu.placement import KINDS
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.hardware.nccl import Fabric
+from codesign.workload import list_models, load_model, parameter_count
+from codesign.workload.model import LanguageModel, kv_elements
+from codesign.workload.request import Request
+
+PROMPT, GENERATED, BATCH = 1000, 24, 3
+WEIGHT_BYTES, KV_BYTES = 2, 1  # bf16 and fp8, so that one is not taken for the other
+FORMATS = {"weight_format": "bf16", "activation_format": "bf16", "kv_format": "fp8"}
+TOKENS = {"prompt_tokens": PROMPT, "generated_tokens": GENERATED}
+PHASES = ("prefill", "decode")
+MODELS = [name for name in list_models() if not load_model(name).is_diffusion]
+EXACT = 1e-9
+"""Sums of the same terms in another order."""
+
+every_model = pytest.mark.parametrize("model", MODELS)
+every_phase = pytest.mark.parametrize("phase", PHASES)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a pass needs, by operator, and what memory holds when the last token is generated.
+
+    Attributes:
+        mac: Multiply-accumulates of one pass.
+        weight_bytes: Weights that it reads.
+        kv_read_bytes: Keys and values that it reads.
+        held_weight_bytes: All weights.
+        held_kv_bytes: KV cache of the batch.
+    """
+
+    mac: Mapping[str, float]
+    weight_bytes: Mapping[str, float]
+    kv_read_bytes: Mapping[str, float]
+    held_weight_bytes: float
+    held_kv_bytes: float
+
+
+def _batch(phase: str) -> int:
+    return BATCH if phase == "decode" else 1
+
+
+@cache
+def _npu_design() -> Columns:
+    """A published design in the formats compared, weights stationary: each is streamed once."""
+    space = api.load_space("memexplorer")
+    design = dict(next(iter(space.designs.values())))
+    design |= {**FORMATS, "dataflow": "ws", "storage_priority": "weight"}
+    return {name: column_of([value]) for name, value in design.items()}
+
+
+def _npu(model: str, phase: str, **said: Any) -> Count:
+    asked = {"model": model, "phase": phase, "batch": _batch(phase), **TOKENS, **said}
+    evaluator = NpuEvaluator(Request.model_validate(asked))
+    designs, table = _npu_design(), evaluator.pass_.table
+    batch = evaluator.prepare(designs)
+    moved = DesignMetrics(batch, evaluator.pass_, evaluator.workload, evaluator.options).moved
+    rows = evaluator.explain(designs).operators
+    # The rest is read off chip.
+    streamed = dict(zip(KINDS, 1.0 - batch.setup.pinned[:, 0], strict=True))
+    return Count(
+        mac={row["name"]: row["multiply_accumulates"] for row in rows},
+        weight_bytes=_by_name(table.names, moved.weight_reads[0] * table.count, streamed["weight"]),
+        kv_read_bytes=_by_name(table.names, moved.kv_reads[0] * table.count, streamed["kv"]),
+        held_weight_bytes=float(batch.weight_bytes[0]),
+        held_kv_bytes=float(batch.kv_bytes[0] * batch.batch_size[0]),
+    )
+
+
+def _by_name(names: tuple[str, ...], values: Any, share: float) -> dict[str, float]:
+    return dict(zip(names, (values / share).tolist(), strict=True))
+
+
+def _platform(model: str, phase: str, profile: str = "physical") -> Count:
+    asked = {"model": model, **TOKENS}
+    evaluator = PlatformEvaluator(
+        PlatformRequest.model_validate(asked), PlatformOptions.model_validate({"profile": profile})
+    )
+    design: dict[str, Any] = {"device": "h100-sxm", "batch_size": _batch(phase), **FORMATS}
+    serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
+    passes, micro_batch = serving.passes, serving.micro_batch
+    streams = passes.decode(micro_batch)
+    if phase == "prefill":
+        streams = passes.prefill(passes.prompts[0], micro_batch)
+    work = serving.work(streams)
+    held = serving.decode_footprint
+    return Count(
+        mac=_added((item.name, item.mac[0] * item.count) for item in work),
+        weight_bytes=_added((item.name, item.weight_bytes[0] * item.count) for item in work),
+        kv_read_bytes=_added((item.name, item.kv_bytes[0] * item.count) for item in work),
+        held_weight_bytes=float(held.weight_bytes[0]),
+        held_kv_bytes=float(held.kv_bytes[0]),
+    )
+
+
+def _added(items: Any) -> dict[str, float]:
+    """By operator; attention to the prompt and to what was generated is one."""
+    found: dict[str, float] = {}
+    for name, value in items:
+        own = name.split("_of_")[0]
+        found[own] = found.get(own, 0.0) + float(value)
+    return found
+
+
+def _forecast(model: str, phase: str, profile: str = "plain") -> Count:
+    request = ForecastRequest.model_validate({"model": model, "batch": _batch(phase), **TOKENS})
+    options = ForecastOptions.model_validate({"profile": profile, "variant": FORMATS})
+    found = ForecastEvaluator(request, options).forecast({})
+    work: Work = found.prefill if phase == "prefill" else found.decode
+
+    def by_name(quantity: str) -> dict[str, float]:
+        return dict(zip(work.names, work.of(quantity).tolist(), strict=True))
+
+    held = found.inference.kv_bytes(PROMPT + GENERATED) * _batch(phase)
+    return Count(
+        mac={name: ops / 2 for name, ops in by_name("matrix_ops").items()},
+        weight_bytes=by_name("weight_bytes"),
+        kv_read_bytes=by_name("kv_read_bytes"),
+        held_weight_bytes=found.memory_bytes - held,
+        held_kv_bytes=held,
+    )
+
+
+VIEWS: dict[str, Callable[..., Count]] = {
+    "npu": _npu,
+    "platform": _platform,
+    "forecast": _forecast,
+}
+
+
+@cache
+def count(view: str, model: str, phase: str) -> Count:
+    return VIEWS[view](model, phase)
+
+
+def total(by_name: Mapping[str, float], without: Collection[str] = ()) -> float:
+    return sum(value for name, value in by_name.items() if name not in without)
+
+
+def norms(model: str) -> set[str]:
+    """Operators that have the weights of norms."""
+    names = count("npu", model, "decode").weight_bytes
+    return {name for name in names if name.endswith("norm")}
+
+
+@every_phase
+@every_model
+@pytest.mark.parametrize("view", ["platform", "forecast"])
+@pytest.mark.parametrize("quantity", ["mac", "weight_bytes", "kv_read_bytes"])
+def test_every_operator_multiplies_and_reads_the_same_in_npu_platform_and_forecast(
+    quantity: str, view: str, model: str, phase: str
+) -> None:
+    ours, theirs = (
+        {name: value for name, value in getattr(found, quantity).items() if value}
+        for found in (count(view, model, phase), count("npu", model, phase))
+    )
+    if (view, quantity) == ("platform", "weight_bytes"):
+        theirs = {name: value for name, value in theirs.items() if name not in norms(model)}
+    assert ours == pytest.approx(theirs, rel=EXACT)
+
+
+@every_phase
+@every_model
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_holds_the_weights_and_cache_of_the_model(
+    view: str, model: str, phase: str
+) -> None:
+    found, shape = count(view, model, phase), load_model(model)
+    cache_bytes = kv_elements(shape, PROMPT + GENERATED) * KV_BYTES * _batch(phase)
+    assert found.held_weight_bytes == pytest.approx(
+        parameter_count(shape) * WEIGHT_BYTES, rel=EXACT
+    )
+    assert found.held_kv_bytes == pytest.approx(cache_bytes, rel=EXACT)
+
+
+# --- economics --------------------------------------------------------------------------------
+
+MEAN_CONTEXT = PROMPT + (GENERATED + 1) / 2
+_SLOW, _FAST = 1e-9, 1e30
+
+
+def _weighed(
+    shape: ModelShape, *, flop_per_s: float, bytes_per_s: float, precision: Precision
+) -> float:
+    """Seconds of one decode step on one device, all but one of whose rates are no obstacle."""
+    fabric = Fabric(np.array([_FAST]), np.array([_FAST]), np.array([8.0]))
+    machine = Machine("slow", flop_per_s, bytes_per_s, _FAST, fabric, flop_per_s)
+    one = Fixed(layout=1.0, pipeline=1.0, experts=1.0, attention=1.0)
+    load = Load(np.array([1.0]), np.array([float(BATCH)]), MEAN_CONTEXT)
+    (time,) = ForwardPass(shape, machine, precision, one).best_times(load)
+    return float(time[0])
+
+
+def economics_flop(shape: ModelShape) -> float:
+    nothing = Precision(0.0, 0.0, 0.0)
+    return _SLOW * _weighed(shape, flop_per_s=_SLOW, bytes_per_s=_FAST, precision=nothing)
+
+
+def economics_read_bytes(shape: ModelShape, precision: Precision) -> float:
+    return _SLOW * _weighed(shape, flop_per_s=_FAST, bytes_per_s=_SLOW, precision=precision)
+
+
+def bias_elements(model: LanguageModel) -> float:
+    """Elements of weights that multiply with nothing, of a token's own part of the model."""
+    table = Request.model_validate(
+        {"model": model.name, "phase": "decode", "batch": 1, **TOKENS}
+    ).operators()
+    is_product = table.is_kind("gemm")
+    extra = table.weight_elements - table.k * table.n
+    return float(np.where(is_product, extra, 0.0) @ table.count)
+
+
+@every_model
+def test_economics_multiplies_what_npu_does_and_its_biases(model: str) -> None:
+    shape = shape_of(load_model(model), "plain")
+    mac = total(count("npu", model, "decode").mac) + BATCH * bias_elements(load_model(model))
+    assert economics_flop(shape) == pytest.approx(2 * mac, rel=EXACT)
+
+
+@every_model
+def test_economics_reads_the_weights_of_npu_without_norms_and_embedding(model: str) -> None:
+    shape = shape_of(load_model(model), "plain")
+    unread = norms(model) | {"embedding"}
+    read = economics_read_bytes(shape, Precision(float(WEIGHT_BYTES), 0.0, 0.0))
+    theirs = total(count("npu", model, "decode").weight_bytes, without=unread)
+    assert read == pytest.approx(theirs, rel=EXACT)
+
+
+@every_model
+def test_economics_reads_and_holds_the_cache_of_npu(model: str) -> None:
+    shape = shape_of(load_model(model), "plain")
+    read = economics_read_bytes(shape, Precision(0.0, 0.0, float(KV_BYTES)))
+    theirs = count("npu", model, "decode")
+    assert read == pytest.approx(total(theirs.kv_read_bytes), rel=EXACT)
+    at_end = Load(np.array([1.0]), np.array([float(BATCH)]), float(PROMPT + GENERATED))
+    machine = Machine("any", 1.0, 1.0, 1.0, Fabric(np.ones(1), np.ones(1), np.ones(1)), 1.0)
+    cached = ForwardPass(shape, machine, Precision(0.0, 0.0, float(KV_BYTES)))
+    stored = ForwardPass(shape, machine, Precision(float(WEIGHT_BYTES), 0.0, 0.0))
+    assert cached.stored_bytes(at_end)[0] == pytest.approx(theirs.held_kv_bytes, rel=EXACT)
+    assert stored.stored_bytes(at_end)[0] == pytest.approx(theirs.held_weight_bytes, rel=EXACT)
+
+
+# --- profiles that count otherwise ------------------------------------------------------------
+
+DENSE = [name for name in MODELS if not load_model(name).is_mixture]
+NATIVE = [name for name in MODELS if not load_model(name).is_latent]
+
+
+@pytest.mark.parametrize("model", DENSE)
+def test_genz_multiplies_what_npu_does_under_the_same_conventions(model: str) -> None:
+    said = {"causal": False, "logits": "all", "embedding": "dense"}
+    theirs = _npu(model, "prefill", **said)
+    assert total(_platform(model, "prefill", "genz").mac) == pytest.approx(
+        total(theirs.mac), rel=EXACT
+    )
+    # Its decode step comes after all given tokens and does not attend to itself.
+    step = _npu(model, "decode", prompt_tokens=PROMPT + GENERATED - 1, generated_tokens=1)
+    ours = _platform(model, "decode", "genz").mac
+    scores = ("attention_qk", "attention_pv")
+    assert total(ours, without=scores) == pytest.approx(total(step.mac, without=scores), rel=EXACT)
+    own_tokens, of_prompt = GENERATED * BATCH, PROMPT  # the prompt's scores as if for one beam
+    assert sum(ours[name] for name in scores) == pytest.approx(
+        sum(step.mac[name] for name in scores)
+        / (BATCH * (PROMPT + GENERATED))
+        * (own_tokens + of_prompt * BATCH),
+        rel=EXACT,
+    )
+
+
+@every_phase
+@pytest.mark.parametrize("model", NATIVE)
+def test_life_multiplies_what_npu_does_under_the_same_conventions(model: str, phase: str) -> None:
+    theirs = _npu(model, phase, causal=False, logits="all")
+    assert total(_forecast(model, phase, "life").mac) == pytest.approx(total(theirs.mac), rel=EXACT)
+
+
+@pytest.mark.parametrize("model", [name for name in DENSE if name in NATIVE])
+def test_epoch_multiplies_what_npu_does_where_heads_span_the_width(model: str) -> None:
+    shape, found = shape_of(load_model(model), "epoch"), load_model(model)
+    if found.num_attention_heads * found.head_dim != found.hidden_size:
+        shape = replace(shape, score_flop=4.0 * found.num_attention_heads * found.head_dim)
+    mac = total(count("npu", model, "decode").mac)
+    assert economics_flop(shape) == pytest.approx(2 * mac, rel=EXACT)
+
+
+@pytest.mark.parametrize("model", [name for name in list_models() if name not in MODELS])
+def test_what_npu_alone_can_do_the_others_refuse(model: str) -> None:
+    assert total(_npu(model, "decode").mac) > 0
+    refusals = (
+        lambda: PlatformRequest.model_validate({"model": model, **TOKENS}),
+        lambda: ForecastRequest.model_validate({"model": model, **TOKENS}),
+        lambda: shape_of(load_model(model), "plain"),
+    )
+    for refuse in refusals:
+        with pytest.raises((CodesignError, ValueError), match=r"diffusion|token by token"):
+            refuse()

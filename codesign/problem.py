@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError, JobError, UnknownNameError, describe_unknown
-from codesign.evaluators.base import Evaluation, Evaluator, Features
+from codesign.evaluators.base import Evaluation, Evaluator, Features, Predicts
 from codesign.metrics import Metric, Sense
 from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
@@ -166,6 +166,36 @@ class Problem:
                 f"evaluator {self.evaluator_name!r} failed on features: {_words(error)}"
             ) from error
         return {name: self._checked(name, values, len(rows)) for name, values in told.items()}
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether the evaluator has a cheaper model of what it computes."""
+        return isinstance(self.evaluator, Predicts)
+
+    def predictions(self, rows: IntArray) -> FloatArray:
+        """(n, m) objectives to minimize as the evaluator's cheaper model has them.
+
+        Raises:
+            JobError: There is no such model, it fails on them, or gives something else.
+        """
+        names = [objective.metric.name for objective in self.objectives]
+        if not isinstance(self.evaluator, Predicts):
+            raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
+        try:
+            told = dict(self.evaluator.predict(self.space.columns(rows), names))
+        except Exception as error:  # a stranger's code may fail in any way
+            raise JobError(
+                f"evaluator {self.evaluator_name!r} failed on predict: {_words(error)}"
+            ) from error
+        found = np.column_stack(
+            [
+                item.sign * self._checked(item.metric.name, told.get(item.metric.name), len(rows))
+                for item in self.objectives
+            ]
+        )
+        if not np.isfinite(found).all():
+            raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
+        return found
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.

@@ -67,7 +67,12 @@ class _Search:
         self._plan, self._index = plan, index
         self._problem: Problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
-        self._space = SearchSpace(self._problem.space, self._problem.admits, self._problem.features)
+        self._space = SearchSpace(
+            self._problem.space,
+            self._problem.admits,
+            self._problem.features,
+            self._problem.predictions if self._problem.is_predicted else None,
+        )
         configured = plan.resolved.optimizer_of(self._run)
         self._optimizer: Optimizer = configured.build(
             self._space, len(self._problem.objectives), self._run.seed, plan.reference

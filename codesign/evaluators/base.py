@@ -140,6 +140,16 @@ class Features(Protocol):
 
 
 @runtime_checkable
+class Predicts(Protocol):
+    """An evaluator that has a far cheaper model of what it computes, so that optimizers need to
+    learn only what that model gets wrong."""
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        """(n,) finite numbers, the metrics named as the cheaper model has them."""
+        ...
+
+
+@runtime_checkable
 class VariesTechnology(Protocol):
     """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
 

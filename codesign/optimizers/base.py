@@ -149,11 +149,14 @@ class SearchSpace:
             is known before evaluation. Takes any integers.
         describe: (n, d) designs to (n,) numbers by name, for models of the objectives to look
             at besides the space's own features; cheap, and None if there are no such numbers.
+        predict: (n, d) designs to what a cheaper model says of their objectives, (n, m) to
+            minimize; None if there is no such model.
     """
 
     space: DesignSpace
     admits: Callable[[IntArray], BoolArray]
     describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
+    predict: Callable[[IntArray], FloatArray] | None = None
 
     @property
     def no_rows(self) -> IntArray:

@@ -17,6 +17,7 @@ from scipy.special import log_ndtr
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
 from codesign.optimizers.history import History
+from codesign.optimizers.prediction import error_scale, expected
 from codesign.optimizers.surrogate import Fitting, GaussianProcess
 
 _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
@@ -62,7 +63,12 @@ class Beliefs:
     upper: FloatArray
     has_feasible: bool
 
-    def worth(self, features: FloatArray, inflation: float = 1.0) -> FloatArray:
+    def worth(
+        self,
+        features: FloatArray,
+        inflation: float = 1.0,
+        predicted: FloatArray | None = None,
+    ) -> FloatArray:
         """(n,) the larger the better; comparable only with each other.
 
         The expected hypervolume improvement times the probability of being within the limits;
@@ -71,6 +77,8 @@ class Beliefs:
         Args:
             features: (n, f) of the designs.
             inflation: Factor on the deviations of the objectives' beliefs.
+            predicted: (n, m) their objectives as a cheaper model has them, if the processes are
+                about its errors.
         """
         within = np.zeros(len(features))
         for limit in self.limits:
@@ -78,8 +86,12 @@ class Beliefs:
         if not self.has_feasible and self.limits:
             return within
         predictions = [process.predict(features) for process in self.objectives]
+        means = np.column_stack([mean for mean, _ in predictions])
+        if predicted is not None:
+            pairs = zip(self.scales, predicted.T, strict=True)
+            means += np.column_stack([expected(scale, column) for scale, column in pairs])
         improvement = expected_hypervolume_improvement(
-            np.column_stack([mean for mean, _ in predictions]),
+            means,
             np.column_stack([deviation for _, deviation in predictions]) * inflation,
             self.scales,
             self.lower,
@@ -119,6 +131,7 @@ class Modeling:
         reference: FloatArray,
         is_reference_given: bool,
         rng: np.random.Generator,
+        predicted: FloatArray | None = None,
     ) -> Beliefs:
         """What follows from a history.
 
@@ -128,15 +141,14 @@ class Modeling:
             reference: (m,) bound of the hypervolume.
             is_reference_given: The bound was not inferred from the history.
             rng: Chooses what to learn from if there is too much.
+            predicted: (n, m) the objectives as a cheaper model has them; the processes are then
+                about its errors.
         """
         known = training_of(history, np.flatnonzero(~history.failed), self.training, rng)
         fitting = Fitting(features[known], self.iterations)
         objectives, violations = history.objectives[known], history.violations[known]
-        scales = [Scale.of(column, self.logarithmic) for column in objectives.T]
-        processes = [
-            fitting.fit(scale.to_model(column))
-            for scale, column in zip(scales, objectives.T, strict=True)
-        ]
+        scales, targets = self._targets(objectives, None if predicted is None else predicted[known])
+        processes = [fitting.fit(target) for target in targets]
         has_feasible = bool(history.feasible.any())
         bound = reference if is_reference_given and has_feasible else None
         limits = [
@@ -150,6 +162,21 @@ class Modeling:
             limits.append(_threshold(Fitting(features[some], self.iterations), failing))
         lower, upper = boxes(history.front_values, reference)
         return Beliefs(tuple(processes), tuple(scales), tuple(limits), lower, upper, has_feasible)
+
+    def _targets(
+        self, objectives: FloatArray, predicted: FloatArray | None
+    ) -> tuple[list[Scale], list[FloatArray]]:
+        """What the objectives' processes are to learn: (n,) each, with its scale."""
+        if predicted is None:
+            scales = [Scale.of(column, self.logarithmic) for column in objectives.T]
+            pairs = zip(scales, objectives.T, strict=True)
+            return scales, [scale.to_model(column) for scale, column in pairs]
+        both = list(zip(objectives.T, predicted.T, strict=True))
+        scales = [error_scale(column, guess, self.logarithmic) for column, guess in both]
+        return scales, [
+            scale.to_model(column) - expected(scale, guess)
+            for scale, (column, guess) in zip(scales, both, strict=True)
+        ]
 
 
 def training_of(history: History, known: IntArray, most: int, rng: np.random.Generator) -> IntArray:

@@ -61,6 +61,8 @@ class GpEhvi:
         """Best candidates from which the search goes on from neighbor to neighbor."""
         logarithmic: bool = True
         """Model the logarithm of objectives that have one sign."""
+        predictions: bool = True
+        """If a cheaper model predicts the objectives, learn only what it gets wrong."""
         training: Annotated[int, Field(ge=2)] = 300
         """Most results that the models learn from."""
         iterations: Annotated[int, Field(ge=1)] = 50
@@ -114,7 +116,16 @@ class GpEhvi:
             self._reference_of(history),
             self._reference is not None,
             rng,
+            self._predicted(history.rows),
         )
+
+    def _predicted(self, rows: IntArray) -> FloatArray | None:
+        if self._space.predict is None or not self._options.predictions:
+            return None
+        return self._space.predict(rows)
+
+    def _worth(self, rows: IntArray, beliefs: Beliefs, inflation: float) -> FloatArray:
+        return beliefs.worth(self._space.features(rows), inflation, self._predicted(rows))
 
     def _reference_of(self, history: History) -> FloatArray:
         if self._reference is not None:
@@ -156,7 +167,7 @@ class GpEhvi:
         self, candidates: IntArray, beliefs: Beliefs, taken: KeySet, inflation: float
     ) -> IntArray:
         """(1, d) the best candidate, or what local search finds from the best few."""
-        worth = beliefs.worth(self._space.features(candidates), inflation)
+        worth = self._worth(candidates, beliefs, inflation)
         order = np.argsort(-worth, kind="stable")
         rows, worth = candidates[order], worth[order]
         best, best_worth = rows[:1], worth[0]
@@ -174,7 +185,7 @@ class GpEhvi:
             near = self._space.distinct(near, taken)
             if not len(near):
                 break
-            values = beliefs.worth(self._space.features(near), inflation)
+            values = self._worth(near, beliefs, inflation)
             best = int(np.argmax(values))
             if not values[best] > worth:
                 break

@@ -180,9 +180,9 @@ def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch)
     factors = []
     worth = Beliefs.worth
 
-    def watched(self, features, inflation=1.0):
+    def watched(self, features, inflation=1.0, predicted=None):
         factors.append(inflation)
-        return worth(self, features, inflation)
+        return worth(self, features, inflation, predicted)
 
     monkeypatch.setattr(Beliefs, "worth", watched)
     for n, batch in ((24, 1), (25, 1), (23, 3)):

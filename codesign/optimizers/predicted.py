@@ -1,0 +1,95 @@
+"""What a cheaper model alone is good for: its front, evaluated and nothing learned from it.
+
+The plain alternative to every multi-fidelity search, and the baseline for ``gp-ehvi`` with
+predictions: find the front of the cheap model, then spend the costly evaluations on it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.history import Memory
+from codesign.pareto import hypervolume, non_dominated
+from codesign.schema import Record
+
+_LISTED = 1 << 17
+"""Designs that are predicted; of larger spaces, as many random ones."""
+
+
+class Predicted:
+    """Proposes the predicted front, first what adds most to the predicted hypervolume.
+
+    Then the front of what is left, and so on. Looks at no result and at no limit on metrics, but
+    what is beyond the reference point comes last. Random where nothing is predicted.
+
+    Args:
+        space: Where to look.
+        n_objectives: Number of objectives.
+        seed: Of all random choices.
+        options: None yet.
+        reference_point: (m,) bound of the hypervolume; the worst prediction if not given.
+    """
+
+    class Options(Record):
+        """Options of following predictions: there are none."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        n_objectives: int,
+        seed: int,
+        options: Options,
+        reference_point: FloatArray | None = None,
+    ) -> None:
+        self._space, self._seed, self._reference = space, seed, reference_point
+        self._n_objectives = n_objectives
+        self._memory = Memory(space, n_objectives)
+        self.preferred_batch = 1
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results."""
+        self._memory.add(rows, objectives, violations, failed)
+
+    def ask(self, n: int) -> IntArray:
+        """(k, d) as the protocol promises."""
+        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        told = self._memory.history().rows
+        chosen = self._space.no_rows if self._space.predict is None else self._best(n, told)
+        taken = KeySet()
+        taken.add(self._space.space.keys(np.concatenate([told, chosen])))
+        rest = self._space.sample_unseen(rng, max(n - len(chosen), 0), taken)
+        return np.concatenate([chosen, rest])
+
+    @cached_property
+    def _pool(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """(p, d) designs, (p, m) predictions, and the (m,) bound inside of which they are."""
+        rows = self._space.sample_unseen(np.random.default_rng(self._seed), _LISTED, KeySet())
+        predicted = self._predict(rows)
+        bound = predicted.max(axis=0) if self._reference is None else self._reference
+        inside = (predicted <= bound).all(axis=1)
+        return rows[inside], predicted[inside], bound
+
+    def _predict(self, rows: IntArray) -> FloatArray:
+        assert self._space.predict is not None
+        return self._space.predict(rows) if len(rows) else np.empty((0, self._n_objectives))
+
+    def _best(self, n: int, told: IntArray) -> IntArray:
+        """(k, d) what adds most, one after the other, to what was told and chosen."""
+        pool, predicted, bound = self._pool
+        met = self._predict(told)
+        left = np.flatnonzero(~self._memory.seen.contains(self._space.space.keys(pool)))
+        chosen: list[int] = []
+        while len(chosen) < n and len(left):
+            front = left[non_dominated(predicted[left])]
+            gains = [hypervolume(np.vstack([met, one]), bound) for one in predicted[front]]
+            best = front[int(np.argmax(gains))]
+            chosen.append(int(best))
+            met = np.concatenate([met, predicted[[best]]])
+            left = left[left != best]
+        return pool[chosen]

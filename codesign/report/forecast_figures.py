@@ -136,6 +136,7 @@ def _operators(scene: Scene) -> Figure:
             )  # fmt: skip
     axes.set_xticks(range(len(_PROMPTS)), [f"{prompt:,}" for prompt in _PROMPTS])
     axes.set(xlabel="Prompt (tokens)", ylabel="Operations of the prefill (10¹²)")
+    axes.set_ylim(top=1.05 * axes.get_ylim()[1])  # the numbers above the bars stay inside
     axes.legend(fontsize=8, loc="upper left")
     listed = ", ".join(f"({i + 1}) {name}" for i, name in enumerate(variants))
     figure.suptitle(f"{scene.model.name}: {listed}", fontsize=9, wrap=True)
@@ -151,12 +152,12 @@ def _is_possible(scene: Scene, variant: str) -> bool:
 
 def _ratio(scene: Scene) -> Figure:
     grid, gigabyte = ratio_grid(scene), scene.inference.conventions.gigabyte
-    bandwidths = [f"{value / gigabyte:.3g}" for value in grid["bandwidth_bytes_per_s"]]
+    bandwidths = [f"{value / gigabyte:,.4g}" for value in grid["bandwidth_bytes_per_s"]]
     return _heat_map(
         scene,
         np.array(grid["ratio"]),
         (bandwidths, f"Bandwidth ({scene.inference.conventions.gigabyte_name}/s)"),
-        ([f"{value / 1e12:.3g}" for value in grid["peak_ops_per_s"]], "Peak (10¹² op/s)"),
+        ([f"{value / 1e12:,.4g}" for value in grid["peak_ops_per_s"]], "Peak (10¹² op/s)"),
     )
 
 
@@ -195,8 +196,8 @@ def _heat_map(
             j, i, f"{value:.2f}", ha="center", va="center", fontsize=7,
             color="white" if is_dark else "black",
         )  # fmt: skip
-    axes.set_xticks(range(len(x[0])), x[0])
-    axes.set_yticks(range(len(y[0])), y[0])
+    axes.set_xticks(range(len(x[0])), x[0], fontsize=9)
+    axes.set_yticks(range(len(y[0])), y[0], fontsize=9)
     axes.set(xlabel=x[1], ylabel=y[1])
     bar = figure.colorbar(image, ax=axes, label="Compute over memory time (log₂)")
     bar.outline.set_visible(False)

@@ -165,6 +165,44 @@ def test_an_evaluator_that_tells_nonsense_in_advance_is_a_failed_job(tell, messa
         built.features(every(built))
 
 
+def test_what_a_cheaper_model_predicts_is_to_be_minimized(monkeypatch):
+    built = problem()
+    rows = every(built)
+    assert not built.is_predicted
+    with pytest.raises(JobError, match="'toy' predicts nothing"):
+        built.predictions(rows)
+    names = [objective.metric.name for objective in built.objectives]
+
+    def predict(self, designs, metrics):
+        assert list(metrics) == names
+        return dict.fromkeys(metrics, designs["x"].lookup(float))
+
+    monkeypatch.setattr(ToyEvaluator, "predict", predict, raising=False)
+    x, _ = values(built, rows)
+    signs = [{"minimize": 1, "maximize": -1}[objective.sense] for objective in built.objectives]
+    assert built.is_predicted
+    assert len(set(signs)) == 2
+    assert np.array_equal(built.predictions(rows), x[:, None] * signs)
+
+
+@pytest.mark.parametrize(
+    ("tell", "message"),
+    [
+        (lambda self, designs, names: 1 / 0, "'toy' failed on predict: ZeroDivisionError"),
+        (lambda self, designs, names: {}, r"shape \(\), but expected"),
+        (
+            lambda self, designs, names: dict.fromkeys(names, np.full(len(designs["x"]), np.nan)),
+            "'toy' predicted what is not finite",
+        ),
+    ],
+)
+def test_a_cheaper_model_that_predicts_nonsense_is_a_failed_job(tell, message, monkeypatch):
+    built = problem()
+    monkeypatch.setattr(ToyEvaluator, "predict", tell, raising=False)
+    with pytest.raises(JobError, match=message):
+        built.predictions(every(built))
+
+
 def test_a_large_batch_is_cheap():
     built = problem(["power_watts <= 300"])
     rows = np.repeat(every(built), 75, axis=0)[:65_536]

@@ -271,6 +271,40 @@ def test_the_evaluator_keeps_the_contract(phase: Any) -> None:
     check_evaluator(evaluator, designs, n_single=2)
 
 
+def gsm8k() -> SimulationEvaluator:
+    request = Request(model="llama-3-8b", trace="gsm8k", phase="prefill")
+    return SimulationEvaluator(request, SimulationOptions(most_steps=16))
+
+
+def test_what_it_tells_in_advance_is_what_npu_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codesign.evaluators.simulation.evaluator.simulate", None)  # not needed
+    evaluator = gsm8k()
+    npu = NpuEvaluator(evaluator.workload)
+    rows = SPACE.sample(np.random.default_rng(2), 200)
+    names = ["tdp_watts", "throughput_tokens_per_s", "energy_joules_per_token"]
+    told, predicted = (
+        [evaluator.features(SPACE.columns(part)), evaluator.predict(SPACE.columns(part), names)]
+        for part in (rows, rows[::-1])
+    )
+    assert list(told[0]) == list(npu.features(SPACE.columns(rows)))
+    assert list(told[1]) == names
+    for name, values in npu.evaluate(SPACE.columns(rows), names).metrics.items():
+        assert np.array_equal(told[1][name], values)
+    for first, second in zip(told, predicted, strict=True):
+        for name, values in first.items():
+            assert np.isfinite(values).all()
+            assert np.array_equal(values, second[name][::-1])
+
+
+def test_predictions_are_near_what_is_simulated() -> None:
+    evaluator = gsm8k()
+    designs = SPACE.columns(SPACE.sample(np.random.default_rng(3), 30))
+    names = ["tdp_watts", "throughput_tokens_per_s", "energy_joules_per_token"]
+    predicted = evaluator.predict(designs, names)
+    for name, values in evaluator.evaluate(designs, names).metrics.items():
+        assert np.median(np.abs(predicted[name] / values - 1)) < 0.02
+
+
 def decode_operator(library: dict[str, MemoryTechnology] | None = None) -> dict[str, Any]:
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
     evaluator = SimulationEvaluator(request, library=library)

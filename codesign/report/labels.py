@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codesign.metrics import METRICS, Metric
 from codesign.units import format_engineering
+
+if TYPE_CHECKING:
+    from codesign.space import DesignSpace
 
 _UNIT_WORDS = (
     "tokens_per_s",
@@ -126,6 +129,24 @@ def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ())
     ]
     words += [f"{name}={format_setting(value)}" for name, value in left.items()]
     return ", ".join(words)
+
+
+def design_words(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Each design in words; what is the same in the whole space is left out."""
+    varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
+    technologies = {
+        str(value)
+        for parameter in space.parameters
+        if parameter.name.endswith("_technology")
+        for value in parameter.values
+    }
+    return [
+        describe_design(
+            {name: value for name, value in design.items() if name in varying or not varying},
+            technologies,
+        )
+        for design in designs
+    ]
 
 
 def _array_words(left: dict[str, Any]) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from codesign.metrics import Metric
 from codesign.report.exports import observations, provenance
+from codesign.report.labels import design_words as design_words
 from codesign.report.labels import (
-    describe_design,
     format_metric,
     format_value,
     metric_of,
@@ -21,7 +21,6 @@ from codesign.report.tables import plain_table
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
-    from codesign.space import DesignSpace
 
 _KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
 """Shown beside the objectives where an evaluator reports them."""
@@ -81,24 +80,6 @@ def _front_metrics(results: Results) -> list[Metric]:
     key = [name for name in _KEY_METRICS if name in results.metrics and name not in names]
     known = results.problem.evaluator.metrics
     return objectives + [metric_of(name, known) for name in key]
-
-
-def design_words(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Each design in words; what is the same in the whole space is left out."""
-    varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
-    technologies = {
-        str(value)
-        for parameter in space.parameters
-        if parameter.name.endswith("_technology")
-        for value in parameter.values
-    }
-    return [
-        describe_design(
-            {name: value for name, value in design.items() if name in varying or not varying},
-            technologies,
-        )
-        for design in designs
-    ]
 
 
 def optimizers_table(results: Results) -> Table:

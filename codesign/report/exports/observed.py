@@ -11,7 +11,8 @@ from codesign.report.plain import to_plain
 if TYPE_CHECKING:
     from codesign.campaign import Results
 
-_CHUNK = 10_000
+CHUNK = 10_000
+"""Observations decoded at a time, so that memory does not grow with the campaign."""
 
 
 def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
@@ -20,6 +21,7 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
     return {
         "campaign": results.definition.name,
         "scope": scope,
+        "evaluated": _evaluated(results),
         "versions": dict(results.versions),
         "objectives": {objective.metric.name: objective.sense for objective in objectives},
         "reference_point": to_plain(results.reference_point),
@@ -28,10 +30,19 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
     }
 
 
+def _evaluated(results: Results) -> str:
+    """How much of what was asked for the results are; less while a campaign runs."""
+    from codesign.campaign.exact import RUN
+
+    if results.runs == (RUN,):
+        return "the exact front, by enumeration"
+    return f"{len(results.rows):,} of {results.definition.budget * len(results.runs):,}"
+
+
 def observations(results: Results, positions: IntArray) -> Iterator[dict[str, Any]]:
     """One plain mapping per observation; absent parameters are left out of its design."""
-    for start in range(0, len(positions), _CHUNK):
-        chunk = positions[start : start + _CHUNK]
+    for start in range(0, len(positions), CHUNK):
+        chunk = positions[start : start + CHUNK]
         designs = results.problem.space.decode(results.rows[chunk])
         for position, design in zip(chunk.tolist(), designs, strict=True):
             yield _observation(results, position, design)

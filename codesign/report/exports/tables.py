@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.errors import MissingExtraError
+from codesign.columns import IntArray
+from codesign.errors import InputError, MissingExtraError
 from codesign.files import replacing
-from codesign.report.exports.observed import provenance
+from codesign.metrics import Metric
+from codesign.report.exports.observed import CHUNK, provenance
 from codesign.report.frames import Scope, observation_columns, positions_of
+from codesign.report.labels import design_words, format_metric, metric_of, metric_title
 
 if TYPE_CHECKING:
+    from xlsxwriter import Workbook
+    from xlsxwriter.format import Format
+
     from codesign.campaign import Results
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""A date for formats that demand one: the same results give the same bytes."""
 
 
 def to_csv(results: Results, path: Path, scope: Scope = "front") -> Path:
@@ -52,3 +63,146 @@ def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
     with replacing(path) as unfinished:
         pq.write_table(table, unfinished)
     return path
+
+
+MOST_EXCEL_ROWS = 1_048_576
+"""Lines of a sheet (Microsoft, Excel specifications and limits), the header included."""
+_WIDEST, _NARROWEST = 40, 10
+
+
+def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
+    """A workbook: ``observations`` as in the CSV, ``metrics`` with units, ``provenance``.
+
+    Raises:
+        MissingExtraError: XlsxWriter is not installed.
+        InputError: More observations than a sheet has lines.
+    """
+    try:
+        import xlsxwriter
+    except ImportError as error:
+        raise MissingExtraError("Excel", "tables") from error
+    positions = positions_of(results, scope)
+    if len(positions) >= MOST_EXCEL_ROWS:
+        raise InputError(
+            f"a sheet of Excel holds {MOST_EXCEL_ROWS - 1:,} observations, got "
+            f"{len(positions):,}; csv and parquet hold any number",
+            str(path),
+        )
+    # Line by line on the disk, so that memory does not grow with the campaign. Text stays text:
+    # a name that begins with "=" is not a formula.
+    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    with replacing(path) as unfinished, xlsxwriter.Workbook(str(unfinished), options) as book:
+        # Neither the time nor the user's name belongs to the result.
+        book.set_properties({"created": _EPOCH, "title": results.definition.name})
+        bold = book.add_format({"bold": True})
+        _sheet(book, "observations", observation_columns(results, positions), bold)
+        _sheet(book, "metrics", _metric_columns(results), bold)
+        pairs = list(_leaves(provenance(results, scope)))
+        names, values = zip(*pairs, strict=True)
+        _sheet(book, "provenance", {"what": list(names), "value": list(values)}, bold)
+    return path
+
+
+def _sheet(book: Workbook, name: str, columns: Mapping[str, Any], bold: Format) -> None:
+    sheet = book.add_worksheet(name)
+    sheet.freeze_panes(1, 0)
+    listed = {key: list(_csv_cells(values)) for key, values in columns.items()}
+    for at, (key, cells) in enumerate(listed.items()):
+        longest = max((len(str(cell)) for cell in cells[:100]), default=0)
+        sheet.set_column(at, at, min(max(longest, len(key), _NARROWEST), _WIDEST))
+    sheet.write_row(0, 0, list(listed), bold)
+    n_rows = 0
+    for line in zip(*listed.values(), strict=True):
+        n_rows += 1
+        for at, cell in enumerate(line):
+            if cell != "":
+                sheet.write(n_rows, at, _excel_cell(cell))
+    sheet.autofilter(0, 0, max(n_rows, 1), max(len(listed) - 1, 0))
+
+
+def _excel_cell(cell: Any) -> Any:
+    # Excel knows no infinity; the text sorts after all numbers, as it should.
+    return str(cell) if isinstance(cell, float) and math.isinf(cell) else cell
+
+
+def _metric_columns(results: Results) -> dict[str, list[str]]:
+    """What each metric means; objectives are marked."""
+    senses = {item.metric.name: item.sense for item in results.problem.objectives}
+    known = [metric_of(name, results.problem.evaluator.metrics) for name in results.metrics]
+    return {
+        "metric": [metric.name for metric in known],
+        "unit": [metric.unit for metric in known],
+        "better": [
+            {"minimize": "lower", "maximize": "higher"}[senses.get(item.name, item.sense)]
+            for item in known
+        ],
+        "objective": ["yes" if metric.name in senses else "" for metric in known],
+        "meaning": [metric.meaning for metric in known],
+    }
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """``key.key`` and value of everything in a document, in its order."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and any(isinstance(item, list | Mapping) for item in value):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}.{number}")
+    else:
+        is_text = isinstance(value, list | Mapping)
+        yield path, json.dumps(value, ensure_ascii=False) if is_text else value
+
+
+def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
+    """One table: the design in words, every metric that varies, and above it the provenance."""
+    positions = positions_of(results, scope)
+    space = results.problem.space
+    shown = _markdown_metrics(results, positions)
+    headers = ["#", "design", *(metric_title(metric) for metric in shown), "found by"]
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.write(_markdown_head(results, scope, len(positions)))
+        file.write(markdown_line(headers))
+        file.write(markdown_line(["--:", "---", *("--:" for _ in shown), "---"]))
+        for start in range(0, len(positions), CHUNK):
+            part = positions[start : start + CHUNK]
+            words = design_words(space, space.decode(results.rows[part]))
+            for number, (position, design) in enumerate(zip(part, words, strict=True), start + 1):
+                values = [
+                    format_metric(float(results.metrics[metric.name][position]), metric)
+                    for metric in shown
+                ]
+                run = results.runs[int(results.run_index[position])]
+                found = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
+                file.write(markdown_line([str(number), design, *values, found]))
+    return path
+
+
+def markdown_line(cells: Iterable[str]) -> str:
+    """One line of a table; a bar within a cell does not end it."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
+    """The objectives, then what differs between the designs shown."""
+    objectives = [objective.metric for objective in results.problem.objectives]
+    names = {metric.name for metric in objectives}
+    varying = [
+        metric_of(name, results.problem.evaluator.metrics)
+        for name, values in results.metrics.items()
+        if name not in names and len(np.unique(values[positions])) > 1
+    ]
+    return objectives + varying
+
+
+def _markdown_head(results: Results, scope: str, n: int) -> str:
+    what = "Pareto front" if scope == "front" else "All observations"
+    note = provenance(results, scope)
+    versions = ", ".join(f"{name} {number}" for name, number in note["versions"].items())
+    workload = json.dumps(note["definition"].get("workload", {}), ensure_ascii=False)
+    goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
+    return (
+        f"# {results.definition.name}: {what}\n\n"
+        f"- designs: {n:,}; evaluated: {note['evaluated']}\n"
+        f"- objectives: {goals}\n- workload: `{workload}`\n- versions: {versions}\n\n"
+    )

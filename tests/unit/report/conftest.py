@@ -69,7 +69,7 @@ class Results:
     exact: SimpleNamespace | None = None
     exact_hypervolume: float | None = None
     definition: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(name="by-hand", initial=2)
+        default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4)
     )
     reference_point: dict[str, float] = field(
         default_factory=lambda: {"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COMPUTE_TIMES = ("compute_time_s", "compute_s")
 """What evaluators call the time that an operator's arithmetic takes by itself."""
 _MOST_SWINGS = 6
-_PLAIN_LEVEL = "memory"
+_ANY_LEVEL = "memory"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
         metrics: For which swings are shown.
     """
     evaluated = account.evaluated
-    operators = [_operator(row) for row in evaluated.operators]
+    # Traffic that is not told by level crosses the only one, if there is only one.
+    names = [str(level["name"]) for level in evaluated.levels]
+    memory = names[0] if len(names) == 1 else _ANY_LEVEL
+    operators = [_operator(row, memory) for row in evaluated.operators]
     return {
         "levels": [dict(level) for level in evaluated.levels],
         "edge_mm": memory_edge_mm(evaluated),
@@ -69,7 +72,7 @@ def memory_edge_mm(evaluated: EvaluatedDesign) -> float | None:
     return 1e3 * float(edge) if isinstance(edge, int | float) else None
 
 
-def _operator(row: Mapping[str, Any]) -> dict[str, Any]:
+def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
     """An operator of any evaluator; what one of them does not tell is left out."""
     phase = str(row.get("phase", ""))
     work = row.get("work_flop")
@@ -81,17 +84,17 @@ def _operator(row: Mapping[str, Any]) -> dict[str, Any]:
         "count": row.get("count"),
         "time_s": row.get("time_s"),
         "work_flop": work,
-        "traffic_bytes": _traffic(row.get("traffic_bytes")),
+        "traffic_bytes": _traffic(row.get("traffic_bytes"), memory),
         "energy_joules": row.get("energy_joules"),
         "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
     }
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _traffic(moved: Any) -> dict[str, float] | None:
+def _traffic(moved: Any, memory: str) -> dict[str, float] | None:
     if isinstance(moved, Mapping):
         return {str(level): float(value) for level, value in moved.items()}
-    return None if moved is None else {_PLAIN_LEVEL: float(moved)}
+    return None if moved is None else {memory: float(moved)}
 
 
 def roofline(

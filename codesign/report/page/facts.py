@@ -121,9 +121,7 @@ def _thinning(carried: Carried) -> list[str]:
     ]
     left = [f"{shown:,} of {of:,} {what}" for what, shown, of in parts if shown < of]
     if not left:
-        return [
-            f"The page has all {len(carried.positions):,} distinct designs that have a result."
-        ]
+        return [f"The page has all {len(carried.positions):,} distinct designs that have a result."]
     return [
         f"The page has {' and '.join(left)}, evenly spaced along the first objective; "
         "“codesign export” writes all of them."

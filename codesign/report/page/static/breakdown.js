@@ -1,7 +1,7 @@
 // Where a design's time, traffic and power go. Both designs get the same scales.
 const BOUNDS = ["compute", "off-chip", "on-chip port", "vector", "memory", "links"];
 const MOST_BARS = 12;
-const bar = (i, more) => ({ type: "bar", marker: { color: seriesColor(i), pattern: { shape: HATCHES[i % HATCHES.length], fgcolor: color("paper"), size: 6, solidity: 0.35 } }, ...more });
+const bar = (i, more) => ({ type: "bar", marker: { color: seriesColor(i), pattern: { shape: HATCHES[i % HATCHES.length], fillmode: "overlay", fgcolor: color("paper"), fgopacity: 0.75, size: 6, solidity: 0.3 } }, ...more });
 const maximum = (numbers) => Math.max(0, ...numbers.filter(isNumber));
 const boundNumber = (bound) => (BOUNDS.includes(bound) ? BOUNDS.indexOf(bound) : BOUNDS.length);
 

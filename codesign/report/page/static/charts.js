@@ -11,7 +11,8 @@ const isTouch = matchMedia("(pointer: coarse)").matches;
 
 function axis(more) {
   const line = { gridcolor: color("grid"), linecolor: color("rule"), zerolinecolor: color("grid") };
-  return { ...line, automargin: true, tickfont: { size: 11 }, ...more };
+  const named = more.title ? { title: { font: { size: 12 }, ...more.title } } : {};
+  return { ...line, automargin: true, tickfont: { size: 11 }, ...more, ...named };
 }
 
 function layout(more) {
@@ -60,7 +61,7 @@ function metricAxis(name, where, more = {}) {
   const up = metric.sense === "maximize";
   const arrow = where === "x" ? (up ? "→" : "←") : (up ? "↑" : "↓");
   return axis({
-    title: { text: `${metric.label}  ${arrow} better`, font: { size: 12 } },
+    title: { text: `${metric.label}${more.type === "log" ? ", log scale" : ""}  ${arrow} better` },
     ...(metric.prefix ? { tickformat: "~s" } : { tickformat: "~r", separatethousands: true, exponentformat: "none" }), ...more,
   });
 }

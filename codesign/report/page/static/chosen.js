@@ -10,8 +10,7 @@ function comparisonRows() {
     const metric = metricOf[name], [x, y] = [a, b].map((id) => (has(id) ? value(id, name) : null));
     const ratio = isNumber(x) && isNumber(y) && x > 0 ? y / x : null;
     const better = ratio === null || ratio === 1 ? "" : (ratio > 1) === (metric.sense === "maximize") ? "better" : "worse";
-    const isJudged = metric.objective || !["batch_size", "memory_capacity_bytes"].includes(name);
-    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `× ${plainNumber(ratio, 3)}`, note: metric.objective && isJudged ? better : "", isNumber: true };
+    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `× ${plainNumber(ratio, 3)}`, note: metric.objective ? better : "", isNumber: true };
   });
   return [...metrics, ...settings];
 }
@@ -23,12 +22,43 @@ function showComparison() {
   const only = $("only-different").checked;
   const rows = comparisonRows().filter((row) => !only || row.texts[0] !== row.texts[1]);
   $("compare").tHead.innerHTML = `<tr><th scope="col"></th><th scope="col" class="number">A: ${escapeHtml(labelOf(state.A))}</th><th scope="col" class="number">B: ${escapeHtml(labelOf(state.B))}</th><th scope="col" class="number">B of A</th></tr>`;
-  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${escapeHtml(row.name)}</td>${row.texts.map((text) => `<td class="number">${escapeHtml(text)}</td>`).join("")}<td class="number">${row.ratio} ${row.note || ""}</td></tr>`).join("");
+  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${!only && row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${row.note ? "★ " : ""}${escapeHtml(row.name)}</td>${row.texts.map((text) => `<td class="number">${escapeHtml(text)}</td>`).join("")}<td class="number">${row.ratio} ${row.note || ""}</td></tr>`).join("");
 }
 
-function chart(parent, title, figure, hint = "") {
-  parent.insertAdjacentHTML("beforeend", `<h3>${title}</h3>${hint ? `<p class="hint">${hint}</p>` : ""}<div class="chart"></div>`);
-  draw(parent.lastElementChild, figure);
+// The parts of a design; the same ones in the same order for both, so that they stand level.
+const PARTS = {
+  hierarchy: (id, account, both) => account.levels.length && {
+    title: "Memory hierarchy", after: levelsHtml(account),
+    figure: () => diagramFigure(id, account, Math.max(...both.map((item) => blocks(item).length))),
+  },
+  roofline: (id, account, both) => account.roofline && {
+    title: "Roofline", figure: () => rooflineFigure(account, both),
+    hint: "Every operator once per memory level it uses, at that level's bytes; larger takes longer. Ceilings are peaks.",
+  },
+  time: (id, account, both) => account.operators.some((row) => row.time_s > 0) && {
+    title: "Time by operator and what bounds it", figure: () => timeFigure(account, both),
+  },
+  power: (id, account, both) => account.power.length && {
+    title: "Power by component", figure: () => powerFigure(account, both), hint: energyText(id),
+  },
+  traffic: (id, account, both) => account.operators.length && {
+    title: "Traffic by memory level", figure: () => trafficFigure(account, both),
+  },
+  ...Object.fromEntries([0, 1, 2, 3].map((k) => [`swings${k}`, (id, account) => {
+    const name = D.objectives.filter((item) => account.swings[item])[k];
+    return name && {
+      title: `What moves ${metricOf[name].title}`, figure: () => swingFigure(id, account, name),
+      hint: "One number of a memory technology at a time, over the range that its source gives.",
+    };
+  }])),
+};
+
+function addPart(article, part) {
+  const box = document.createElement("div");
+  article.append(box);
+  if (!part) return;
+  box.innerHTML = `<h3>${escapeHtml(part.title)}</h3>${part.hint ? `<p class="hint">${escapeHtml(part.hint)}</p>` : ""}<div class="chart"></div>${part.after || ""}`;
+  draw(box.querySelector(".chart"), part.figure);
 }
 
 function showSlot(slot) {
@@ -37,22 +67,13 @@ function showSlot(slot) {
   if (id === null) { article.innerHTML = `<p class="hint">No design ${slot} yet: click a point, or take one from the list.</p>`; return; }
   const account = accountOf(id);
   const facts = D.objectives.map((name) => `${metricOf[name].title} ${metricText(value(id, name), metricOf[name])}`).join(", ");
-  article.innerHTML = `<h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${statusOf(id)}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(facts)}</p>`;
+  article.innerHTML = `<div><h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${statusOf(id)}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(facts)}</p></div>`;
   if (!account) {
-    article.insertAdjacentHTML("beforeend", '<p class="hint">The page has no diagram of this design; it has those of the designs in the lists above. “codesign evaluate” explains any design.</p>');
+    article.insertAdjacentHTML("beforeend", `<p class="hint">${Object.keys(D.accounts).length ? "The page has no diagram of this design; it has those of the designs in the lists above. “codesign evaluate” explains any design." : "This evaluator does not explain its designs."}</p>`);
     return;
   }
   const both = [accountOf(state.A), accountOf(state.B)].filter(Boolean);
-  const length = Math.max(...both.map((item) => blocks(item).length));
-  if (account.levels.length) {
-    chart(article, "Memory hierarchy", () => diagramFigure(id, account, length));
-    article.insertAdjacentHTML("beforeend", levelsHtml(account));
-  }
-  if (account.roofline) chart(article, "Roofline", () => rooflineFigure(account, both), "Every operator once per memory level it uses, at that level's bytes; larger is slower. Ceilings are peaks.");
-  if (account.operators.some((row) => row.time_s > 0)) chart(article, "Time by operator and what bounds it", () => timeFigure(account, both));
-  if (account.power.length) chart(article, "Power by component", () => powerFigure(account, both), energyText(id));
-  if (account.operators.length) chart(article, "Traffic by memory level", () => trafficFigure(account, both));
-  for (const name of Object.keys(account.swings)) chart(article, `What moves ${metricOf[name].title}`, () => swingFigure(id, account, name), "One number of a memory technology at a time, over the range that its source gives.");
+  for (const part of Object.values(PARTS)) addPart(article, part(id, account, both));
   article.insertAdjacentHTML("beforeend", `<details><summary>Assumptions</summary><ul class="notes">${account.notes.map((note) => `<li>${escapeHtml(note)}</li>`).join("")}</ul></details>`);
 }
 
@@ -89,7 +110,5 @@ function startChosen() {
   $("swap").addEventListener("click", () => { [state.A, state.B] = [state.B, state.A]; changed("chosen"); });
   $("only-different").addEventListener("change", showComparison);
   listen((what) => { if (what === "chosen") showChosen(); });
-  if (state.A === null && D.designs.n_front) state.A = D.knees.length ? D.knees[0] : 0;
-  if (state.B === null && D.designs.named.length) state.B = D.designs.n;
   showChosen();
 }

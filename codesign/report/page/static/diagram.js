@@ -71,8 +71,8 @@ function diagramFigure(id, account, length) {
   }];
   const low = plan.hasFree ? -2.95 : -1.8;
   return {
-    traces, shapes, annotations, height: plan.hasFree ? 270 : 210, dragmode: false, margin: { l: 8, r: 8, t: 6, b: 4 },
-    xaxis: axis({ visible: false, range: [-0.01 * span, 1.01 * span], fixedrange: true }), yaxis: axis({ visible: false, range: [low, plan.edge ? 2.05 : 1.15], fixedrange: true }),
+    traces, shapes, annotations, height: plan.hasFree === Boolean(plan.edge) ? (plan.edge ? 270 : 130) : 210, dragmode: false, margin: { l: 8, r: 8, t: 6, b: 4 },
+    xaxis: axis({ visible: false, range: [-0.01 * span, 1.01 * span], fixedrange: true }), yaxis: axis({ visible: false, range: [low, plan.edge ? 2.05 : plan.used ? 1.15 : 0.1], fixedrange: true }),
   };
 }
 

@@ -33,7 +33,7 @@ function frontTraces(pair, number) {
   const shape = pair[0] !== null && metricOf[pair[0]].sense === "minimize" ? "hv" : "vh";
   const order = (name) => ({ name, legendgroup: name, showlegend: number === 0 });
   const shown = [
-    points(range(d.n_feasible, d.n), pair, { ...order("over a limit"), type: dots, visible: "legendonly", marker: { symbol: "x-thin-open", size: 5, color: color("dim"), opacity: 0.6 } }),
+    points(range(d.n_feasible, d.n), pair, { ...order("over a limit"), type: dots, visible: d.n_feasible ? "legendonly" : true, marker: { symbol: "x-thin-open", size: 5, color: color("dim"), opacity: 0.6 } }),
     points(range(d.n_front, d.n_feasible), pair, { ...order("dominated"), type: dots, marker: { size: 5, color: color("dim"), opacity: 0.45 } }),
     exactTrace(pair, two ? shape : null, order("exact front")),
     points(front, pair, { ...order("front"), mode: two ? "lines+markers" : "markers", line: { shape, color: color("blue"), width: 1.3 }, marker: { size: 8, color: color("blue"), opacity: 1, line: { width: 1, color: color("paper") } } }),
@@ -55,6 +55,27 @@ function exactTrace([x, y], shape, order) {
   };
 }
 
+// The first look is at the front and the named designs; a few dominated ones far away may not
+// squeeze it into a corner. A double click shows all.
+const WIDE = 50, ROOM = 0.6;
+function look(name) {
+  const d = D.designs;
+  const numbers = (ids) => ids.map((id) => value(id, name)).filter(isNumber);
+  const close = numbers([...range(0, d.n_front), ...range(d.n, total())]), all = numbers([...range(0, d.n_feasible), ...range(d.n, total())]);
+  if (D.exact) close.push(...D.exact[D.objectives.indexOf(name)]);
+  if (close.length < 2 || d.n_front < 2) return {};
+  let [low, high] = extent(close);
+  const isLog = low > 0 && high / low > WIDE && extent(all)[0] > 0;
+  const to = isLog ? Math.log10 : (x) => x;
+  const span = to(high) - to(low);
+  if (span === 0) return {};
+  const [least, most] = extent(all).map(to);
+  low = Math.max(to(low) - ROOM * span, least) - 0.06 * span;
+  high = Math.min(to(high) + ROOM * span, most) + 0.06 * span;
+  return { range: [low, high], ...(isLog ? { type: "log", dtick: 1 } : {}) };
+}
+const extent = (numbers) => [numbers.reduce((a, b) => Math.min(a, b), Infinity), numbers.reduce((a, b) => Math.max(a, b), -Infinity)];
+
 function frontFigure() {
   const pairs = panels();
   const width = $("front-chart").clientWidth;
@@ -68,12 +89,12 @@ function frontFigure() {
     const x = { anchor: `y${at}`, domain: [column * (w + gapX), column * (w + gapX) + w] };
     const top = 1 - line * (h + gapY);
     const y = { anchor: `x${at}`, domain: [Math.max(0, top - h), top] };
-    axes[`xaxis${at}`] = pair[0] === null ? axis({ title: { text: "Evaluated designs" }, ...x }) : metricAxis(pair[0], "x", x);
-    axes[`yaxis${at}`] = metricAxis(pair[1], "y", y);
+    axes[`xaxis${at}`] = pair[0] === null ? axis({ title: { text: "Evaluated designs" }, ...x }) : metricAxis(pair[0], "x", { ...x, ...look(pair[0]) });
+    axes[`yaxis${at}`] = metricAxis(pair[1], "y", { ...y, ...(pair[0] === null ? {} : look(pair[1])) });
     for (const trace of frontTraces(pair, p)) traces.push({ ...trace, xaxis: `x${at}`, yaxis: `y${at}` });
   });
   const one = width < 720 ? 340 : 440;
-  return { traces, ...axes, height: lines * one + 60, dragmode: isTouch ? false : "select", selections: [], margin: { l: 60, r: 16, t: width < 720 ? 90 : 50, b: 50 } };
+  return { traces, ...axes, height: lines * one + (width < 720 ? 130 : 60), dragmode: isTouch ? false : "select", selections: [], margin: { l: 60, r: 16, t: width < 720 ? 124 : 50, b: 50 } };
 }
 
 function pickFrom(div) {
@@ -93,7 +114,9 @@ function startFront() {
   draw(div, frontFigure, true);
   pickFrom(div);
   listen(() => drawings.get(div)());
-  listen(() => { $("selected-count").textContent = state.selected.size ? `${state.selected.size.toLocaleString("en-US")} selected.` : ""; });
+  const count = () => { $("selected-count").textContent = state.selected.size ? `${state.selected.size.toLocaleString("en-US")} selected.` : ""; };
+  listen(count);
+  count();
   $("clear").addEventListener("click", () => select([]));
   document.querySelectorAll('input[name="next"]').forEach((input) =>
     input.addEventListener("change", () => { state.next = input.value; }));

@@ -50,8 +50,8 @@ function linesFigure() {
   const shapes = axes.map((_, i) => ({ type: "line", x0: i, x1: i, y0: 0, y1: 1, line: { color: color("rule"), width: 1 }, layer: "below" }));
   return {
     traces, shapes, annotations: labels, width, height: 380, dragmode: isTouch ? false : "select", selections: [], showlegend: true,
-    xaxis: axis({ visible: false, range: [-0.25, axes.length - 0.15], fixedrange: true }), yaxis: axis({ visible: false, range: [-0.06, 1.28], fixedrange: true }),
-    margin: { l: 10, r: 50, t: 34, b: 10 },
+    xaxis: axis({ visible: false, range: [-0.1, axes.length - 0.25], fixedrange: true }), yaxis: axis({ visible: false, range: [-0.06, 1.28], fixedrange: true }),
+    margin: { l: 44, r: 50, t: 34, b: 10 },
   };
 }
 

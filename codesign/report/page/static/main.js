@@ -24,13 +24,11 @@ async function start() {
   $("main").hidden = false;
   $("nav").hidden = false;
   const top = recall();
-  startChosen();
-  startFront();
-  startLines();
-  startTable();
-  startOptimizers();
+  for (const view of [startFront, startTable, startLines, startChosen, startOptimizers]) {
+    view();
+    await new Promise((done) => setTimeout(done)); // the browser shows what there is so far
+  }
   watchLook();
-  changed("started");
   if (D.every_s) reloadWhileRunning(D.every_s);
   if (top) window.scrollTo(0, top);
   document.documentElement.dataset.ready = "yes";

@@ -12,14 +12,14 @@ function hypervolumeFigure() {
   if (o.exact) traces.push({ x: [0, last], y: [o.exact, o.exact], name: "exact front", mode: "lines", line: { color: color("black"), dash: "dot", width: 1.4 }, hoverinfo: "name" });
   const shapes = o.initial < last ? [{ type: "rect", x0: 0, x1: o.initial, yref: "paper", y0: 0, y1: 1, fillcolor: color("raised"), line: { width: 0 }, layer: "below" }] : [];
   const annotations = shapes.length ? [{ x: o.initial, y: 0.02, yref: "paper", text: "← initial sample", showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 10, color: color("quiet") } }] : [];
-  return { traces, shapes, annotations, height: 380, margin: { l: 60, r: 16, t: 70, b: 44 }, title: { text: "Hypervolume, mean ± standard deviation over seeds", font: { size: 13 }, x: 0, xref: "container", xanchor: "left", pad: { l: 4 } },
+  return { traces, shapes, annotations, height: 380, margin: { l: 60, r: 16, t: 56, b: 44 },
     xaxis: axis({ title: { text: "Evaluated designs" }, range: [0, last] }), yaxis: axis({ title: { text: o.unit ? `Hypervolume (${o.unit})` : "Hypervolume" }, rangemode: "tozero", tickformat: "~s" }) };
 }
 
 function regretFigure() {
   const o = D.optimizers;
   const traces = o.curves.map((curve, i) => ({ x: curve.evaluations, y: curve.regret.map((r) => (r > 0 ? r : null)), name: o.names[i], mode: "lines", line: { color: seriesColor(i), dash: DASHES[i % DASHES.length], width: 2 }, hovertemplate: "%{y:.3%} after %{x}<extra>%{fullData.name}</extra>" }));
-  return { traces, height: 380, margin: { l: 60, r: 16, t: 70, b: 44 }, showlegend: true, title: { text: "Regret: share of the exact front's hypervolume still missing", font: { size: 13 }, x: 0, xref: "container", xanchor: "left", pad: { l: 4 } },
+  return { traces, height: 380, margin: { l: 60, r: 16, t: 56, b: 44 }, showlegend: true,
     xaxis: axis({ title: { text: "Evaluated designs" }, rangemode: "tozero" }), yaxis: axis({ type: "log", tickformat: ".2~%" }) };
 }
 
@@ -46,8 +46,10 @@ function testsText() {
 }
 
 function startOptimizers() {
+  const isKnown = Boolean(D.optimizers.exact);
+  if (!isKnown) $("regret").remove(); // the other chart takes its place
   draw($("hypervolume-chart"), hypervolumeFigure);
-  if (D.optimizers.exact) draw($("regret-chart"), regretFigure); else $("regret-chart").remove();
+  if (isKnown) draw($("regret-chart"), regretFigure);
   optimizerTable();
   $("tests").textContent = testsText();
 }

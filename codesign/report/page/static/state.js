@@ -66,7 +66,13 @@ function remember() {
   };
   try { sessionStorage.setItem(`codesign ${D.name}`, JSON.stringify(kept)); } catch { /* not allowed here */ }
 }
+// What a reader who comes for the first time sees: the sharpest knee beside a published design.
+function firstChoice() {
+  if (D.designs.n_front) state.A = D.knees.length ? D.knees[0] : 0;
+  if (D.designs.named.length) state.B = D.designs.n;
+}
 function recall() {
+  firstChoice();
   let kept = null;
   try { kept = JSON.parse(sessionStorage.getItem(`codesign ${D.name}`)); } catch { /* nothing to recall */ }
   if (!kept) return;

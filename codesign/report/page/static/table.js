@@ -33,10 +33,12 @@ function columns() {
   const shown = state.wide ? order : order.filter((name) => main.includes(name) || KEY_METRICS.includes(name));
   const metricColumns = shown.map((name) => ({ title: metricOf[name].title, hint: metricOf[name].meaning, number: true, raw: (id) => value(id, name), text: (id) => metricText(value(id, name), metricOf[name]) }));
   const settings = state.wide ? D.designs.parameters.filter((p) => p.values.length > 1).map((p) => ({ title: p.title, number: false, raw: (id) => p.codes[id], text: (id) => setting(p, id) || "–" })) : [];
+  const words = { title: "design", number: false, raw: (id) => D.designs.words[id], text: (id) => D.designs.words[id], cell: "words" };
+  // On a phone the numbers come first, or nobody would see them.
+  const first = window.innerWidth < 600 ? [...metricColumns, words] : [words, ...metricColumns];
   return [
     { title: "#", number: false, raw: (id) => id, text: labelOf, cell: "nowrap" },
-    { title: "design", number: false, raw: (id) => D.designs.words[id], text: (id) => D.designs.words[id], cell: "words" },
-    ...metricColumns, ...settings,
+    ...first, ...settings,
     { title: "status", number: false, raw: statusOf, text: (id) => statusOf(id), cell: "nowrap" },
     { title: "found by", number: false, raw: (id) => D.designs.optimizer[id], text: (id) => D.designs.optimizer[id] || "–", cell: "nowrap" },
   ];

@@ -109,6 +109,8 @@ def forecast(
         "ForecastEvaluator",
         api.build_evaluator("forecast", {"model": model, "batch": batch, **tokens}, options),
     )
+    if device is not None:
+        _check_fits(evaluator, device)
     scene = _scene(evaluator, _machine(evaluator, tops, gbps, device))
     made = _report(evaluator, scene, timeline, heat_map)
     files = _draw(scene, figure or [], output, figure_format)
@@ -194,6 +196,18 @@ def _machine(
         missing = "--tops" if peak is None else "--gbps"
         raise InputError(f"expected {missing}, or a --device whose datasheet says it")
     return Machine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
+
+
+def _check_fits(evaluator: ForecastEvaluator, device: str) -> None:
+    """Whether a device holds weights and KV cache; of --tops and --gbps no capacity is known."""
+    from codesign.evaluators.forecast.fit import NARROW, misfit
+    from codesign.hardware.device import load_device
+
+    sheet = load_device(device, "--device")
+    own, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
+    problem = misfit(own, narrow, evaluator.workload, sheet.capacity)
+    if problem is not None:
+        raise InputError(problem, f"--device: {sheet.name}")
 
 
 def _positive(name: str, value: float) -> float:

@@ -86,6 +86,7 @@ def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--tops", "0", "--gbps", "5"], "--tops: expected a finite number above 0, got 0"),
         (["--tops", "inf", "--gbps", "5"], "--tops: expected a finite number above 0, got inf"),
         (["--tops", "5", "--gbps", "nan"], "--gbps: expected a finite number above 0, got nan"),
+        (["--device", "a100", "--batch", "999"], "too much; would fit: --batch 55, 16 devices"),
         (["--device", "h1000"], "--device: unknown device 'h1000'. Did you mean 'h100"),
         ([*_MACHINE, "--variant", "bf16-int5"], "--variant: unknown variant 'bf16-int5'"),
         ([*_MACHINE, "--set", "kvformat=int4"], "unknown key 'kvformat'. Did you mean 'kv_format'"),

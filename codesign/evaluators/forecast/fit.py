@@ -1,0 +1,46 @@
+"""Whether a memory holds what a forecast needs, and if not, what would fit."""
+
+from __future__ import annotations
+
+import math
+
+from codesign.evaluators.forecast.explain import Forecast
+from codesign.evaluators.forecast.options import ForecastRequest
+from codesign.units import format_engineering
+
+NARROW = {"weight_format": "int4", "kv_format": "int4"}
+"""The formats of LIFE's narrowest variant, ``bf16-int4-kv4``."""
+
+
+def misfit(
+    forecast: Forecast, narrow: Forecast, request: ForecastRequest, capacity_bytes: float
+) -> str | None:
+    """By how much a memory falls short, and the changes that would fit; None if it holds all.
+
+    Limiting assumption: activations and buffers are not counted.
+
+    Args:
+        forecast: Of the model under its variant.
+        narrow: The same with ``NARROW`` formats.
+        request: That was forecast.
+        capacity_bytes: Of the memory.
+    """
+    need = forecast.memory_bytes
+    if need <= capacity_bytes:
+        return None
+    tokens = request.tokens.prompt_tokens + request.tokens.generated_tokens
+    weights, one = forecast.inference.weight_bytes(), forecast.inference.kv_bytes(tokens)
+    ways = ["--variant bf16-int4-kv4"] if narrow.memory_bytes <= capacity_bytes else []
+    batch = int((capacity_bytes - weights) // one)
+    if batch >= 1:
+        ways.append(f"--batch {batch}")
+    ways.append(f"{math.ceil(need / capacity_bytes)} devices (see codesign platform)")
+    has, needs, parts, over = (
+        format_engineering(value, "B")
+        for value in (capacity_bytes, need, weights, need - capacity_bytes)
+    )
+    return (
+        f"expected at most {has} of weights and KV cache, got {needs} ({parts} of weights), "
+        f"{over} too much; would fit: {', '.join(ways)}; "
+        "--tops and --gbps alone forecast without a capacity"
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.serving import Formats, Offer
     from codesign.evaluators.economics.shape import ModelShape
+    from codesign.hardware.accelerator import AcceleratorBatch
 
 _SPACE = "memexplorer"
 _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
@@ -62,7 +63,7 @@ def economics(
         float | None, typer.Option(help="Price of one device in dollars, bought instead.")
     ] = None,
     power_watts: Annotated[
-        float | None, typer.Option(help="Of a bought device. [that of its file]")
+        float | None, typer.Option(help="Of a bought device. [its file's; a design's TDP]")
     ] = None,
     lifetime_years: Annotated[
         float | None, typer.Option(help="Over which a bought device is written off. [6]")
@@ -219,9 +220,24 @@ def _offer(
         problem = f"its designs are no accelerators: parameter {missing[0]!r} is missing"
         raise InputError(problem, f"space {found.name}")
     accelerators = build_accelerators(columns, api.load_library())
-    stated = float(accelerators.stated_tdp_watts[0]) or None
     settings = {name: column.to_list()[0] for name, column in columns.items()}
-    return design_offer(design, accelerators, options, stated), settings
+    watts = _tdp_watts(accelerators, settings)
+    return design_offer(design, accelerators, options, watts), settings
+
+
+def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> float:
+    """Of a design in its own formats, 16 bits where it has none; stated, or from its parts."""
+    import numpy as np
+
+    from codesign.hardware.power import thermal_design_watts
+    from codesign.workload.precision import multiply_bits
+
+    activation, weight, kv = (
+        np.array([float(multiply_bits(settings.get(f"{name}_format") or "bf16"))])
+        for name in ("activation", "weight", "kv")
+    )
+    parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv))
+    return float(sum(watts[0] for watts in parts.values()))
 
 
 def _formats(

@@ -68,6 +68,16 @@ def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys) -> 
     assert ratio == pytest.approx(hour / 1.5)
 
 
+def test_a_bought_design_whose_power_nobody_states_draws_its_tdp(capsys) -> None:
+    words = ["--design", "P1", *SMALL, "--capital-cost", "20000", "--lifetime-years", "4"]
+    bought = document([*LLAMA, *words], capsys)
+    asked = ["--model", "llama-3.3-70b", "--phase", "prefill", "--workload", "osworld"]
+    assert main(["evaluate", "--design", "P1", *asked, "--json"]) == 0
+    watts = json.loads(capsys.readouterr().out)["metrics"]["tdp_watts"]
+    hour = 20000 / (4 * 8766) + watts / 1e3 * 1.58 * 0.08
+    assert bought["device"]["usd_per_hour"] == pytest.approx(hour)
+
+
 def test_long_contexts_cost_more(capsys) -> None:
     short = document([*LLAMA, *SMALL], capsys)
     words = [*LLAMA, *SMALL, "--context-tokens", "100000", "--draft-kv-heads", "1"]

@@ -217,7 +217,9 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
         return f"{where}: the key is required"
     message = item["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    got_said = "got" in message or repr(got) in message or isinstance(got, dict)
+    # Pydantic's own sentences name limits, which may look like what was got.
+    is_said = "got" in message or (kind == "value_error" and repr(got) in message)
+    got_said = is_said or isinstance(got, dict)
     return f"{where}: {message}" + ("" if got_said else f", got {got!r}")
 
 

@@ -152,6 +152,8 @@ def parse_quantity(value: object, expected: str) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"expected a quantity in {expected}, got {value!r}")
     if isinstance(value, str):
+        if _QUANTITY.match(value) is None and wanted == DIMENSIONLESS:
+            raise InputError(f"expected a finite number, got {value!r}")
         number, unit, text = split_quantity(value)
     else:
         number, unit, text = float(value), DIMENSIONLESS, ""

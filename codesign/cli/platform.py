@@ -380,6 +380,8 @@ def scaling(
         lambda: shown.scaling_tables(title, found),
     )
     _warn_of_limits(found)
+    if axis.startswith("link-") and not found.has_messages:
+        say("note: no messages are sent, so nothing changes; split the model, such as by --tp 8")
 
 
 def _warn_of_limits(found: Any) -> None:

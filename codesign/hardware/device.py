@@ -158,6 +158,6 @@ def _folded(name: str) -> str:
 
 def _read(path: Path, where: str | None) -> Device:
     if not path.is_file():
-        raise InputError(f"no such file: {path.name}", where)
+        raise InputError(f"no such file: {path}", where)
     document = read_document(path)
     return to_record(document, Device, {"key": path.stem, **document.data})

@@ -84,6 +84,14 @@ def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any)
     assert found["rows"][-1]["value"] == pytest.approx(0.1e-6)
 
 
+def test_a_study_of_links_without_messages_says_so(capsys: Any) -> None:
+    words = ["scaling", "link-latency", *RAG, "--json"]
+    assert main(words) == 0
+    assert "no messages are sent" in capsys.readouterr().err
+    assert main([*words, "--tp", "8"]) == 0
+    assert "no messages" not in capsys.readouterr().err
+
+
 def test_offload_serves_what_does_not_fit_and_slows_it(capsys: Any) -> None:
     words = ["scaling", "offload", "--model", "llama-3.3-70b", "--device", "a100-sxm-40gb"]
     tokens = ["--tp", "4", "--prompt-tokens", "8000", "--generated-tokens", "256", "--beams", "4"]
@@ -143,9 +151,9 @@ H100 = ["--device", "h100-sxm"]
         (["platform", *RAG, *H100, "--devices", "1"], "no way to use 1 devices"),
         (["platform", *RAG, *H100, "--devices", "8", "--best", "speed"], "unknown metric 'speed'"),
         (["platform", *RAG, *H100, "--format", "fp9"], "Did you mean 'fp8'?"),
-        (["platform", *RAG, *H100, "--option", "compute_efficiency=0"], "greater than 0"),
+        (["platform", *RAG, *H100, "--option", "compute_efficiency=0"], "greater than 0, got 0"),
         (["platform", *RAG, *H100, "--option", "link_efficiency=1.2"], "less than or equal to 1"),
-        (["platform", *RAG, *H100, "--option", "memory_efficiency=nan"], "memory_efficiency"),
+        (["platform", *RAG, *H100, "--option", "memory_efficiency=nan"], "a finite number, got"),
         (["platform", *RAG, *H100, "--option", "profil=genz"], "Did you mean 'profile'?"),
         (["platform", "--model", "llama-3-8b", *H100], "expected one of use_case, trace"),
         (["platform", "--model", "llama-3-9b", *H100, "--use-case", "chat"], "'llama-3-8b'?"),

@@ -70,6 +70,12 @@ class Scaling:
     metrics: Mapping[str, FloatArray]
     violations: Mapping[str, FloatArray]
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether devices send messages to one another."""
+        names = ("prefill_collective_s", "decode_collective_s")
+        return any(bool((self.metrics[name] > 0).any()) for name in names)
+
     def rows(self) -> list[dict[str, Any]]:
         """One row per value, with the gain over the first."""
         first, step = (

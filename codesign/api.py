@@ -28,12 +28,14 @@ from codesign.space import load_space as _load_space
 from codesign.workload import load_model
 
 if TYPE_CHECKING:
-    from codesign.campaign import Campaign
+    from codesign.campaign import Campaign, Results
     from codesign.columns import IntArray
+    from codesign.report.chosen import ChosenDesign
 
 __all__ = [
     "EvaluatedDesign",
     "build_evaluator",
+    "choose_design",
     "evaluate",
     "load_campaign",
     "load_library",
@@ -158,6 +160,25 @@ def _evaluate_row(
         explanation=explanation,
         violations=limits | dict(explanation.violations),
     )
+
+
+def choose_design(results: Results, name: str) -> ChosenDesign:
+    """A design of a campaign in full: by its number on the front, or by the name that its space
+    gives it.
+
+    Raises:
+        InputError: No such design; what there is is listed.
+        JobError: The evaluator failed on it.
+    """
+    from codesign.report.chosen import ChosenDesign, find_chosen
+
+    label, row = find_chosen(results, name)
+    problem, choice = results.problem, results.definition.evaluator
+    said = results.definition.workload
+    observed = problem.evaluate(row)
+    limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
+    evaluated = _evaluate_row(problem, row, said, choice.options)
+    return ChosenDesign(label, results, evaluated, {**evaluated.violations, **dict(limits)})
 
 
 def _without_rows(problem: Problem, row: IntArray) -> Explanation:

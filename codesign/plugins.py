@@ -1,7 +1,8 @@
 """Evaluators, optimizers and export formats by name: one door for ours and for strangers'.
 
 Everything registers through entry points, the built-in parts too, in the groups
-``codesign.evaluators``, ``codesign.optimizers`` and ``codesign.exports``.
+``codesign.evaluators``, ``codesign.optimizers``, ``codesign.exports`` (of a campaign) and
+``codesign.design_exports`` (of one design).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from codesign.errors import CodesignError, InputError, UnknownNameError
 
-Group: TypeAlias = Literal["evaluators", "optimizers", "exports"]
+Group: TypeAlias = Literal["evaluators", "optimizers", "exports", "design_exports"]
 
 
 def _registered(group: Group) -> dict[str, EntryPoint]:
@@ -31,7 +32,7 @@ def load(group: Group, name: str, where: str | None = None) -> Any:
         InputError: The plug-in cannot be imported.
     """
     points = _registered(group)
-    kind = group.removesuffix("s")
+    kind = group.removesuffix("s").replace("_", " ")
     if name not in points:
         raise UnknownNameError(kind, name, points, where)
     try:

@@ -19,12 +19,15 @@ from codesign.cli import (
     economics,
     enumeration,
     evaluation,
+    export,
+    figure,
     forecast,
     front,
     library,
     platform,
     report,
     validation,
+    watch,
 )
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.errors import CodesignError, JobError
@@ -59,6 +62,9 @@ def _root(
 
 for _module in (
     campaigns,
+    watch,
+    export,
+    figure,
     report,
     enumeration,
     front,

@@ -173,32 +173,6 @@ def runs(folder: Folder = None, as_json: AsJson = False) -> None:
     )
 
 
-def export(
-    name: Name,
-    output: Annotated[Path, typer.Option(help="The file to write.")],
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="csv, json, yaml, parquet. [by the file's ending]"),
-    ] = None,
-    scope: Annotated[
-        str, typer.Option(help="front: non-dominated designs; all: every observation.")
-    ] = "front",
-    folder: Folder = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the results to a file."""
-    from codesign import api, plugins
-    from codesign.report.frames import check_scope
-    from codesign.report.tables import text_line
-
-    check_scope(scope)
-    ending = output.suffix.removeprefix(".").lower()
-    write = plugins.load("exports", form or {"yml": "yaml"}.get(ending, ending), "--format")
-    results = api.load_campaign(name, folder).results()
-    written = shown_path(write(results, output, scope))
-    report(as_json, lambda: {"files": [written]}, lambda: [text_line(f"wrote {written}")])
-
-
 def plot(
     name: Name,
     form: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
@@ -229,4 +203,4 @@ def plot(
     )
 
 
-COMMANDS: list[Callable[..., Any]] = [run, status, runs, pareto, export, plot]
+COMMANDS: list[Callable[..., Any]] = [run, status, runs, pareto, plot]

@@ -1,0 +1,116 @@
+"""``codesign export``: a campaign, or one of its designs, in the format of another tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.cli.output import AsJson, report, say
+from codesign.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from codesign.campaign import Campaign, Results
+    from codesign.report.exports.designs import Written
+
+_OTHER_NAMES = {
+    "yml": "yaml", "excel": "xlsx", "md": "markdown", "journal": "optuna", "log": "optuna",
+    "pq": "parquet", "cfg": "scalesim",
+}  # fmt: skip
+
+
+def export(
+    name: Name,
+    output: Annotated[Path, typer.Option(help="The file to write.")],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="Observations: csv, json, yaml, parquet, xlsx, markdown, optuna. One design: "
+            "spec-sheet, scalesim, llmcompass, accelforge, genz. [by the file's ending]",
+        ),
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="front: non-dominated designs; all: every observation.")
+    ] = None,
+    design: Annotated[
+        str | None,
+        typer.Option(help="Of one design: its number on the front, or its name in the space."),
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the results, or one design, to a file that the next tool loads."""
+    from codesign import api, plugins
+    from codesign.report.frames import check_scope
+    from codesign.report.tables import text_line
+
+    check_scope(scope or "front")
+    of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
+    chosen = _format(form, output, [*of_results, *of_design])
+    _check_together(chosen, chosen in of_design, scope, design)
+    campaign = api.load_campaign(name, folder)
+    results = campaign.results()
+    say_if_unfinished(campaign)
+    if chosen in of_design:
+        subject = api.choose_design(results, str(design))
+        written: Written = plugins.load("design_exports", chosen)(subject, output)
+        paths, notes = [shown_path(path) for path in written.paths], list(written.notes)
+        if subject.broken:
+            say(f"warning: {subject.title} breaks {', '.join(subject.broken)}")
+    else:
+        _check_not_empty(results, scope or "front")
+        write = plugins.load("exports", chosen)
+        paths, notes = [shown_path(write(results, output, scope or "front"))], []
+    lines = [*(f"wrote {path}" for path in paths), *(f"note: {note}" for note in notes)]
+    more = {"notes": notes} if notes else {}
+    report(as_json, lambda: {"files": paths} | more, lambda: [text_line(line) for line in lines])
+
+
+def _format(form: str | None, output: Path, known: list[str]) -> str:
+    ending = output.suffix.removeprefix(".").lower()
+    asked = form or ending
+    chosen = _OTHER_NAMES.get(asked, asked)
+    if chosen not in known:
+        if not form and not ending:
+            raise InputError(f"expected one of {', '.join(known)}", "--format")
+        raise UnknownNameError("export format", asked, known, "--format")
+    return chosen
+
+
+def _check_together(form: str, is_of_design: bool, scope: str | None, design: str | None) -> None:
+    if is_of_design and design is None:
+        raise InputError(
+            f"{form} holds one design; expected its number on the front, or its name", "--design"
+        )
+    if is_of_design and scope is not None:
+        raise InputError(f"{form} holds one design; it has no --scope", "--scope")
+    if design is not None and not is_of_design:
+        raise InputError(f"{form} holds many designs; expected --scope front or all", "--design")
+
+
+def _check_not_empty(results: Results, scope: str) -> None:
+    if scope == "front" and not len(results.front()):
+        raise InputError(
+            f"none of {len(results):,} evaluated designs keeps every limit, so there is no front; "
+            "--scope all writes them as they are",
+            results.definition.name,
+        )
+    if not len(results.rows):
+        raise InputError("no design has been evaluated yet", results.definition.name)
+
+
+def say_if_unfinished(campaign: Campaign) -> None:
+    """One line if what is shown is not the whole of a campaign."""
+    status = campaign.status()
+    if status.state in ("running", "stopped"):
+        say(
+            f"note: {status.name} is {status.state}, {status.done:,} of {status.total:,} "
+            "evaluated; this is what is stored now"
+        )
+
+
+COMMANDS: list[Callable[..., Any]] = [export]

@@ -1,0 +1,101 @@
+"""One design of a campaign, chosen to be drawn or exported, with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from codesign.columns import IntArray
+from codesign.errors import InputError, UnknownNameError
+from codesign.report.exports.observed import plain_design, provenance
+from codesign.report.labels import design_words
+from codesign.report.machine import Machine, machine_of
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+    from codesign.report.explanation import EvaluatedDesign
+
+
+@dataclass(frozen=True)
+class ChosenDesign:
+    """A design with its evaluation.
+
+    Attributes:
+        label: "front 3", or the name that the space gives it.
+        results: Of the campaign.
+        evaluated: By the campaign's evaluator, explained.
+        violations: Every limit, the campaign's too; ``<= 0`` is kept.
+    """
+
+    label: str
+    results: Results
+    evaluated: EvaluatedDesign
+    violations: Mapping[str, float]
+
+    @property
+    def title(self) -> str:
+        """Campaign and design."""
+        return f"{self.results.definition.name}, {self.label}"
+
+    @property
+    def words(self) -> str:
+        """The design in words."""
+        return design_words(self.results.problem.space, [self.evaluated.design])[0]
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What to build.
+
+        Raises:
+            InputError: The evaluator models no array with memory levels.
+        """
+        try:
+            return machine_of(self.evaluated)
+        except InputError as error:
+            raise InputError(error.problems, self.title) from error
+
+    @property
+    def broken(self) -> list[str]:
+        """The limits that the design breaks, in words."""
+        return [
+            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
+        ]
+
+    def provenance(self) -> dict[str, Any]:
+        """What an export of the design must say: design, workload, evaluator, versions."""
+        note = provenance(self.results)
+        keys = ("space", "evaluator", "workload", "fixed", "constraints")
+        said = note["definition"]
+        return {
+            "made_by": f"codesign {note['versions'].get('codesign', '')}".strip(),
+            "campaign": note["campaign"],
+            "evaluated": note["evaluated"],
+            "design_name": self.label,
+            "design": plain_design(self.evaluated.design),
+            "breaks": self.broken,
+            **{key: said[key] for key in keys if said.get(key)},
+            "versions": note["versions"],
+        }
+
+
+def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
+    """The label and the (1, d) row of a design that is named ``3`` (on the front) or ``P1``.
+
+    Raises:
+        InputError: The front is empty, or there is no such design.
+    """
+    space, front = results.problem.space, results.front()
+    if name in space.designs:
+        return name, space.encode(space.designs[name], f"design {name}")
+    number = name.removeprefix("front-").removeprefix("front ").strip()
+    if number.isdigit() and 1 <= int(number) <= len(front):
+        position = front[int(number) - 1]
+        return f"front {int(number)}", results.rows[position : position + 1]
+    numbers = f"1 to {len(front)} on the front" if len(front) else "none on the front"
+    if number.isdigit() or not space.designs:
+        named = f"; by name: {', '.join(space.designs)}" if space.designs else ""
+        raise InputError(f"no design {name!r}; by number: {numbers}{named}", "--design")
+    known = [*space.designs, f"({numbers})"]
+    raise UnknownNameError("design", name, known, "--design")

@@ -1,0 +1,126 @@
+"""A design as an architecture of AccelForge [AccelForge]_, the successor of Timeloop's format.
+
+Memories from the outermost to the array, each with size in bits, throughput in bits per second
+and energy per bit, read and write apart: of the formats here the only one that carries the
+asymmetry of flash. AccelForge itself needs Python 3.12.
+
+.. [AccelForge] The package ``accelforge`` on PyPI, version 1; the architectures of its examples.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign.report.exports.designs import Written, commented, need_tiers, write_texts
+from codesign.report.plain import to_json_text
+
+if TYPE_CHECKING:
+    from codesign.report.chosen import ChosenDesign
+    from codesign.report.machine import Machine, MachineLevel
+
+_STATIONARY = {"ws": "weight", "is": "input", "os": "output"}
+_REUSED = {"ws": ("output", "input"), "is": ("output", "weight"), "os": ("weight", "input")}
+"""What the rows and the columns of the array pass on, by what stays in it."""
+
+
+def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:
+    """The YAML file that ``accelforge.Spec.from_yaml`` takes, next to a workload.
+
+    Raises:
+        InputError: No off-chip memory.
+    """
+    need_tiers(chosen, "AccelForge")
+    machine = chosen.machine
+    notes = [
+        "area is 0 throughout: codesign models none",
+        "latencies to the first byte have no place in the format",
+        "the memories serve reading and writing through one port, as in codesign; AccelForge's "
+        "mapper decides what is kept where, codesign's storage priority is not passed on",
+        "the vector unit takes every operation on two tensors or fewer",
+    ]
+    if not machine.dataflow:
+        notes.append("the design names no dataflow: weight stationary")
+    text = (
+        commented(["Architecture for AccelForge.", "", *(f"Note: {note}" for note in notes)])
+        + commented(["Provenance:", *to_json_text(chosen.provenance()).splitlines()])
+        + "\narch:\n  nodes:\n"
+        + "\n".join([*_memories(machine), *_compute(machine)])
+    )
+    return Written(write_texts({path: text}), tuple(notes))
+
+
+def _memories(machine: Machine) -> list[str]:
+    """Every level, the deepest first; each may keep anything, the deepest keeps everything."""
+    listed = [*reversed(machine.tiers), *([machine.on_chip] if machine.on_chip else [])]
+    return [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
+
+
+def _memory(level: MachineLevel, is_outermost: bool) -> str:
+    kept = "{keep: ~Intermediates, may_keep: All}" if is_outermost else "{may_keep: All}"
+    rate = level.bandwidth_bytes_per_s * 8
+    read = level.read_energy_joules_per_byte / 8
+    write = level.write_energy_joules_per_byte / 8
+    return (
+        f"  - !Memory  # {level.title}: {level.words}\n"
+        f"    name: {_node_name(level)}\n"
+        f"    size: {level.capacity_bytes * 8:.17g}  # bits\n"
+        f"    leak_power: {level.background_watts:.17g}  # W\n"
+        "    area: 0\n"
+        "    actions:  # J/bit, bit/s\n"
+        f"    - {{name: read, energy: {read:.17g}, throughput: {rate:.17g}}}\n"
+        f"    - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}\n"
+        f"    tensors: {kept}\n"
+    )
+
+
+def _node_name(level: MachineLevel) -> str:
+    return {"on_chip": "OnChip"}.get(level.name) or level.name.capitalize()
+
+
+def _compute(machine: Machine) -> list[str]:
+    """The vector unit; the grid of multiply-accumulate units with what stays in each."""
+    from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
+
+    flow = machine.dataflow or "ws"
+    kept = _STATIONARY[flow]
+    rows, columns = _REUSED[flow]
+    vector = (
+        "  - !Compute\n"
+        "    name: VectorUnit\n"
+        "    leak_power: 0\n"
+        "    area: 0\n"
+        "    actions:\n"
+        f"    - {{name: compute, energy: {VECTOR_LANE_ENERGY_JOULES:.17g}, "
+        f"throughput: {machine.vector_lanes * machine.clock_hz:.17g}}}\n"
+        "    enabled: len(All) <= 2\n"
+    )
+    grid = (
+        f"  - !Container  # {machine.array_rows} x {machine.array_columns}, {flow}\n"
+        "    name: ProcessingElement\n"
+        "    spatial:\n"
+        f"    - {{name: rows, fanout: {machine.array_rows}, reuse: {rows}}}\n"
+        f"    - {{name: columns, fanout: {machine.array_columns}, reuse: {columns}}}\n"
+    )
+    register = (
+        "  - !Memory  # the stationary operand; its energy is part of the MAC's\n"
+        "    name: Register\n"
+        f"    size: {kept}.bits_per_value if {kept} else 0\n"
+        "    leak_power: 0\n"
+        "    area: 0\n"
+        "    actions:\n"
+        "    - {name: read, energy: 0, throughput: inf}\n"
+        "    - {name: write, energy: 0, throughput: inf}\n"
+        f"    tensors: {{keep: {kept}}}\n"
+    )
+    mac = (
+        "  - !Compute\n"
+        "    name: MAC\n"
+        "    leak_power: 0\n"
+        "    area: 0\n"
+        "    actions:\n"
+        f"    - {{name: compute, energy: {machine.mac_energy_joules:.17g}, "
+        f"throughput: {machine.clock_hz:.17g}}}\n"
+        "    enabled: len(All) == 3\n"
+    )
+    return [vector, grid, register, mac]

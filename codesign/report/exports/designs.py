@@ -1,0 +1,79 @@
+"""What the exports of one design share: what they wrote, and what a format cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign.errors import InputError
+from codesign.files import replacing
+
+if TYPE_CHECKING:
+    from codesign.report.chosen import ChosenDesign
+    from codesign.report.machine import Machine
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an export of a design made.
+
+    Attributes:
+        paths: The files.
+        notes: What the format cannot express, one sentence each; the files say it too.
+    """
+
+    paths: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
+    """Write files, all or, if the first cannot be written, none.
+
+    Raises:
+        InputError: A place cannot be written.
+    """
+    with ExitStack() as stack:
+        for path, text in texts.items():
+            stack.enter_context(replacing(path)).write_text(text, encoding="utf-8")
+    return tuple(texts)
+
+
+def flat_memory_notes(machine: Machine) -> list[str]:
+    """What a format with one off-chip memory loses of this machine."""
+    notes = []
+    if len(machine.tiers) > 1:
+        listed = ", ".join(f"{level.title}: {level.words}" for level in machine.tiers)
+        notes.append(
+            f"the {len(machine.tiers)} off-chip tiers are one memory here, with the sum of their "
+            f"capacities and of their bandwidths, an upper bound ({listed})"
+        )
+    lost = [
+        f"{level.title} ({level.words}) reads at {level.read_energy_joules_per_byte / 8e-12:.3g} "
+        f"and writes at {level.write_energy_joules_per_byte / 8e-12:.3g} pJ/bit, its first byte "
+        f"after {level.latency_s * 1e9:.4g} ns"
+        for level in machine.tiers
+    ]
+    notes.append(f"the format has neither energies nor latencies of tiers: {'; '.join(lost)}")
+    return notes
+
+
+def format_notes(machine: Machine, bits: int) -> list[str]:
+    """That elements of several widths are one width here."""
+    if len(set(machine.formats.values())) <= 1:
+        return []
+    listed = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
+    return [f"one number format for all data: {bits} bits (the design has {listed})"]
+
+
+def need_tiers(chosen: ChosenDesign, form: str) -> None:
+    """Raises InputError if a format that needs an off-chip memory gets a machine without one."""
+    if not chosen.machine.tiers:
+        raise InputError(f"{form} needs an off-chip memory, the design has none", chosen.title)
+
+
+def commented(lines: Sequence[str], sign: str = "#") -> str:
+    """Lines as comments."""
+    return "".join(f"{sign} {line}".rstrip() + "\n" for line in lines)

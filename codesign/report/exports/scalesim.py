@@ -1,0 +1,195 @@
+"""A design and its workload for SCALE-Sim 3 [ScaleSim3]_: configuration, GEMM topology, layout.
+
+Three files, named after the first: ``NAME.cfg``, ``NAME_gemm.csv`` and ``NAME_layout.csv``, run as
+``scalesim -c NAME.cfg -t NAME_gemm.csv -l NAME_layout.csv -i gemm``.
+
+.. [ScaleSim3] The simulator ``scalesim`` on PyPI, version 3; Samajdar et al., arXiv:1811.02883.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.errors import InputError
+from codesign.report.exports.designs import (
+    Written,
+    commented,
+    flat_memory_notes,
+    format_notes,
+    need_tiers,
+    write_texts,
+)
+from codesign.report.plain import to_json_text
+from codesign.workload import OperatorTable
+
+if TYPE_CHECKING:
+    from codesign.report.chosen import ChosenDesign
+    from codesign.report.machine import Machine
+
+_N_LAYOUT_FIELDS = 20
+"""Numbers of a line of the layout file, which is required and, without custom layouts, unused."""
+_LONG_RUN_CYCLES = 5e6
+"""SCALE-Sim steps through some 5,000 cycles a second: this is a quarter of an hour."""
+
+_CONFIGURATION = """\
+[general]
+run_name = {name}
+
+[architecture_presets]
+ArrayHeight = {rows}
+ArrayWidth = {columns}
+# kB; a third of the on-chip memory each
+IfmapSramSzkB = {share_kb}
+FilterSramSzkB = {share_kb}
+OfmapSramSzkB = {share_kb}
+IfmapOffset = 0
+FilterOffset = 1000000000
+OfmapOffset = 2000000000
+Dataflow = {dataflow}
+# elements of {bits} bits per cycle of {clock:.6g} Hz: all off-chip tiers together
+Bandwidth = {bandwidth}
+ReadRequestBuffer = 512
+WriteRequestBuffer = 512
+
+[layout]
+IfmapCustomLayout = False
+FilterCustomLayout = False
+IfmapSRAMBankBandwidth = 10
+IfmapSRAMBankNum = 10
+IfmapSRAMBankPort = 2
+FilterSRAMBankBandwidth = 10
+FilterSRAMBankNum = 10
+FilterSRAMBankPort = 2
+
+[sparsity]
+SparsitySupport = false
+
+[run_presets]
+InterfaceBandwidth = USER
+UseRamulatorTrace = False
+"""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product of a pass.
+
+    Attributes:
+        name: The operator's.
+        m: Rows.
+        n: Columns.
+        k: Inner size.
+        times: How often it runs in one pass.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    times: float
+
+
+def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
+    """Three files; ``path`` is that of the configuration.
+
+    Raises:
+        InputError: No on-chip or off-chip memory, no dataflow, or an evaluator whose workload
+            has no operators.
+    """
+    need_tiers(chosen, "SCALE-Sim")
+    machine = chosen.machine
+    if machine.on_chip is None or not machine.dataflow:
+        lacking = "an on-chip memory" if machine.on_chip is None else "a dataflow"
+        raise InputError(f"SCALE-Sim needs {lacking}, the design has none", chosen.title)
+    products = _products(chosen)
+    notes = _notes(machine, products)
+    head = commented(
+        [
+            f"{chosen.title}: {chosen.words}",
+            *(f"Note: {note}" for note in notes),
+            "Provenance:",
+            *to_json_text(chosen.provenance()).splitlines(),
+        ]
+    )
+    name = path.stem
+    listed = [
+        f"{item.name}_x{item.times:.6g}, {item.m}, {item.n}, {item.k},\n" for item in products
+    ]
+    fields = [f"{item.name}_x{item.times:.6g}{',1' * _N_LAYOUT_FIELDS},\n" for item in products]
+    texts = {
+        path: head + "\n" + _configuration(name, machine),
+        path.with_name(f"{name}_gemm.csv"): "Layer, M, N, K,\n" + "".join(listed),
+        path.with_name(f"{name}_layout.csv"): (
+            f"Layer{',x' * _N_LAYOUT_FIELDS},\n" + "".join(fields)
+        ),
+    }
+    return Written(write_texts(texts), tuple(notes))
+
+
+def _configuration(name: str, machine: Machine) -> str:
+    assert machine.on_chip is not None  # the caller has looked
+    bits = max(machine.operand_bits)
+    elements = machine.offchip_bandwidth_bytes_per_s * 8 / bits / machine.clock_hz
+    return _CONFIGURATION.format(
+        name=name.replace(" ", "-"),
+        rows=machine.array_rows,
+        columns=machine.array_columns,
+        share_kb=max(1, math.floor(machine.on_chip.capacity_bytes / 3 / 1024)),
+        dataflow=machine.dataflow,
+        bits=bits,
+        clock=machine.clock_hz,
+        bandwidth=max(1, math.floor(elements)),
+    )
+
+
+def _products(chosen: ChosenDesign) -> list[Product]:
+    """Every product of one pass, equal ones once."""
+    lower = getattr(getattr(chosen.evaluated.evaluator, "workload", None), "operators", None)
+    table = lower() if callable(lower) else None
+    if not isinstance(table, OperatorTable):
+        raise InputError("SCALE-Sim needs a workload with matrix products", chosen.title)
+    workload = chosen.evaluated.evaluator.workload  # type: ignore[attr-defined]  # seen above
+    # The requests of a batch are prefilled one after the other.
+    is_decode = workload.phase == "decode"
+    batch = np.array([chosen.evaluated.metrics["batch_size"] if is_decode else 1.0])
+    rows, repeats = table.rows_per_product(batch), table.n_products(batch)
+    return [
+        Product(
+            name=name,
+            m=math.ceil(rows[i]),
+            n=math.ceil(table.n[i]),
+            k=math.ceil(table.k[i]),
+            times=float(table.count[i] * repeats[i]),
+        )
+        for i, name in enumerate(table.names)
+        if table.m_per_request[i] > 0 and table.k[i] > 0
+    ]
+
+
+def _notes(machine: Machine, products: list[Product]) -> list[str]:
+    bits = max(machine.operand_bits)
+    folds = sum(
+        math.ceil(p.k / machine.array_rows) * math.ceil(p.n / machine.array_columns) * p.m
+        for p in products
+    )
+    notes = [
+        *flat_memory_notes(machine),
+        *format_notes(machine, bits),
+        "a layer NAME_xT stands for T equal products of one pass; the simulator runs it once. "
+        "Sizes that are means (tokens per expert, context of a decode step) are rounded up",
+        "SCALE-Sim models a systolic grid; norms, softmax and everything else of the vector unit "
+        "are left out, and so is energy",
+        "its three buffers get a third of the on-chip memory each, which codesign does not split",
+        "banks, request buffers and address offsets are SCALE-Sim's own defaults",
+    ]
+    if folds > _LONG_RUN_CYCLES:
+        notes.append(
+            f"at least {folds:.2g} cycles to simulate: at some 5,000 cycles a second that takes "
+            "hours; shorten the workload or keep a few layers"
+        )
+    return notes

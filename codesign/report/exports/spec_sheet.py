@@ -1,0 +1,141 @@
+"""One design as a page of Markdown: what to build, in numbers with units, and what it achieves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.exports.designs import Written, write_texts
+from codesign.report.exports.tables import markdown_line
+from codesign.report.labels import (
+    format_metric,
+    format_setting,
+    format_value,
+    metric_of,
+    metric_title,
+)
+from codesign.report.plain import to_json_text
+from codesign.report.tables import format_cell, unit_and_title
+
+if TYPE_CHECKING:
+    from codesign.report.chosen import ChosenDesign
+    from codesign.report.machine import Bank, Machine
+
+_OPERATOR_KEYS = ("name", "count", "bound", "time_s", "time_share", "energy_joules")
+_POWER_KEYS = ("component", "tdp_watts", "average_watts")
+
+
+def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
+    """What to build, what it achieves, where time and power go, and where the numbers are from.
+
+    A design of an evaluator without an array gets its parameters instead of parts.
+    """
+    evaluated = chosen.evaluated
+    metrics = [
+        (metric_title(metric), format_metric(value, metric), metric.meaning)
+        for name, value in evaluated.metrics.items()
+        for metric in [metric_of(name, evaluated.evaluator.metrics)]
+    ]
+    limits = [
+        (name, "kept" if value <= 0 else f"BROKEN by {value:.1%}")
+        for name, value in chosen.violations.items()
+    ]
+    settings = [
+        (name, format_setting(value))
+        for name, value in evaluated.design.items()
+        if value is not None
+    ]
+    text = "\n".join(
+        [
+            f"# {chosen.title}\n\n{chosen.words}\n",
+            *_parts(chosen),
+            _table("Design parameters", ("parameter", "value"), settings),
+            _table("What it achieves", ("metric", "value", "meaning"), metrics),
+            _table("Limits", ("limit", "state"), limits),
+            _rows("Time by operator", evaluated.operators, _OPERATOR_KEYS),
+            _rows("Power", evaluated.power, _POWER_KEYS),
+            _list("Assumptions", evaluated.notes),
+            f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
+        ]
+    )
+    return Written(write_texts({path: text}))
+
+
+def _parts(chosen: ChosenDesign) -> list[str]:
+    """The bill of materials, where the design is a machine."""
+    from codesign.errors import InputError
+
+    try:
+        machine = chosen.machine
+    except InputError:
+        return []
+    banks = [bank for level in machine.levels for bank in level.banks]
+    return [
+        _table("What to build", ("part", "specification"), _build(machine)),
+        _table(
+            "Memories",
+            ("level", "parts", "capacity", "bandwidth", "first byte", "read / write", "die edge"),
+            [
+                (
+                    level.title,
+                    level.words,
+                    format_value(level.capacity_bytes, "B"),
+                    format_value(level.bandwidth_bytes_per_s, "B/s"),
+                    format_value(level.latency_s, "s"),
+                    f"{level.read_energy_joules_per_byte / 8e-12:.3g} / "
+                    f"{level.write_energy_joules_per_byte / 8e-12:.3g} pJ/bit",
+                    f"{level.shoreline_m * 1e3:.4g} mm" if level.shoreline_m else "none reserved",
+                )
+                for level in machine.levels
+            ],
+        ),
+        _list("Where the memories' numbers are from", dict.fromkeys(map(_sources, banks))),
+    ]
+
+
+def _build(machine: Machine) -> list[tuple[str, str]]:
+    formats = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
+    edge = sum(level.shoreline_m for level in machine.levels)
+    return [
+        (
+            "matrix array",
+            f"{machine.array_rows} x {machine.array_columns} multiply-accumulate units at "
+            f"{machine.clock_hz / 1e9:.4g} GHz: "
+            f"{format_value(machine.peak_flop_per_s, 'FLOP/s')} peak",
+        ),
+        ("multiplier", " x ".join(f"{bits} bit" for bits in machine.operand_bits)),
+        ("vector unit", f"{machine.vector_lanes} lanes"),
+        ("number formats", formats or "–"),
+        ("dataflow", machine.dataflow or "–"),
+        *((level.title, level.words) for level in machine.levels),
+        ("die edge for memory", f"{edge * 1e3:.4g} mm"),
+    ]
+
+
+def _sources(bank: Bank) -> str:
+    found = bank.technology.sources
+    listed = "; ".join(f"{name}: {source}" for name, source in found.items())
+    return f"{bank.technology.name} (`{bank.technology.key}`): {listed}"
+
+
+def _table(title: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    listed = list(lines)
+    if not listed:
+        return ""
+    head = markdown_line(headers) + markdown_line(["---"] * len(headers))
+    return f"## {title}\n\n{head}{''.join(markdown_line(line) for line in listed)}"
+
+
+def _rows(title: str, rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> str:
+    """The wanted columns of an explanation, as far as it has them."""
+    keys = [key for key in wanted if any(key in row for row in rows)]
+    headers = [unit_and_title(key)[1] for key in keys]
+    return _table(
+        title, headers, ([format_cell(key, row.get(key)) for key in keys] for row in rows)
+    )
+
+
+def _list(title: str, lines: Iterable[str]) -> str:
+    listed = list(lines)
+    return f"## {title}\n\n" + "".join(f"- {line}\n" for line in listed) if listed else ""

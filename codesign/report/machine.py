@@ -1,0 +1,220 @@
+"""The machine that a design describes: its array, its vector unit, its memories.
+
+For reports and exports that say what to build. The properties come from the same functions that
+the evaluators use, one design at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.columns import FloatArray, Value
+from codesign.errors import InputError
+from codesign.evaluators.base import VariesTechnology
+from codesign.hardware.accelerator import N_TIERS, REQUIRED_PARAMETERS, build_accelerators
+from codesign.hardware.power import mac_energy_joules
+from codesign.memtech import Level, MemoryTechnology
+from codesign.workload import multiply_bits
+
+if TYPE_CHECKING:
+    from codesign.columns import Columns
+    from codesign.report.explanation import EvaluatedDesign
+
+LEVEL_TITLES = ("on-chip", "tier 1", "tier 2", "tier 3")
+
+
+@dataclass(frozen=True)
+class Bank:
+    """So many units of one memory technology.
+
+    Attributes:
+        technology: The datasheet of one unit.
+        count: Units.
+        level: Which value of its published ranges.
+    """
+
+    technology: MemoryTechnology
+    count: int
+    level: Level = "typical"
+
+    @property
+    def capacity_bytes(self) -> float:
+        """Of all units."""
+        return self.count * self.technology.capacity.at(self.level)
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Peak of all units."""
+        return self.count * self.technology.bandwidth.at(self.level)
+
+    @property
+    def words(self) -> str:
+        """Such as "4 × HBM4, 12-high stack"."""
+        return f"{self.count} × {self.technology.name}"
+
+
+@dataclass(frozen=True)
+class MachineLevel:
+    """One memory level.
+
+    Attributes:
+        name: ``on_chip`` or ``tier1`` to ``tier3``, as evaluators call it.
+        title: The same in words.
+        banks: What it consists of; on chip there may be two kinds.
+        capacity_bytes: Capacity.
+        bandwidth_bytes_per_s: Peak bandwidth of its one port.
+        latency_s: From request to first byte.
+        background_watts: Power whether used or not.
+        read_energy_joules_per_byte: Energy of reading.
+        write_energy_joules_per_byte: Energy of writing.
+        shoreline_m: Die edge taken of that reserved for memory.
+    """
+
+    name: str
+    title: str
+    banks: tuple[Bank, ...]
+    capacity_bytes: float
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    background_watts: float
+    read_energy_joules_per_byte: float
+    write_energy_joules_per_byte: float
+    shoreline_m: float
+
+    @property
+    def words(self) -> str:
+        """What it consists of."""
+        return " + ".join(bank.words for bank in self.banks)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An array, a vector unit and memory levels, the nearest first.
+
+    Attributes:
+        array_rows: Reduction depth of the array (MLEN), or its rows.
+        array_columns: Width of a result (BLEN), or its columns.
+        vector_lanes: Elements of a vector instruction.
+        clock_hz: Of array and vector unit.
+        formats: Number format by kind of data: weight, activation, kv.
+        dataflow: ``ws``, ``is`` or ``os``; empty if the design does not say.
+        operand_bits: Widths at which the array multiplies: activations, and the wider of weights
+            and KV cache.
+        mac_energy_joules: Of one multiply-accumulate of these widths.
+        levels: On-chip memory and tiers.
+    """
+
+    array_rows: int
+    array_columns: int
+    vector_lanes: int
+    clock_hz: float
+    formats: dict[str, str]
+    dataflow: str
+    operand_bits: tuple[int, int]
+    mac_energy_joules: float
+    levels: tuple[MachineLevel, ...]
+
+    @property
+    def peak_flop_per_s(self) -> float:
+        """2 per multiply-accumulate."""
+        return 2.0 * self.array_rows * self.array_columns * self.clock_hz
+
+    @property
+    def on_chip(self) -> MachineLevel | None:
+        """The on-chip memory; None if there is none."""
+        return self.levels[0] if self.levels and self.levels[0].name == "on_chip" else None
+
+    @property
+    def tiers(self) -> tuple[MachineLevel, ...]:
+        """The off-chip tiers, the nearest first."""
+        return tuple(level for level in self.levels if level.name != "on_chip")
+
+    @property
+    def offchip_capacity_bytes(self) -> float:
+        """Of all tiers."""
+        return sum(level.capacity_bytes for level in self.tiers)
+
+    @property
+    def offchip_bandwidth_bytes_per_s(self) -> float:
+        """Of all tiers together, if all deliver at once."""
+        return sum(level.bandwidth_bytes_per_s for level in self.tiers)
+
+
+def machine_of(evaluated: EvaluatedDesign) -> Machine:
+    """The machine that an evaluated design describes.
+
+    Of the technologies' ranges it takes the value that the evaluator takes.
+
+    Raises:
+        InputError: The evaluator models no array with memory levels.
+    """
+    evaluator, design = evaluated.evaluator, evaluated.design
+    present = {name for name, value in design.items() if value is not None}
+    missing = REQUIRED_PARAMETERS - present
+    if missing or not isinstance(evaluator, VariesTechnology):
+        why = f"lacks {', '.join(sorted(missing))}" if missing else "has no memory technologies"
+        raise InputError(
+            "expected a design with a matrix array and memory levels (evaluators npu and "
+            f"simulation), got one of evaluator {evaluated.asked['evaluator']!r}, which {why}"
+        )
+    columns = evaluated.space.columns(evaluated.space.encode(design))
+    library = evaluator.technologies()
+    level: Level = getattr(getattr(evaluator, "options", None), "technology_level", "typical")
+    batch = build_accelerators(columns, library, level)
+    formats = {
+        kind: str(design[f"{kind}_format"])
+        for kind in ("weight", "activation", "kv")
+        if design.get(f"{kind}_format") is not None
+    }
+    bits = {kind: multiply_bits(name) for kind, name in formats.items()}
+    first = bits.get("activation", 0)
+    second = max(bits.get("weight", 0), bits.get("kv", 0))
+    levels = batch.levels
+    return Machine(
+        array_rows=int(batch.array_depth[0]),
+        array_columns=int(batch.array_width[0]),
+        vector_lanes=int(batch.vector_length[0]),
+        clock_hz=float(batch.clock_hz[0]),
+        formats=formats,
+        dataflow=str(design.get("dataflow") or ""),
+        operand_bits=(first, second),
+        mac_energy_joules=float(mac_energy_joules(_array(first), _array(second))),
+        levels=tuple(
+            MachineLevel(
+                name="on_chip" if i == 0 else f"tier{i}",
+                title=LEVEL_TITLES[i],
+                banks=_banks(columns, library, i, level),
+                capacity_bytes=float(levels.capacity_bytes[i, 0]),
+                bandwidth_bytes_per_s=float(levels.bandwidth_bytes_per_s[i, 0]),
+                latency_s=float(levels.latency_s[i, 0]),
+                background_watts=float(levels.background_watts[i, 0]),
+                read_energy_joules_per_byte=float(levels.read_energy_joules_per_byte[i, 0]),
+                write_energy_joules_per_byte=float(levels.write_energy_joules_per_byte[i, 0]),
+                shoreline_m=float(levels.shoreline_m[i, 0]),
+            )
+            for i in range(1 + N_TIERS)
+            if levels.exists[i, 0]
+        ),
+    )
+
+
+def _array(value: float) -> FloatArray:
+    return np.float64(value)  # type: ignore[return-value]  # a plain number would do for NumPy
+
+
+def _banks(
+    columns: Columns, library: Mapping[str, MemoryTechnology], number: int, level: Level
+) -> tuple[Bank, ...]:
+    def of(name: str, default: Value = None) -> Any:
+        return columns[name].to_list()[0] if name in columns else default
+
+    if number:
+        named = [(of(f"tier{number}_technology"), of(f"tier{number}_stacks"))]
+    else:
+        named = [(of("sram_technology") or "sram", of("sram_dies"))]
+        named.append(("sram_3d", of("sram_3d_layers")))
+    return tuple(Bank(library[str(name)], int(count), level) for name, count in named if count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,9 +10,12 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.memory import excess
 from codesign.evaluators.platform.serving import Serving
 from codesign.units import format_engineering
+from codesign.workload.precision import FORMATS, bits_per_element
 
 _INDIVISIBLE = 1.0
 """Violation of a split that does not come out even."""
+_LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
+"""Of an element, in the narrowest format."""
 
 
 def limits(serving: Serving) -> Mapping[str, FloatArray]:
@@ -94,19 +97,32 @@ def _memory_words(serving: Serving) -> str:
     stages = float(platform.pp[0]) if serving.options.is_genz else 1.0
     parts = [float(part[0]) / stages for part in (kept.weight_bytes, kept.kv_bytes)]
     weights, cache = (format_engineering(part, "B") for part in parts)
-    more = int(np.ceil(need / at_hand))
-    fits = f"{more} times as many devices, a narrower format"
-    if parts[0] < at_hand:
-        per_request = parts[1] / float(platform.batch[0])
-        batch = int((at_hand - parts[0]) / per_request) * int(platform.dp[0])
-        fits += f", batch_size {batch}" if batch else ""
-    if not serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
-        fits += ", offload=true"
+    fits = ", ".join(_ways_to_fit(serving, need, at_hand, parts))
     return (
         f"memory: expected at most {format_engineering(at_hand, 'B')} on each device, got "
         f"{format_engineering(need, 'B')} ({weights} of weights, {cache} of KV cache), "
         f"{format_engineering(need - at_hand, 'B')} too much; would fit: {fits}"
     )
+
+
+def _ways_to_fit(
+    serving: Serving, need: float, at_hand: float, parts: Sequence[float]
+) -> Iterator[str]:
+    """Changes of which each alone makes room; ``parts`` are bytes of weights and KV cache."""
+    platform = serving.platform
+    yield f"{int(np.ceil(need / at_hand))} times as many devices"
+    widths = (platform.weight_bytes[0], platform.kv_bytes[0])
+    least = sum(part * _LEAST_BYTES / width for part, width in zip(parts, widths, strict=True))
+    if least <= at_hand:
+        yield "a narrower format"
+    if parts[0] < at_hand:
+        per_request = parts[1] / float(platform.batch[0])
+        batch = int((at_hand - parts[0]) / per_request) * int(platform.dp[0])
+        if batch:
+            yield f"batch_size {batch}"
+    has_slow = not serving.options.offload and not np.isnan(platform.slow_bandwidth[0])
+    if has_slow and platform.slow_capacity[0] >= need - at_hand:
+        yield "offload=true"
 
 
 def _heads_words(serving: Serving) -> str:

@@ -329,7 +329,7 @@ def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one() -> None:
         ("llama-3-8b", {"data_parallel": 3}, "multiple of data_parallel 3, got 1; nearest: 3"),
         ("llama-3.3-70b", {}, "61.46 GB too much"),
         ("llama-3.3-70b", {}, "would fit: 2 times as many devices, a narrower format, offload"),
-        ("llama-3-8b", {"batch_size": 10_000}, "a narrower format, batch_size 448"),
+        ("llama-3-8b", {"batch_size": 10_000}, "19 times as many devices, batch_size 448"),
         ("llama-3-8b", {"device": "h100-pcie", "tensor_parallel": 4}, "links join 2"),
         ("llama-3-8b", {"device": "ryzen-9-hx-370-cpu", "tensor_parallel": 2}, "link_bandwidth"),
     ],

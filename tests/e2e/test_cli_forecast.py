@@ -100,7 +100,7 @@ def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ([*_MACHINE, "--dispatch-latency", "-5 us"], "--dispatch-latency: expected a time of 0 s"),
         ([*_MACHINE, "--profile", "lif"], "expected one of life, plain, got 'lif'"),
         ([*_MACHINE, "--figure", "heat"], "--figure: unknown figure 'heat'"),
-        ([*_MACHINE, "--format", "pdf"], "unknown figure format 'pdf'"),
+        ([*_MACHINE, "--format", "gif"], "unknown figure format 'gif'"),
         ([*_MACHINE, "--prompt-tokens", "0"], "prompt_tokens"),
         ([*_MACHINE, "--tile", "0"], "attention_tile"),
     ],

@@ -61,3 +61,11 @@ def test_an_error_in_a_problem_names_the_file_of_the_problem(write, folder):
     write()
     with pytest.raises(CodesignError, match=r"runs/flat.yaml:\d+: objectives.1: unknown metric"):
         load_comparison("compare-toys")
+
+
+def test_the_comparison_of_fidelities_differs_in_nothing_but_the_use_of_predictions():
+    resolved = load_comparison("compare-fidelity")
+    corrected, alone, _ = resolved.problems[0].optimizers
+    assert corrected.options.predictions
+    assert alone.options == corrected.options.model_copy(update={"predictions": False})
+    assert all(item.problem.is_predicted for item in resolved.problems)

@@ -1,0 +1,71 @@
+"""What a page draws of one design."""
+
+import pytest
+
+import codesign
+from codesign.report.page.accounts import Account, account_document
+from codesign.report.uncertainty import Swing
+
+
+def _evaluated(design: str, phase: str):
+    return codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase=phase
+    )
+
+
+@pytest.fixture(scope="module")
+def base():
+    return account_document(Account(_evaluated("Base", "prefill")), [])
+
+
+@pytest.mark.parametrize("design", ["Base", "P1", "D1"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_no_operator_is_above_the_roofs_of_its_levels(design, phase):
+    found = account_document(Account(_evaluated(design, phase)), [])["roofline"]
+    roof = {item["level"]: item["bytes_per_s"] for item in found["ceilings"]}
+    assert {point["level"] for point in found["points"]} == set(roof)
+    for point in found["points"]:
+        assert point["flop_per_s"] <= found["peak_flop_per_s"] * (1 + 1e-9)
+        reach = point["flop_per_byte"] * roof[point["level"]]
+        assert point["flop_per_s"] <= reach * (1 + 1e-9)
+
+
+def test_a_platform_is_under_the_roof_of_its_only_memory():
+    evaluated = codesign.evaluate(
+        space="platform-llm",
+        design="HGX-H100",
+        evaluator="platform",
+        workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
+    )
+    found = account_document(Account(evaluated), [])["roofline"]
+    assert [item["level"] for item in found["ceilings"]] == ["fast memory"]
+    assert all(
+        point["flop_per_s"] <= found["ceilings"][0]["bytes_per_s"] * point["flop_per_byte"] * 1.001
+        for point in found["points"]
+    )
+
+
+def test_the_matrix_work_of_a_prefill_is_that_of_its_shapes(base):
+    # Llama-3.3-70B: gate and up projection are 2 x 8192 x 28672 weights in 80 layers; OSWorld has
+    # 90,000 tokens of prompt; 2 FLOP per weight and token, one request at a time on Base.
+    gate_up = next(item for item in base["operators"] if item["name"] == "gate up projection")
+    assert gate_up["work_flop"] == pytest.approx(2 * 2 * 8192 * 28672 * 80 * 90_000)
+
+
+def test_the_edge_is_drawn_for_two_sides_of_a_reticle(base):
+    # MemExplorer section 2: two edges of 33 mm; HBM3E takes 11 mm a stack, Base has four.
+    assert base["edge_mm"] == 66.0
+    assert sum(level["shoreline_mm"] for level in base["levels"]) == pytest.approx(44.0)
+
+
+def test_power_adds_up_to_the_tdp(base):
+    total = sum(item["tdp_watts"] for item in base["power"])
+    assert total == pytest.approx(_evaluated("Base", "prefill").metrics["tdp_watts"])
+
+
+def test_only_the_largest_swings_of_the_objectives_are_shown():
+    swings = [Swing("hbf", f"number_{i}", 1.0, 9.0 - i, 8.0 - i, None) for i in range(8)]
+    account = Account(_evaluated("Base", "prefill"), {"tdp_watts": swings, "batch_size": swings})
+    found = account_document(account, ["tdp_watts", "throughput_tokens_per_s"])["swings"]
+    assert list(found) == ["tdp_watts"]
+    assert [item["name"] for item in found["tdp_watts"]] == [f"hbf number {i}" for i in range(6)]

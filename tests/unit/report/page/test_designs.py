@@ -1,0 +1,99 @@
+"""Which designs a page carries."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.report.page.designs import carry, design_document, parameter_document
+
+
+def _distinct(results, positions) -> set[bytes]:
+    return {results.rows[position].tobytes() for position in positions.tolist()}
+
+
+def test_every_distinct_design_with_a_result_is_there_once(results):
+    carried = carry(results)
+    wanted = {row.tobytes() for row in results.rows[~results.failed]}
+    assert _distinct(results, carried.positions) == wanted
+    assert len(carried.positions) == len(wanted) < len(results)
+
+
+def test_the_front_comes_first_then_the_feasible_then_what_breaks_a_limit(results):
+    carried = carry(results)
+    assert carried.positions[: carried.n_front].tolist() == results.front().tolist()
+    assert results.feasible[carried.positions[: carried.n_feasible]].all()
+    assert not results.feasible[carried.positions[carried.n_feasible :]].any()
+    assert 0 < carried.n_broken == carried.of_broken
+
+
+def test_found_by_counts_the_runs_that_evaluated_the_design(results):
+    carried = carry(results)
+    for position, count in zip(carried.positions.tolist(), carried.found.tolist(), strict=True):
+        same = (results.rows == results.rows[position]).all(axis=1)
+        assert count == len(set(results.run_index[same].tolist()))
+    assert carried.found.max() > 1
+
+
+def test_a_thinned_page_keeps_the_whole_front_and_the_ends_of_the_rest(results):
+    whole = carry(results)
+    most = whole.n_front + 25
+    thinned = carry(results, most)
+    assert len(thinned.positions) == most
+    assert thinned.positions[: thinned.n_front].tolist() == results.front().tolist()
+    assert (thinned.of_feasible, thinned.of_broken) == (whole.of_feasible, whole.of_broken)
+    rest = whole.positions[whole.n_front :]
+    assert set(thinned.positions.tolist()) <= set(whole.positions.tolist())
+    broken = results.objectives[rest[~results.feasible[rest]], 0]
+    kept = results.objectives[thinned.positions[thinned.n_feasible :], 0]
+    assert (kept.min(), kept.max()) == (broken.min(), broken.max())
+
+
+def test_a_hundred_thousand_observations_become_ten_thousand_designs(make_results):
+    results = make_results(25_000, optimizers=("random",), seeds=(0, 1, 2, 3))
+    carried = carry(results)
+    assert len(results) == 100_000 and len(carried.positions) == 10_000
+    assert carried.n_front == carried.of_front == len(results.front())
+    assert carried.of_feasible + carried.of_broken > 50_000
+
+
+def test_a_failed_design_is_not_carried(results):
+    failed = np.zeros(len(results), dtype=bool)
+    failed[np.flatnonzero(~results.feasible)[0]] = True
+    same = (results.rows == results.rows[failed]).all(axis=1)
+    changed = replace(results, failed=same)
+    assert not _distinct(changed, carry(changed).positions) & {results.rows[failed][0].tobytes()}
+
+
+def test_the_columns_hold_the_settings_and_the_very_numbers(results):
+    carried = carry(results)
+    found = design_document(results, carried, None)
+    decoded = results.problem.space.decode(results.rows[carried.positions])
+    stacks = next(item for item in found["parameters"] if item["name"] == "tier1_stacks")
+    shown = [stacks["values"][code] for code in stacks["codes"]]
+    assert shown == [str(design["tier1_stacks"]) for design in decoded]
+    wanted = results.metrics["tdp_watts"][carried.positions]
+    assert found["metrics"]["tdp_watts"].tolist() == wanted.tolist()
+
+
+def test_what_breaks_a_limit_says_which_and_by_how_much(results):
+    carried = carry(results)
+    found = design_document(results, carried, None)["broken"]
+    hot = next(i for i, text in enumerate(found) if text.startswith("tdp_watts"))
+    position = carried.positions[carried.n_feasible + hot]
+    over = results.metrics["tdp_watts"][position] / 700 - 1
+    assert found[hot] == f"tdp_watts <= 700 (by {100 * over:.1f} %)"
+
+
+@pytest.mark.parametrize(
+    ("values", "order"),
+    [
+        ([8, None, 16, 2], ["", "2", "8", "16"]),
+        (["lpddr6", "hbf"], ["hbf", "lpddr6"]),
+        ([(2048, 64), (512, 128), (128, 128)], ["128x128", "512x128", "2048x64"]),
+    ],
+)
+def test_values_are_ordered_as_people_would(values, order):
+    ordered = parameter_document("p", values)["values"]
+    assert sorted(ordered) == sorted(order)
+    assert ordered == order

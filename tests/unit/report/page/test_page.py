@@ -1,0 +1,131 @@
+"""The file: what it says of the campaign, and that it is whole."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.errors import InputError, JobError, MissingExtraError
+from codesign.report.page.page import MOST_EXPLAINED, page_document, write_page
+from codesign.report.page.designs import carry
+
+
+def _packed(text: str, name: str) -> str:
+    found = re.search(rf'<script type="application/octet-stream" id="{name}">([^<]*)<', text)
+    return gzip.decompress(base64.b64decode(found[1])).decode("utf-8")
+
+
+@pytest.fixture
+def written(results, status, tmp_path):
+    def write(state="complete", changed=None) -> str:
+        path = write_page(tmp_path / "page.html", results if changed is None else changed, status(state))
+        return path.read_text(encoding="utf-8")
+
+    return write
+
+
+def test_the_same_results_give_the_same_bytes(written):
+    assert written() == written()
+
+
+def test_library_and_data_come_back_whole(written, results):
+    from plotly.offline import get_plotlyjs
+
+    text = written()
+    assert _packed(text, "library") == get_plotlyjs()
+    data = json.loads(_packed(text, "data"))
+    assert data["designs"]["n_front"] == len(results.front())
+    assert "{{" not in text
+
+
+def test_what_the_campaign_calls_itself_is_text_and_not_markup(written):
+    text = written()
+    assert "Is &lt;b&gt; &amp; &quot;c&quot; shown as it is written?" in text
+    assert "Is <b>" not in text
+
+
+def test_nothing_is_fetched_from_anywhere(written):
+    own = re.sub(r'(?<=id="(?:data|libr))[^<]*<', "<", written())
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", own)
+    assert "http" not in own
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("running", "Still running: 180 of 360 designs evaluated."),
+        ("stopped", "Not finished: 180 of 360 designs evaluated. “codesign run by-hand” goes on"),
+    ],
+)
+def test_an_unfinished_campaign_says_so(written, state, said):
+    assert said in written(state)
+    assert said not in written("complete")
+
+
+def test_a_campaign_without_a_feasible_design_says_so(written, results):
+    changed = replace(results, feasible=np.zeros(len(results), dtype=bool))
+    text = written(changed=changed)
+    assert "None of the 180 evaluated designs keeps every limit." in text
+    data = json.loads(_packed(text, "data"))
+    assert data["designs"]["n_front"] == 0 < data["designs"]["n"]
+
+
+def test_a_campaign_without_an_observation_says_so(written, results):
+    assert "No design has been evaluated yet." in written(changed=_first(results, 0))
+
+
+def _first(results, n):
+    cut = {name: getattr(results, name)[:n] for name in (
+        "run_index", "step", "batch", "rows", "objectives", "feasible", "failed", "hypervolume"
+    )}  # fmt: skip
+    metrics = {name: values[:n] for name, values in results.metrics.items()}
+    violations = {name: values[:n] for name, values in results.violations.items()}
+    return replace(results, **cut, metrics=metrics, violations=violations)
+
+
+def test_reasons_of_failures_are_counted(written, results):
+    failed = np.arange(len(results)) < 3
+    reasons = {0: "no license", 1: "no license", 2: "time is <up>"}
+    text = written(changed=replace(results, failed=failed, reasons=reasons))
+    assert "2 evaluations failed: no license" in text
+    assert "1 evaluations failed: time is &lt;up&gt;" in text
+
+
+def test_a_design_that_cannot_be_explained_is_left_unexplained(results, status):
+    asked = []
+
+    def refuse(design):
+        asked.append(design)
+        raise JobError("no")
+
+    found = page_document(results, carry(results), status("complete"), explain=refuse)
+    assert found["accounts"] == {}
+    assert 0 < len(asked) <= MOST_EXPLAINED
+
+
+def test_a_page_reloads_itself_only_while_the_campaign_runs(results, status):
+    carried = carry(results)
+    running = page_document(results, carried, status("running"), every_s=5.0)
+    done = page_document(results, carried, status("complete"), every_s=5.0)
+    assert (running["every_s"], done["every_s"]) == (5.0, None)
+
+
+def test_without_plotly_the_extra_is_named_and_nothing_is_written(
+    results, status, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(MissingExtraError, match=r"codesign\[page\]"):
+        write_page(tmp_path / "page.html", results, status("complete"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(results, status, tmp_path):
+    with pytest.raises(InputError, match="is a folder"):
+        write_page(tmp_path, results, status("complete"))

@@ -109,7 +109,7 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--grid", "1"], "--grid: expected 2 to 2000 points, got 1"),
         (["--weight-format", "int3"], "unknown number format 'int3'. Did you mean 'int8'?"),
         (["--layout", "3d"], "unknown layout '3d'"),
-        (["--figure", "front.pdf"], "unknown figure format 'pdf'"),
+        (["--figure", "front.gif"], "unknown figure format 'gif'"),
         (["--space", "memexplorer"], "expected --design with --space"),
         (["--capital-cost", "3e4", "--price-per-hour", "2"], "got both"),
         (["--lifetime-years", "3"], "only of a bought device"),

@@ -175,7 +175,7 @@ def runs(folder: Folder = None, as_json: AsJson = False) -> None:
 
 def plot(
     name: Name,
-    form: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
+    form: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
     output: Annotated[
         Path | None, typer.Option(help="Folder for the figures. [the campaign's]")
     ] = None,

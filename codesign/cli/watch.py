@@ -1,2 +1,116 @@
-"""To come."""
-COMMANDS: list = []
+"""``codesign watch``: a live view of a campaign that another process runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.campaigns import Folder, Name
+from codesign.cli.output import AsJson, make_console, report, say
+from codesign.errors import InputError
+
+if TYPE_CHECKING:
+    from codesign.campaign import Campaign, Results
+    from codesign.report.watch import Frame
+
+_GENTLE = 10.0
+"""Of its time the view spends at most one part in so many reading."""
+
+
+def watch(
+    name: Name,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two frames.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look on while another process runs a campaign: front, hypervolume, rates, time left."""
+    from codesign import api
+    from codesign.report.watch import frame_document, frame_tables
+
+    if as_json and not once:
+        raise InputError("one document is one frame; expected --once as well", "--json")
+    campaign = api.load_campaign(name, folder)
+    look = _Look(campaign)
+    if once:
+        frame = look.frame()
+        report(as_json, lambda: frame_document(frame), lambda: frame_tables(frame))
+    else:
+        frame = _live(look, interval)
+    if frame.status.state == "stopped":
+        say(f"note: nobody runs this campaign; 'codesign run {name}' goes on")
+
+
+class _Look:
+    """Reads a campaign again and again; what cannot change is read once."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._first: Results | None = None
+        self._last: tuple[float, int] | None = None
+        self.took_s = 0.0
+        """Seconds that the latest frame took to read."""
+
+    def frame(self) -> Frame:
+        """The campaign at this moment.
+
+        Raises:
+            InputError: It was not begun, or differs from what is stored.
+        """
+        from codesign.report.watch import Frame, paces_of
+
+        begin, campaign = time.monotonic(), self._campaign
+        status = campaign.status()
+        if not campaign.store_path.exists():
+            if _is_run(campaign):
+                return Frame(status, None, paces_of(status, []))
+            campaign.results()  # says that it has none
+        results = self._results()
+        now, before = time.monotonic(), self._last
+        self._last = (now, status.done)
+        rate = None if before is None else (status.done - before[1]) / (now - before[0])
+        paces = paces_of(status, campaign.timings())
+        self.took_s = time.monotonic() - begin
+        return Frame(status, results, paces, rate)
+
+    def _results(self) -> Results:
+        """As stored now; that the definition still fits is looked at once."""
+        from codesign.campaign.results import read_results
+        from codesign.campaign.store import open_store
+
+        if self._first is None:
+            self._first = self._campaign.results()
+            return self._first
+        with open_store(self._campaign.store_path) as store:
+            known = self._first
+            return read_results(store, known.definition, known.problem, known.exact)
+
+
+def _is_run(campaign: Campaign) -> bool:
+    from codesign.campaign.lock import is_held
+
+    return is_held(campaign.folder / "lock")
+
+
+def _live(look: _Look, interval: float) -> Frame:
+    """Frames until nobody runs the campaign any more; the last one stays."""
+    from rich.console import Group
+    from rich.live import Live
+
+    from codesign.report.watch import frame_tables
+
+    console = make_console()
+    frame = look.frame()
+    with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
+        while True:
+            live.update(Group(*frame_tables(frame)), refresh=True)
+            if frame.is_over:
+                return frame
+            time.sleep(max(interval, _GENTLE * look.took_s))
+            frame = look.frame()
+
+
+COMMANDS: list[Callable[..., Any]] = [watch]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codesign.campaign import Results
     from codesign.problem import Objective
 
-FORMATS = ("png", "svg")
+FORMATS = ("png", "svg", "pdf")
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 _GRAY, _FRONT_COLOR, _NAMED_COLOR = "#9A9A9A", "#0072B2", "#D55E00"
@@ -46,6 +46,8 @@ _STYLE = {
     "figure.dpi": 100.0,
     "savefig.dpi": 160.0,
     "svg.fonttype": "path",
+    # Whole TrueType fonts inside: what publishers accept.
+    "pdf.fonttype": 42,
     # Identifiers inside an SVG are derived from this instead of being drawn at random.
     "svg.hashsalt": "codesign",
 }
@@ -141,10 +143,17 @@ def save_figure(figure: Figure, path: Path) -> Path:
     form = path.suffix.removeprefix(".").lower()
     check_format(form)
     # Neither the date nor the version of the software belongs to the result.
-    metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    metadata = _NAMELESS[form]
     with replacing(path) as unfinished:
         figure.savefig(unfinished, format=form, metadata=metadata)
     return path
+
+
+_NAMELESS: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
 def _draw_convergence(axes: Axes, results: Results) -> None:
@@ -343,7 +352,7 @@ def save_occupancy(
     """Draw how busy each resource is over time, with the operators above.
 
     Args:
-        path: PNG or SVG.
+        path: PNG, SVG or PDF.
         title: Of the figure.
         operators: Name, start and end in seconds.
         edges_s: (t + 1,) ends of the intervals.

@@ -90,6 +90,20 @@ def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
     return format_value(value, metric.unit, digits)
 
 
+def describe_time(seconds: float) -> str:
+    """A time to wait: "12 s", "3 min 20 s", "2 h 05 min".
+
+    >>> describe_time(200.4), describe_time(7500.0)
+    ('3 min 20 s', '2 h 05 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
+
+
 def format_setting(value: Any) -> str:
     """A parameter's value: the tuple (2048, 256) is "2048x256", an absent one a dash."""
     if value is None:

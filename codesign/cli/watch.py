@@ -106,7 +106,7 @@ def _live(look: _Look, interval: float) -> Frame:
     frame = look.frame()
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
         while True:
-            live.update(Group(*frame_tables(frame)), refresh=True)
+            live.update(Group(*frame_tables(frame, console.height)), refresh=True)
             if frame.is_over:
                 return frame
             time.sleep(max(interval, _GENTLE * look.took_s))

@@ -145,13 +145,14 @@ def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
 
 def _name_points(axes: Axes, points: Sequence[_Point]) -> None:
     """Names below the points, one under the other where points are close together."""
-    placed: list[tuple[float, float]] = []
     low, high = np.log10(axes.get_xlim())
     wide = 0.19 * (high - low)  # of a name, in decades
-    for point in sorted(points, key=lambda item: -item.flop_per_s):
-        x, y = np.log10(point.intensity), np.log10(point.flop_per_s)
-        near = sum(abs(x - other) < wide and abs(y - height) < 0.5 for other, height in placed)
-        placed.append((float(x), float(y)))
+    placed: list[tuple[float, float, int]] = []
+    for point in sorted(points, key=lambda item: item.intensity):
+        x, y = float(np.log10(point.intensity)), float(np.log10(point.flop_per_s))
+        taken = {row for px, py, row in placed if abs(x - px) < wide and abs(y - py) < 0.6}
+        near = next(row for row in range(len(points)) if row not in taken)
+        placed.append((x, y, near))
         axes.annotate(
             point.name.replace("_", " "),
             (point.intensity, point.flop_per_s),

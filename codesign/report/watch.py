@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
 from codesign.columns import FloatArray
 from codesign.report.labels import describe_time, format_value
 from codesign.report.results import front_table
 from codesign.report.summary import convergence, optimizer_names
-from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.report.tables import plain_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,7 +27,6 @@ _RECENT = 20
 _WIDTH = 32
 """Characters of a sparkline."""
 _BARS = "▁▂▃▄▅▆▇█"
-_FRONT_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -95,37 +93,55 @@ def sparkline(values: FloatArray, highest: float, width: int = _WIDTH) -> str:
     return "".join(_BARS[round(one * (len(_BARS) - 1))] for one in share.tolist())
 
 
-def frame_tables(frame: Frame) -> list[RenderableType]:
-    """The frame for the terminal."""
-    status = frame.status
-    parts: list[RenderableType] = [pairs_table(status.name, _facts(frame)), text_line("")]
+def frame_tables(frame: Frame, height: int | None = None) -> list[RenderableType]:
+    """The frame for the terminal.
+
+    Args:
+        frame: The frame.
+        height: Lines of the terminal, which the front is cut to; a few designs if None.
+    """
+    parts: list[RenderableType] = [text_line(_facts(frame), "bold"), text_line("")]
+    n_front, n_optimizers = _FRONT_DESIGNS, 0
     if frame.results is not None and len(frame.results):
+        n_optimizers = len(optimizer_names(frame.results))
         parts += [_hypervolume_table(frame.results), text_line("")]
     parts += [_runs_table(frame), text_line("")]
-    if frame.results is not None and len(frame.results.front()):
-        parts.append(front_table(frame.results, _FRONT_LINES))
+    if height is not None:
+        left = height - _OTHER_LINES - n_optimizers - len(frame.status.runs)
+        n_front = max(0, min(_FRONT_DESIGNS, left // _LINES_OF_A_DESIGN))
+    n_found = 0 if frame.results is None else len(frame.results.front())
+    if n_found and n_front and frame.results is not None:
+        parts.append(front_table(frame.results, n_front))
     else:
-        parts.append(Text("no feasible design yet"))
+        said = f"{n_found:,} designs on the front" if n_found else "no feasible design yet"
+        parts.append(text_line(said))
     return parts
 
 
-def _facts(frame: Frame) -> dict[str, str]:
+_FRONT_DESIGNS = 8
+_LINES_OF_A_DESIGN = 2
+"""On 80 columns."""
+_OTHER_LINES = 21
+"""Titles, headers, blanks, and the line below the front."""
+
+
+def _facts(frame: Frame) -> str:
     status = frame.status
     share = 100 * status.done / status.total if status.total else 0.0
     failed = sum(run.failed for run in status.runs)
     feasible = sum(run.feasible for run in status.runs)
-    facts = {
-        "state": status.state,
-        "evaluated": f"{status.done:,} of {status.total:,} ({share:.0f} %)",
-        "feasible": f"{feasible:,}",
-        "failed": f"{failed:,}",
-    }
-    if frame.designs_per_s is not None:
-        facts["designs/s now"] = format_value(frame.designs_per_s, "", 3)
+    facts = [
+        f"{status.name}: {status.state}",
+        f"{status.done:,} of {status.total:,} evaluated ({share:.0f} %)",
+        f"{feasible:,} feasible",
+        f"{failed:,} failed",
+    ]
+    if frame.designs_per_s is not None and not frame.is_over:
+        facts.append(f"{format_value(frame.designs_per_s, '', 3)} designs/s now")
         if frame.designs_per_s > 0:
             left = (status.total - status.done) / frame.designs_per_s
-            facts["time left"] = describe_time(left)
-    return facts
+            facts.append(f"{describe_time(left)} left")
+    return ", ".join(facts)
 
 
 def _hypervolume_table(results: Results) -> Table:

@@ -1,8 +1,6 @@
 // Designs by their objectives, one panel per pair; all panels are one chart.
-const hasWebgl = (() => {
-  try { return Boolean(document.createElement("canvas").getContext("webgl")); } catch { return false; }
-})();
-const MANY = 3000; // dots that are still quick as separate shapes
+// As separate shapes, which print and need no graphics driver; so many are still quick.
+const MOST_DOTS = 4000;
 
 function panels() {
   const names = D.objectives;
@@ -14,6 +12,12 @@ function panels() {
   return pairs;
 }
 const range = (from, to) => Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
+
+// At most as many as all panels together can draw, evenly spaced.
+function spread(ids) {
+  const most = Math.floor(MOST_DOTS / panels().length);
+  return ids.length <= most ? ids : range(0, most).map((i) => ids[Math.floor((i * ids.length) / most)]);
+}
 
 let hovers = null;
 function points(ids, [x, y], more) {
@@ -27,14 +31,15 @@ function points(ids, [x, y], more) {
 
 function frontTraces(pair, number) {
   const d = D.designs, two = D.objectives.length === 2;
-  const dots = (d.n - d.n_front) * panels().length > MANY && hasWebgl ? "scattergl" : "scatter";
+  const dominated = spread(range(d.n_front, d.n_feasible)), of = d.n_feasible - d.n_front;
+  const few = dominated.length < of ? `, ${dominated.length.toLocaleString("en-US")} of ${of.toLocaleString("en-US")} drawn` : "";
   const front = range(0, d.n_front), named = range(d.n, total());
   if (pair[0] !== null) front.sort((a, b) => value(a, pair[0]) - value(b, pair[0]));
   const shape = pair[0] !== null && metricOf[pair[0]].sense === "minimize" ? "hv" : "vh";
   const order = (name) => ({ name, legendgroup: name, showlegend: number === 0 });
   const shown = [
-    points(range(d.n_feasible, d.n), pair, { ...order("over a limit"), type: dots, visible: d.n_feasible ? "legendonly" : true, marker: { symbol: "x-thin-open", size: 5, color: color("dim"), opacity: 0.6 } }),
-    points(range(d.n_front, d.n_feasible), pair, { ...order("dominated"), type: dots, marker: { size: 5, color: color("dim"), opacity: 0.45 } }),
+    points(spread(range(d.n_feasible, d.n)), pair, { ...order("over a limit"), visible: d.n_feasible ? "legendonly" : true, marker: { symbol: "x-thin-open", size: 5, color: color("dim"), opacity: 0.6 } }),
+    points(dominated, pair, { ...order(`dominated${few}`), marker: { size: 5, color: color("dim"), opacity: 0.45 } }),
     exactTrace(pair, two ? shape : null, order("exact front")),
     points(front, pair, { ...order("front"), mode: two ? "lines+markers" : "markers", line: { shape, color: color("blue"), width: 1.3 }, marker: { size: 8, color: color("blue"), opacity: 1, line: { width: 1, color: color("paper") } } }),
     points(D.knees, pair, { ...order("knee"), mode: "markers+text", textposition: "top left", texttemplate: "knee", textfont: { color: color("green"), size: 12 }, marker: { symbol: "circle-open", size: 16, color: color("green"), opacity: 1, line: { width: 2.5 } } }),
@@ -57,7 +62,7 @@ function exactTrace([x, y], shape, order) {
 
 // The first look is at the front and the named designs; a few dominated ones far away may not
 // squeeze it into a corner. A double click shows all.
-const WIDE = 50, ROOM = 0.6;
+const WIDE = 100, ROOM = 0.6;
 function look(name) {
   const d = D.designs;
   const numbers = (ids) => ids.map((id) => value(id, name)).filter(isNumber);
@@ -71,7 +76,7 @@ function look(name) {
   if (span === 0) return {};
   const [least, most] = extent(all).map(to);
   low = Math.max(to(low) - ROOM * span, least) - 0.06 * span;
-  high = Math.min(to(high) + ROOM * span, most) + 0.06 * span;
+  high = Math.min(to(high) + ROOM * span, most) + 0.1 * span;
   return { range: [low, high], ...(isLog ? { type: "log", dtick: 1 } : {}) };
 }
 const extent = (numbers) => [numbers.reduce((a, b) => Math.min(a, b), Infinity), numbers.reduce((a, b) => Math.max(a, b), -Infinity)];

@@ -8,9 +8,7 @@ from codesign.report.uncertainty import Swing
 
 
 def _evaluated(design: str, phase: str):
-    return codesign.evaluate(
-        design=design, model="llama-3.3-70b", workload="osworld", phase=phase
-    )
+    return codesign.evaluate(design=design, model="llama-3.3-70b", workload="osworld", phase=phase)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError, MissingExtraError
-from codesign.report.page.page import MOST_EXPLAINED, page_document, write_page
 from codesign.report.page.designs import carry
+from codesign.report.page.page import MOST_EXPLAINED, page_document, write_page
 
 
 def _packed(text: str, name: str) -> str:
@@ -25,7 +25,9 @@ def _packed(text: str, name: str) -> str:
 @pytest.fixture
 def written(results, status, tmp_path):
     def write(state="complete", changed=None) -> str:
-        path = write_page(tmp_path / "page.html", results if changed is None else changed, status(state))
+        path = write_page(
+            tmp_path / "page.html", results if changed is None else changed, status(state)
+        )
         return path.read_text(encoding="utf-8")
 
     return write

@@ -1,0 +1,430 @@
+"""``codesign report``: the page in a browser, as a reader uses it, and the command's answers.
+
+A Chromium on the machine opens the file offline; where there is none, the tests of the browser are
+skipped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from codesign import api
+from codesign.campaign.lock import exclusive
+from codesign.cli import main
+
+_CAMPAIGN = """\
+space: memexplorer
+evaluator: {name: npu, profile: memexplorer}
+workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= 300]
+fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, vector_length: 2048,
+        tier2_technology: none, storage_priority: equal, dataflow: ws, bandwidth_priority: equal}
+optimizers: [random, nsga2]
+budget: 30
+seeds: 2
+reference_sample: 64
+workers: 1
+"""
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_WIDTHS = (390, 1280, 1920)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A working folder: ``small`` was run and enumerated, ``three`` has three objectives."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "runs").mkdir()
+    three = _CAMPAIGN.replace("minimize tdp_watts]", "minimize tdp_watts, minimize phase_time_s]")
+    never = _CAMPAIGN.replace("tdp_watts <= 300", "tdp_watts <= 3")
+    three = three.replace("budget: 30", "budget: 20").replace("seeds: 2", "seeds: 1")
+    for name, text in {"small": _CAMPAIGN, "three": three, "never": never}.items():
+        (folder / "runs" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("small", "three", "never"):
+            assert main(["run", name, "--json"]) == (2 if name == "never" else 0)
+        assert main(["enumerate", "small", "--json"]) == 0
+        for name in ("small", "three", "never"):
+            assert main(["report", name, "--json"]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+# The command.
+
+
+def test_the_command_says_what_it_wrote(folder, capsys):
+    assert main(["report", "small", "--output", "here/page.html", "--json"]) == 0
+    out, err = capsys.readouterr()
+    said = json.loads(out)
+    assert (said["files"], said["state"], err) == (["here/page.html"], "complete", "")
+    assert said["bytes"] == (folder / "here/page.html").stat().st_size < 6e6
+
+
+def test_writing_again_gives_the_same_bytes(folder):
+    before = (folder / "runs/small/report.html").read_bytes()
+    assert main(["report", "small", "--json"]) == 0
+    assert (folder / "runs/small/report.html").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["smal"], "Did you mean 'small'"),
+        (["smoke"], "has no results yet; 'codesign run smoke' starts it"),
+        (["small", "--output", "runs"], "is a folder, expected a file to write"),
+        (["small", "--every", "0"], "should be greater than or equal to 1"),
+        (["small", "--evry", "3"], "no such option: --evry"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_no_file(folder, capsys, arguments, said):
+    before = sorted(path for path in folder.rglob("*") if "lock" not in path.name)
+    assert main(["report", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert said.lower() in err.lower() and "Traceback" not in err and out == ""
+    assert sorted(path for path in folder.rglob("*") if "lock" not in path.name) == before
+
+
+class _StopsEarly:
+    """A person who presses Ctrl-C after the first batch."""
+
+    def start(self, total: int, done: int) -> None: ...
+
+    def advance(self, *told: object) -> None:
+        raise KeyboardInterrupt
+
+    def finish(self) -> None: ...
+
+
+def test_a_campaign_broken_off_gives_a_page_that_says_so(folder):
+    text = _CAMPAIGN.replace("budget: 30", "budget: 60")
+    (folder / "runs/broken.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        api.load_campaign("broken").run(_StopsEarly())
+    assert main(["report", "broken", "--json"]) == 0
+    page = (folder / "runs/broken/report.html").read_text(encoding="utf-8")
+    assert "Not finished: " in page and "“codesign run broken” goes on from there." in page
+
+
+def test_a_page_is_written_anew_until_the_campaign_ends(folder, monkeypatch, capsys):
+    text = _CAMPAIGN.replace("budget: 30", "budget: 40")
+    (folder / "runs/live.yaml").write_text(text, encoding="utf-8")
+    campaign = api.load_campaign("live")
+    with pytest.raises(KeyboardInterrupt):
+        campaign.run(_StopsEarly())
+    page = folder / "runs/live/report.html"
+    seen = []
+
+    with contextmanager(lambda: _holding(campaign.folder / "lock"))() as release:
+
+        def let_go(seconds: float) -> None:
+            seen.append((seconds, "Still running: " in page.read_text(encoding="utf-8")))
+            release()
+
+        monkeypatch.setattr(time, "sleep", let_go)
+        assert main(["report", "live", "--every", "7"]) == 0
+    assert seen == [(7.0, True)]
+    assert "Still running: " not in page.read_text(encoding="utf-8")
+    assert "again in 7 s while the campaign runs" in capsys.readouterr().err
+
+
+def _holding(lock: Path) -> Iterator:
+    """The lock of a campaign as its runner holds it, with a way to let go."""
+    held = exclusive(lock)
+    held.__enter__()
+    is_held = [True]
+
+    def release() -> None:
+        if is_held.pop():
+            held.__exit__(None, None, None)
+
+    yield release
+
+
+# The browser.
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api_of_playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: it drives the browser"
+    )
+    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed")
+    with api_of_playwright.sync_playwright() as playwright:
+        # As root, which containers are, Chromium starts only without its sandbox.
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=found, args=options)
+        yield opened
+        opened.close()
+
+
+@contextmanager
+def _opened(browser, folder: Path, name: str, width: int = 1280, scheme: str = "light"):
+    """The page of a campaign; no error and no request beyond the file may have come up."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=width < 500,
+        permissions=["clipboard-read", "clipboard-write"],
+    )  # fmt: skip
+    context.set_offline(True)
+    page = context.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((folder / f"runs/{name}/report.html").as_uri())
+    page.wait_for_selector("html[data-ready]", timeout=60_000)
+    yield page
+    assert errors == []
+    assert [url for url in requests if url.split(":")[0] not in ("file", "data", "blob")] == []
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def shared(browser, folder):
+    """One page for all tests: to open it takes most of the time of each."""
+    with _opened(browser, folder, "small") as page:
+        yield page
+
+
+@pytest.fixture
+def page(shared):
+    """The page with nothing selected, filtered or sorted, and nothing taken as a design."""
+    shared.evaluate("sessionStorage.clear()")
+    shared.click("#clear")
+    shared.fill("#filter", "")
+    shared.select_option("#pick-A", "")
+    shared.select_option("#pick-B", "")
+    shared.check('input[name="next"][value="A"]')
+    return shared
+
+
+_PIXEL = """([chart, trace, at]) => {
+  const box = document.getElementById(chart), full = box._fullLayout;
+  const mine = box._fullData.find((item) => item.name === trace);
+  const place = box.getBoundingClientRect();
+  const x = full.xaxis, y = full.yaxis;
+  return {id: mine.customdata[at], x: place.x + x._offset + x.d2p(mine.x[at]),
+          y: place.y + y._offset + y.d2p(mine.y[at])};
+}"""
+
+
+def _click(page, trace: str, at: int, chart: str = "front-chart") -> int:
+    page.locator(f"#{chart}").scroll_into_view_if_needed()
+    place = page.evaluate(_PIXEL, [chart, trace, at])
+    page.mouse.move(place["x"], place["y"])
+    page.wait_for_timeout(150)  # the chart looks for the point under the pointer now and then
+    page.mouse.click(place["x"], place["y"])
+    page.wait_for_timeout(100)
+    return place["id"]
+
+
+def _slot(page, slot: str) -> str:
+    return page.locator(f"#slot-{slot} h3").first.inner_text()
+
+
+def _front(folder: Path) -> list[dict[str, str]]:
+    path = folder / "front.csv"
+    assert main(["export", "small", "--output", str(path), "--json"]) == 0
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+
+
+def _cells(page, title: str) -> list[str]:
+    headers = [text.rstrip(" ▲▼") for text in page.locator("#rows thead th").all_inner_texts()]
+    column = headers.index(title) + 1
+    return page.locator(f"#rows tbody td:nth-child({column})").all_inner_texts()
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("small", 390, "light"), ("three", 1280, "dark"), ("never", 1920, "light")],
+)
+def test_it_opens_offline_without_an_error_and_never_scrolls_sideways(
+    browser, folder, name, width, scheme
+):
+    with _opened(browser, folder, name, width, scheme) as page:
+        assert page.locator("#problem").is_hidden()
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 27)"
+        assert dark == (scheme == "dark")
+        for resized in _WIDTHS:
+            page.set_viewport_size({"width": resized, "height": 900})
+            page.wait_for_timeout(500)  # the charts follow a little later
+            assert page.evaluate("document.documentElement.scrollWidth") <= resized
+
+
+def test_the_front_is_drawn_where_it_is(page, folder, capsys):
+    wanted = [(float(row["tdp_watts"]), float(row["throughput_tokens_per_s"])) for row in
+              _front(folder)]  # fmt: skip
+    drawn = page.evaluate(
+        """() => { const t = document.getElementById("front-chart")._fullData
+             .find((item) => item.name === "front"); return t.x.map((x, i) => [x, t.y[i]]); }"""
+    )
+    assert sorted(map(tuple, drawn)) == sorted(wanted)
+
+
+def test_a_click_takes_a_design_and_the_next_one_beside_it(page):
+    first = _click(page, "front", 0)
+    assert _slot(page, "A").startswith(f"A: #{first + 1} ")
+    page.check('input[name="next"][value="B"]')
+    second = _click(page, "front", 3)
+    assert _slot(page, "B").startswith(f"B: #{second + 1} ")
+    titles = page.locator("#slot-B h3").all_inner_texts()
+    assert titles[1:6] == [
+        "Memory hierarchy", "Roofline", "Time by operator and what bounds it",
+        "Power by component", "Traffic by memory level",
+    ]  # fmt: skip
+    assert "What moves TDP" in titles
+    names = page.locator("#compare tbody td:first-child").all_inner_texts()
+    assert "★ throughput" in names and "★ TDP" in names
+
+
+def test_a_box_selects_in_every_view(page):
+    chart = page.locator("#front-chart .nsewdrag").first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + 3)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    page.mouse.move(box["x"] + box["width"] - 3, box["y"] + box["height"] - 3, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    shown = page.evaluate(
+        """() => ["front", "dominated"].flatMap((name) => document.getElementById("front-chart")
+             ._fullData.find((item) => item.name === name).customdata).length"""
+    )
+    count = int(page.locator("#selected-count").inner_text().split()[0].replace(",", ""))
+    assert count == shown > 20
+    n_front = page.locator("#rows tbody tr").count()
+    assert page.locator("#rows tbody tr.selected").count() == n_front
+    ringed = """(chart) => document.getElementById(chart)._fullData
+                  .some((item) => item.name === "selected" && item.x.length > 0)"""
+    assert page.evaluate(ringed, "front-chart") and page.evaluate(ringed, "lines-chart")
+    page.click("#clear")
+    assert page.locator("#rows tbody tr.selected").count() == 0
+    assert not page.evaluate(ringed, "front-chart")
+
+
+def test_ticking_a_row_rings_its_point(page):
+    page.locator("#rows tbody input").nth(3).check()
+    ringed = page.evaluate(
+        """() => document.getElementById("front-chart")._fullData
+             .find((item) => item.name === "selected").customdata"""
+    )
+    assert ringed == [3]
+
+
+def test_filter_and_order_are_those_of_the_exported_front(page, folder, capsys):
+    page.fill("#filter", "lpddr5x tdp<150")
+    wanted = [row for row in _front(folder) if row["tier1_technology"] == "lpddr5x"
+              and float(row["tdp_watts"]) < 150]  # fmt: skip
+    assert 0 < len(wanted) < len(_front(folder))
+    assert page.locator("#rows tbody tr").count() == len(wanted)
+    page.fill("#filter", "")
+    page.locator('#rows th button[data-sort="TDP"]').click()
+    shown = [float(text.removesuffix(" W")) for text in _cells(page, "TDP")]
+    assert shown == sorted(shown)
+    page.locator('#rows th button[data-sort="TDP"]').click()
+    assert [float(text.removesuffix(" W")) for text in _cells(page, "TDP")] == shown[::-1]
+    assert page.locator('th[aria-sort="descending"]').inner_text() == "TDP ▼"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("thruput>3", "no metric is called “thruput”"), ("tdp<3x", "“3x” is no number")],
+)
+def test_a_filter_that_cannot_be_meant_says_so(page, typed, said):
+    page.fill("#filter", typed)
+    assert said in page.locator("#table-count").inner_text()
+
+
+def test_the_download_has_the_numbers_of_the_export_to_the_last_digit(page, folder, capsys):
+    with page.expect_download() as told:
+        page.click("#download")
+    assert told.value.suggested_filename == "small.csv"
+    got = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text(encoding="utf-8"))))
+    wanted = _front(folder)
+    assert len(got) == len(wanted)
+    for mine, theirs in zip(got, wanted, strict=True):
+        assert mine["pe_array"] == theirs["pe_array"]
+        for name in ("throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"):
+            assert float(mine[name]) == float(theirs[name])
+
+
+def test_copy_puts_what_is_shown_on_the_clipboard(page):
+    page.fill("#filter", "#1")
+    page.click("#copy")
+    page.wait_for_timeout(200)
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0].startswith("design,status,words,") and lines[1].startswith("#1,front,")
+    assert len(lines) == 2
+
+
+def test_everything_a_click_does_can_be_done_from_the_keyboard(page):
+    page.locator(".skip").focus()
+    assert page.locator(".skip").bounding_box()["x"] >= 0
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#front")
+    page.locator('#rows button[data-slot="B"][data-id="1"]').focus()
+    page.keyboard.press("Enter")
+    assert _slot(page, "B").startswith("B: #2 ")
+    assert page.evaluate("document.activeElement.dataset.id") == "1"
+    page.locator("#pick-A").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#slot-A").inner_text().startswith("No design A yet")
+
+
+def test_three_objectives_have_three_linked_panels(browser, folder):
+    with _opened(browser, folder, "three") as page:
+        axes = page.evaluate(
+            """() => [...new Set(document.getElementById("front-chart")._fullData
+                 .map((item) => item.xaxis))].sort()"""
+        )
+        assert axes == ["x", "x2", "x3"]
+        page.locator("#rows tbody input").first.check()
+        rings = page.evaluate(
+            """() => document.getElementById("front-chart")._fullData
+                 .filter((item) => item.name === "selected").map((item) => item.customdata)"""
+        )
+        assert rings == [[0], [0], [0]]
+
+
+def test_regret_is_drawn_where_the_exact_front_is_known(browser, folder, page):
+    assert page.locator("#regret-chart .main-svg").count() > 0
+    assert "of exact" in page.locator("#optimizer-rows thead").inner_text()
+    with _opened(browser, folder, "three") as other:
+        assert other.locator("#regret-chart").count() == 0
+
+
+def test_what_was_chosen_outlives_a_reload(page):
+    page.locator('#rows button[data-slot="A"][data-id="4"]').click()
+    page.fill("#filter", "lpddr")
+    page.reload()
+    page.wait_for_selector("html[data-ready]", timeout=60_000)
+    assert _slot(page, "A").startswith("A: #5 ")
+    assert page.input_value("#filter") == "lpddr"
+
+
+def test_without_javascript_the_front_is_still_there(browser, folder, capsys):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((folder / "runs/small/report.html").as_uri())
+    assert page.locator("noscript tbody tr").count() == len(_front(folder))
+    assert "Charts and the sortable table need JavaScript" in page.inner_text("body")
+    context.close()

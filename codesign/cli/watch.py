@@ -103,10 +103,11 @@ def _live(look: _Look, interval: float) -> Frame:
     from codesign.report.watch import frame_tables
 
     console = make_console()
+    height = console.height if console.is_terminal else None
     frame = look.frame()
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
         while True:
-            live.update(Group(*frame_tables(frame, console.height)), refresh=True)
+            live.update(Group(*frame_tables(frame, height)), refresh=True)
             if frame.is_over:
                 return frame
             time.sleep(max(interval, _GENTLE * look.took_s))

@@ -1,0 +1,206 @@
+"""Figures from the command line, and the live view of a campaign."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import codesign
+from codesign.api import choose_design
+from codesign.cli import main
+from codesign.report.design_figures import crossing_bytes
+from codesign.report.labels import describe_time
+from codesign.report.watch import sparkline
+
+_CAMPAIGN = """\
+name: NAME
+space: memexplorer
+evaluator: {name: npu, profile: memexplorer}
+workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= 700]
+fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8}
+optimizers: [random, {name: random, label: again}]
+initial: 4
+budget: BUDGET
+batch: 4
+seeds: 1
+reference_point: {throughput_tokens_per_s: 0, tdp_watts: 700}
+workers: 1
+"""
+
+
+def _define(folder: Path, name: str, budget: int) -> None:
+    text = _CAMPAIGN.replace("NAME", name).replace("BUDGET", str(budget))
+    (folder / "runs" / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "runs").mkdir()
+    _define(folder, "trial", 40)
+    _define(folder, "long", 200_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["run", "trial", "--json"]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+_KINDS = ("convergence", "front", "roofline", "breakdown", "hierarchy")
+
+
+def _arguments(kind: str, name: str = "trial") -> list[str]:
+    of_design = [] if kind in ("convergence", "front") else ["--design", "P1"]
+    return ["figure", kind, name, *of_design]
+
+
+def _drawn_twice(folder: Path, kind: str, form: str) -> bytes:
+    contents = []
+    for number in (1, 2):
+        path = folder / f"{number}.{form}"
+        assert main([*_arguments(kind), "--output", str(path)]) == 0
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+    return contents[0]
+
+
+@pytest.mark.parametrize("kind", ["front", "hierarchy"])
+def test_an_svg_has_the_same_bytes_every_time(tmp_path, kind):
+    content = _drawn_twice(tmp_path, kind, "svg")
+    assert b"<dc:date>" not in content and b"<text" not in content
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_pdf_has_the_same_bytes_every_time_and_its_fonts_inside(tmp_path, kind):
+    content = _drawn_twice(tmp_path, kind, "pdf")
+    assert b"/CreationDate" not in content
+    fonts = content.count(b"/Type /FontDescriptor")
+    assert fonts > 0
+    assert len(re.findall(rb"/FontFile2? ", content)) == fonts
+    assert b"/Subtype /Type3" not in content
+
+
+def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
+    assert main(["figure", "roofline", "trial", "--design", "1", "--format", "png"]) == 0
+    assert "runs/trial/roofline-1.png" in capsys.readouterr().out
+    assert (folder / "runs" / "trial" / "roofline-1.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["P1", "P2", "D2", "H3", "Base"])
+def test_the_roofline_counts_the_bytes_that_the_metric_counts(name):
+    # offchip_bytes_per_token comes from another place of the evaluator.
+    chosen = choose_design(codesign.load_campaign("trial").results(), name)
+    crossing = sum(crossing_bytes(row["traffic_bytes"], True) for row in chosen.evaluated.operators)
+    tokens = 90_000  # of an OSWorld prompt (MemExplorer, section 5.1)
+    expected = chosen.evaluated.metrics["offchip_bytes_per_token"] * tokens
+    assert crossing == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["figure", "rooflin", "trial"], "unknown figure 'rooflin'. Did you mean 'roofline'?"),
+        (["figure", "front", "trial", "--format", "pfd"], "unknown figure format 'pfd'. Did you"),
+        (["figure", "roofline", "trial"], "--design: roofline shows one design"),
+        (["figure", "front", "trial", "--design", "1"], "--design: front shows the whole"),
+        (["figure", "roofline", "trial", "--design", "P7"], "unknown design 'P7'"),
+        (["figure", "front", "nothing"], "unknown campaign 'nothing'"),
+        (["figure", "front", "trial", "--format", "pdf", "--output", "a.svg"], "ends in .pdf"),
+        (["figure", "front", "smoke"], "has no results yet"),
+        (["watch", "smoke"], "has no results yet; 'codesign run smoke' starts it"),
+        (["watch", "trial", "--json"], "--json: one document is one frame; expected --once"),
+        (["watch", "trail"], "unknown campaign 'trail'"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(folder, capsys, arguments, message):
+    before = sorted(path.name for path in folder.rglob("*"))
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and message in err and len(err.splitlines()) == 1
+    assert sorted(path.name for path in folder.rglob("*")) == before
+
+
+def test_watching_a_complete_campaign_ends_with_one_frame(capsys):
+    assert main(["watch", "trial"]) == 0
+    out = capsys.readouterr().out
+    for part in ("trial: complete, 80 of 80 evaluated (100 %)", "again", "█", "Pareto front"):
+        assert part in out
+
+
+def test_one_frame_as_json_has_rates_and_the_front(capsys):
+    assert main(["watch", "trial", "--once", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [run["left_s"] for run in document["runs"]] == [0.0, 0.0]
+    assert all(run["designs_per_s"] > 0 for run in document["runs"])
+    assert document["front_size"] == len(document["observations"])
+
+
+def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
+    command = [sys.executable, "-m", "codesign"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.Popen([*command, "run", "long"], cwd=folder, env=environment,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        frames = []
+        deadline = time.monotonic() + 60
+        while len(frames) < 2 and time.monotonic() < deadline:
+            shown = subprocess.run([*command, "watch", "long", "--once", "--json"], cwd=folder,
+                                   env=environment, capture_output=True, text=True)  # fmt: skip
+            document = json.loads(shown.stdout) if shown.returncode == 0 else {"done": 0}
+            if document["done"] and document["state"] == "running":
+                frames.append(document)
+        assert frames[0]["done"] < frames[1]["done"]
+        assert frames[1]["runs"][0]["left_s"] > 0
+        watch = subprocess.Popen([*command, "watch", "long", "--interval", "0.2"], cwd=folder,
+                                 env=environment, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)  # fmt: skip
+        time.sleep(3)
+        assert watch.poll() is None
+        watch.send_signal(signal.SIGINT)
+        _, error = watch.communicate(timeout=30)
+        assert watch.returncode == 130
+        assert b"Traceback" not in error
+        assert run.poll() is None
+    finally:
+        run.send_signal(signal.SIGINT)
+        run.wait(timeout=30)
+    assert main(["watch", "long"]) == 0
+
+
+def test_a_broken_off_campaign_is_said_to_be_stopped(folder, capsys, tmp_path):
+    """Runs after the one above was interrupted."""
+    if not (folder / "runs" / "long" / "campaign.sqlite").exists():
+        pytest.skip("the campaign was not begun")
+    assert main(["watch", "long", "--once"]) == 0
+    out, err = capsys.readouterr()
+    assert "long: stopped" in out and "'codesign run long' goes on" in err
+    path = tmp_path / "front.csv"
+    assert main(["export", "long", "--output", str(path)]) == 0
+    assert "note: long is stopped" in capsys.readouterr().err
+
+
+def test_a_sparkline_goes_from_nothing_to_the_highest():
+    assert sparkline(np.array([0.0, 0.5, 1.0]), 1.0) == "▁▅█"
+    assert sparkline(np.array([]), 1.0) == ""
+    assert len(sparkline(np.arange(1000.0), 999.0)) == 32
+
+
+def test_times_to_wait_are_in_words():
+    assert [describe_time(seconds) for seconds in (0.4, 59.6, 3599.0, 3600.0, 90061.0)] == [
+        "0 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "25 h 01 min",
+    ]  # fmt: skip

@@ -32,6 +32,7 @@ _TITLES = {
     "peak_flop_per_s": "peak compute",
     "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
     "offchip_bytes_per_token": "off-chip traffic",
+    "n_devices": "devices",
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
@@ -50,6 +51,8 @@ def metric_title(metric: Metric) -> str:
         for word in _UNIT_WORDS:
             name = name.removesuffix(f"_{word}") or name
             if name != metric.name:
+                # The rest of a rate's unit: "requests_per_s" is "requests", in 1/s.
+                name = name.removesuffix("_per")
                 break
     return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
 
@@ -112,6 +115,8 @@ def format_setting(value: Any) -> str:
         return "x".join(str(part) for part in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and float(short := f"{value:g}") == value:
+        return short
     return str(value)
 
 

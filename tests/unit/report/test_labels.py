@@ -33,6 +33,13 @@ def test_a_title_is_the_name_without_its_unit(name, title):
     assert metric_title(METRICS[name]) == title
 
 
+def test_a_rate_is_called_by_what_it_counts():
+    assert metric_title(Metric("prefill_requests_per_s", "maximize", "1/s", "")) == (
+        "prefill requests"
+    )
+    assert metric_title(Metric("n_devices", "minimize", "", "")) == "devices"
+
+
 def test_no_two_metrics_have_the_same_title():
     titles = [metric_title(metric) for metric in METRICS.values()]
     assert len(set(titles)) == len(titles)
@@ -120,6 +127,8 @@ def test_names_that_would_be_the_same_in_short_stay_long():
         (None, "–"),
         (True, "yes"),
         (4, "4"),
+        (256e9, "2.56e+11"),
+        (0.123456789, "0.123456789"),
         ("ws", "ws"),
     ],
 )

@@ -124,7 +124,10 @@ def economics(
     formats = _formats(weight_format, activation_format, kv_format, settings)
     split, devices = _split(tp, pp, ep, layout, devices)
     if (devices is None) != (batch is None):
-        raise InputError("expected --devices and --batch together, or neither")
+        raise InputError(
+            "expected --devices and --batch together, or neither"
+            " (--tp and --pp fix the devices, so they need --batch)"
+        )
     serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads)
     _check_split(split, devices, batch, serving.decoding.target.shape)
     if devices is not None and batch is not None:

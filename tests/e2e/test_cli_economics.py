@@ -98,6 +98,7 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would hold it"),
         (["--max-devices", "1"], "does not fit 1 devices"),
         (["--devices", "8"], "expected --devices and --batch together"),
+        (["--tp", "8"], "--tp and --pp fix the devices, so they need --batch"),
         (["--context-tokens", "nan"], "should be a finite number, got nan"),
         (["--context-tokens", "-1"], "greater than or equal to 0, got -1"),
         (["--price-per-hour", "inf"], "should be a finite number, got inf"),

@@ -35,18 +35,24 @@ def test_found_by_counts_the_runs_that_evaluated_the_design(results):
     assert carried.found.max() > 1
 
 
-def test_a_thinned_page_keeps_the_whole_front_and_the_ends_of_the_rest(results):
+def test_a_thinned_page_keeps_the_whole_front_and_evenly_spaced_others(results):
     whole = carry(results)
     most = whole.n_front + 25
     thinned = carry(results, most)
     assert len(thinned.positions) == most
     assert thinned.positions[: thinned.n_front].tolist() == results.front().tolist()
     assert (thinned.of_feasible, thinned.of_broken) == (whole.of_feasible, whole.of_broken)
-    rest = whole.positions[whole.n_front :]
     assert set(thinned.positions.tolist()) <= set(whole.positions.tolist())
-    broken = results.objectives[rest[~results.feasible[rest]], 0]
-    kept = results.objectives[thinned.positions[thinned.n_feasible :], 0]
-    assert (kept.min(), kept.max()) == (broken.min(), broken.max())
+    for start, end, of_start, of_end in (
+        (thinned.n_front, thinned.n_feasible, whole.n_front, whole.n_feasible),
+        (thinned.n_feasible, most, whole.n_feasible, len(whole.positions)),
+    ):
+        of = whole.positions[of_start:of_end]
+        of = of[np.argsort(results.objectives[of, 0], kind="stable")]
+        ranks = np.flatnonzero(np.isin(of, thinned.positions[start:end]))
+        assert len(ranks) == end - start < len(of)
+        assert (ranks[0], ranks[-1]) == (0, len(of) - 1)
+        assert np.ptp(np.diff(ranks)) <= 1
 
 
 def test_a_hundred_thousand_observations_become_ten_thousand_designs(make_results):

@@ -321,6 +321,16 @@ def test_a_box_selects_in_every_view(page):
     assert not page.evaluate(ringed, "front-chart")
 
 
+def test_axes_are_logarithmic_on_request(page):
+    kinds = """() => ["xaxis", "yaxis"].map((axis) =>
+                 document.getElementById("front-chart")._fullLayout[axis].type)"""
+    assert page.evaluate(kinds) == ["linear", "linear"]
+    page.check("#log")
+    assert page.evaluate(kinds) == ["log", "log"]
+    page.uncheck("#log")
+    assert page.evaluate(kinds) == ["linear", "linear"]
+
+
 def test_ticking_a_row_rings_its_point(page):
     page.locator("#rows tbody input").nth(3).check()
     ringed = page.evaluate(

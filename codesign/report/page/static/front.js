@@ -70,14 +70,14 @@ function look(name) {
   if (D.exact) close.push(...D.exact[D.objectives.indexOf(name)]);
   if (close.length < 2 || d.n_front < 2) return {};
   let [low, high] = extent(close);
-  const isLog = low > 0 && high / low > WIDE && extent(all)[0] > 0;
+  const isLog = extent(all)[0] > 0 && (state.log ?? high / low > WIDE);
   const to = isLog ? Math.log10 : (x) => x;
   const span = to(high) - to(low);
   if (span === 0) return {};
   const [least, most] = extent(all).map(to);
   low = Math.max(to(low) - ROOM * span, least) - 0.06 * span;
   high = Math.min(to(high) + ROOM * span, most) + 0.1 * span;
-  return { range: [low, high], ...(isLog ? { type: "log", dtick: 1 } : {}) };
+  return { range: [low, high], uirevision: isLog, ...(isLog ? { type: "log", dtick: 1 } : {}) };
 }
 const extent = (numbers) => [numbers.reduce((a, b) => Math.min(a, b), Infinity), numbers.reduce((a, b) => Math.max(a, b), -Infinity)];
 
@@ -123,6 +123,8 @@ function startFront() {
   listen(count);
   count();
   $("clear").addEventListener("click", () => select([]));
+  $("log").checked = state.log ?? D.objectives.some((name) => look(name).type === "log");
+  $("log").addEventListener("change", () => { state.log = $("log").checked; remember(); drawings.get(div)(); });
   document.querySelectorAll('input[name="next"]').forEach((input) =>
     input.addEventListener("change", () => { state.next = input.value; }));
 }

@@ -1,6 +1,6 @@
 // What the reader has chosen; views listen to it. It outlives a reload of the page.
 const $ = (id) => document.getElementById(id);
-const state = { A: null, B: null, next: "A", selected: new Set(), scope: "front", filter: "", wide: false };
+const state = { A: null, B: null, next: "A", selected: new Set(), scope: "front", filter: "", wide: false, log: null };
 const listeners = [];
 let D = null; // the campaign
 let metricOf = {};
@@ -62,7 +62,7 @@ function remember() {
   const kept = {
     A: state.A === null ? null : keyOf(state.A), B: state.B === null ? null : keyOf(state.B),
     selected: [...state.selected].slice(0, MOST_REMEMBERED).map(keyOf),
-    scope: state.scope, filter: state.filter, wide: state.wide, top: window.scrollY,
+    scope: state.scope, filter: state.filter, wide: state.wide, log: state.log, top: window.scrollY,
   };
   try { sessionStorage.setItem(`codesign ${D.name}`, JSON.stringify(kept)); } catch { /* not allowed here */ }
 }
@@ -79,7 +79,7 @@ function recall() {
   const ids = new Map();
   for (let id = total() - 1; id >= 0; id -= 1) ids.set(keyOf(id), id);
   const known = (key) => (ids.has(key) ? ids.get(key) : null);
-  Object.assign(state, { scope: kept.scope, filter: kept.filter, wide: kept.wide, A: known(kept.A), B: known(kept.B) });
+  Object.assign(state, { scope: kept.scope, filter: kept.filter, wide: kept.wide, log: kept.log, A: known(kept.A), B: known(kept.B) });
   state.selected = new Set(kept.selected.map(known).filter((id) => id !== null));
   return kept.top;
 }

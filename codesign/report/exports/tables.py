@@ -19,6 +19,7 @@ from codesign.metrics import Metric
 from codesign.report.exports.observed import CHUNK, provenance
 from codesign.report.frames import Scope, observation_columns, positions_of
 from codesign.report.labels import design_words, format_metric, metric_of, metric_title
+from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -199,7 +200,7 @@ def _markdown_head(results: Results, scope: str, n: int) -> str:
     what = "Pareto front" if scope == "front" else "All observations"
     note = provenance(results, scope)
     versions = ", ".join(f"{name} {number}" for name, number in note["versions"].items())
-    workload = json.dumps(note["definition"].get("workload", {}), ensure_ascii=False)
+    workload = to_json_text(results.definition.workload, indent=None)
     goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
     return (
         f"# {results.definition.name}: {what}\n\n"

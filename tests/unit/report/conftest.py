@@ -26,6 +26,7 @@ class Parameter:
     name: str
     values: tuple
     kind: str = "categorical"
+    scale: str = "linear"
     optional: bool = False
     description: str = ""
 
@@ -69,7 +70,7 @@ class Results:
     exact: SimpleNamespace | None = None
     exact_hypervolume: float | None = None
     definition: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4)
+        default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4, workload={})
     )
     reference_point: dict[str, float] = field(
         default_factory=lambda: {"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0}

@@ -21,6 +21,9 @@ FORMATS = {
     "json": exports.to_json,
     "yaml": exports.to_yaml,
     "parquet": exports.to_parquet,
+    "xlsx": exports.to_excel,
+    "markdown": exports.to_markdown,
+    "optuna": exports.to_optuna,
 }
 
 
@@ -137,6 +140,35 @@ def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
         FORMATS[name](results, path, "all")
     assert [item.name for item in tmp_path.iterdir()] == ["out"]
     assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_a_failed_observation_is_a_failed_trial_with_its_reason(results, tmp_path: Path):
+    optuna = pytest.importorskip("optuna")
+    path = str(exports.to_optuna(results, tmp_path / "out.journal", "all"))
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
+    study = optuna.load_study(study_name="by-hand, random, seed 1", storage=storage)
+    failed = study.trials[1]
+    assert failed.state.name == "FAIL"
+    assert failed.user_attrs["reason"] == results.reasons[5]
+    assert [trial.state.name for trial in study.trials].count("COMPLETE") == 3
+
+
+def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path: Path):
+    openpyxl = pytest.importorskip("openpyxl")
+    results.reasons[5] = "=1+1"
+    path = exports.to_excel(results, tmp_path / "out.xlsx", "all")
+    sheet = openpyxl.load_workbook(path)["observations"]
+    header = [cell.value for cell in sheet[1]]
+    cell = sheet.cell(row=7, column=header.index("reason") + 1)
+    assert (cell.value, cell.data_type) == ("=1+1", "s")
+    assert sheet.cell(row=7, column=header.index("tdp_watts") + 1).value is None
+
+
+def test_more_observations_than_a_sheet_has_lines_are_refused(results, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("codesign.report.exports.tables.MOST_EXCEL_ROWS", 16)
+    with pytest.raises(InputError, match="a sheet of Excel holds 15 observations, got 16; csv"):
+        exports.to_excel(results, tmp_path / "out.xlsx", "all")
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_scope_is_refused(results, tmp_path: Path):

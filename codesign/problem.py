@@ -410,8 +410,9 @@ def _objective_problems(
         where = places.get("objectives")
         return [(f"{where}: " if where else "") + "expected at least one objective, got none"]
     names = [objective.metric.name for objective in wanted]
+    where = f"{places['objectives']}: " if "objectives" in places else ""
     return [
-        f"the metric {name!r} is an objective more than once"
+        f"{where}the metric {name!r} is an objective more than once"
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]

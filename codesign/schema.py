@@ -217,6 +217,8 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
         return f"{where}: the key is required"
     message = item["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
+    if kind == "tuple_type":  # as the file has it: YAML knows lists
+        message = "expected a list"
     # Pydantic's own sentences name limits, which may look like what was got.
     is_said = "got" in message or (kind == "value_error" and repr(got) in message)
     got_said = is_said or isinstance(got, dict)

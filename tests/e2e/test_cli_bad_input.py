@@ -233,6 +233,14 @@ CASES = {
     "a budget below the initial sample": _campaign(
         "budget: 8", "budget: 3", "a.yaml:9: budget", "at least the 4 initial designs, got 3"
     ),
+    "a limit that is no list": _campaign(
+        "[tdp_watts <= 700]", "tdp_watts <= 700", "a.yaml:6: constraints: expected a list"
+    ),
+    "an objective twice": _campaign(
+        "minimize tdp_watts",
+        "minimize tdp_watts, maximize tdp_watts",
+        "a.yaml:5: objectives: the metric 'tdp_watts' is an objective more than once",
+    ),
     "a limit in another unit": _campaign("<= 700", "<= 700 GB", "a.yaml:6: constraints.0"),
     "a limit on an unknown metric": _campaign("[tdp_watts <=", "[tdp <=", "a.yaml:6", "'tdp'"),
     "a fixed parameter that is unknown": _campaign(

@@ -130,7 +130,11 @@ def _shared(said: FrontExplanation) -> Iterator[str]:
     yield (
         "Every design of the front has " + ", ".join(shared) + "."
         if shared
-        else ("No parameter has one value on the whole front.")
+        else (
+            "No free parameter has one value on the whole front."
+            if said.choices
+            else "No parameter is free: all are fixed."
+        )
     )
     for choice in said.choices:
         n = len(choice.taken)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = [
     "EvaluatedDesign",
     "build_evaluator",
-    "choose_design",
     "evaluate",
     "load_campaign",
     "load_library",

@@ -37,7 +37,7 @@ def report_page(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the campaign as one HTML page that opens offline, also while it runs."""
+    """Write a campaign as one HTML page that opens offline."""
     from codesign import api
     from codesign.report.tables import text_line
 

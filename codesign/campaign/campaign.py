@@ -120,6 +120,7 @@ class Campaign:
 
     def __init__(self, resolved: ResolvedDefinition, folder: Path, asked_as: str) -> None:
         self._resolved = resolved
+        self._asked_as = asked_as
         self._command = f"codesign run {asked_as}"
         self.folder = folder
 
@@ -254,7 +255,7 @@ class Campaign:
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was settled is stored in {self.folder}; "
-                "the same command goes on from there"
+                f"the same command, or 'codesign enumerate {self._asked_as}', goes on from there"
             ) from None
 
     def exact_results(self, front: ExactFront, listed: bool = False) -> Results:

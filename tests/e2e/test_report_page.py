@@ -85,7 +85,7 @@ def test_writing_again_gives_the_same_bytes(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["smal"], "Did you mean 'small'"),
+        (["smalll"], "Did you mean 'small'"),
         (["smoke"], "has no results yet; 'codesign run smoke' starts it"),
         (["small", "--output", "runs"], "is a folder, expected a file to write"),
         (["small", "--every", "0"], "should be greater than or equal to 1"),

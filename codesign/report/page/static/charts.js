@@ -2,7 +2,7 @@
 // and Ito's palette and a marker, dash or hatch of its own.
 const drawings = new Map();
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const SERIES = ["blue", "vermillion", "green", "purple", "orange", "sky", "black"];
+const SERIES = ["blue", "vermilion", "green", "purple", "orange", "sky", "black"];
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot", "2px,6px"];
 const MARKS = ["circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon"];
 const HATCHES = ["", "/", "x", ".", "-", "\\", "+"];

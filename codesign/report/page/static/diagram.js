@@ -1,5 +1,5 @@
 // A memory hierarchy around its die: along the edge everything is to scale.
-const TIER_COLORS = ["green", "blue", "vermillion", "purple", "orange"];
+const TIER_COLORS = ["green", "blue", "vermilion", "purple", "orange"];
 const levelColor = (i) => color(TIER_COLORS[i % TIER_COLORS.length]);
 const stacksOf = (level) => { const found = /x(\d+)\s*$/.exec(level.technology || ""); return found ? Number(found[1]) : 1; };
 const technologyOf = (level) => (level.technology || "").replaceAll("_", " ").replace(/ x(\d+)/g, " ×$1");

@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
 
 from codesign.benchmark.rates import OBJECTIVES, Row, benchmark_space, evaluator
 from codesign.benchmark.timing import Effort
@@ -78,6 +78,16 @@ def _peak_bytes() -> float | None:
         import resource
     except ImportError:  # not on Windows
         return None
-    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    most: Any = max(resource.getrusage(one).ru_maxrss for one in who)
-    return float(most) * (1.0 if sys.platform == "darwin" else 1024.0)
+    unit = 1.0 if sys.platform == "darwin" else 1024.0
+    workers = float(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * unit
+    return max(workers, _own_peak_bytes() or 0.0)
+
+
+def _own_peak_bytes() -> float | None:
+    # What getrusage says of this process includes the memory of the one that started it.
+    try:
+        with Path("/proc/self/status").open(encoding="utf-8") as file:
+            lines = [line.split() for line in file if line.startswith("VmHWM:")]
+    except OSError:
+        return None
+    return float(lines[0][1]) * 1024.0 if lines else None

@@ -104,4 +104,5 @@ def _make_progress() -> FrontsProgress:
     return FrontsBar(make_console(to_stderr=True))
 
 
+explain_front.__name__ = "explain-front"
 COMMANDS: list[Callable[..., Any]] = [explain_front]

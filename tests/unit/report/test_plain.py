@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError
-from codesign.metrics import METRICS
 from codesign.files import replacing
+from codesign.metrics import METRICS
 from codesign.report.plain import to_json_text, to_plain
 from codesign.schema import Record
 

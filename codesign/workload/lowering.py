@@ -107,9 +107,7 @@ def lower(
         past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
             a later chunk of a prompt; a decode or a diffusion model has none.
     """
-    one = _pass(
-        model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens
-    )
+    one = _pass(model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens)
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [
         _embedding(model, one, embedding),

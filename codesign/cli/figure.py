@@ -94,7 +94,7 @@ def _draw_campaign(kind: str, results: Results, path: Path) -> Path:
 
 def _draw_design(kind: str, results: Results, design: str, path: Path) -> Path:
     from codesign import api
-    from codesign.report import design_figures
+    from codesign.report import design_figures, hierarchy_figure
 
     chosen = api.choose_design(results, design)
     if chosen.broken:
@@ -102,7 +102,7 @@ def _draw_design(kind: str, results: Results, design: str, path: Path) -> Path:
     draw = {
         "roofline": design_figures.save_roofline,
         "breakdown": design_figures.save_breakdown,
-        "hierarchy": design_figures.save_hierarchy,
+        "hierarchy": hierarchy_figure.save_hierarchy,
     }[kind]
     return draw(chosen, path)
 

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench gallery clean
 
 help: ## Show the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,18 @@ check: $(READY) ## All of `make test` but the tests
 
 bench: $(READY) ## Measure the evaluator
 	$(BIN)/codesign bench
+
+gallery: $(READY) ## Draw the pictures of the documentation anew, and the example report
+	folder=$$(mktemp -d) && cd $$folder \
+		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
+		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
+		&& $(CURDIR)/$(BIN)/codesign plot osworld-prefill --output $(CURDIR)/docs/images \
+		&& for kind in roofline breakdown hierarchy; do \
+			$(CURDIR)/$(BIN)/codesign figure $$kind osworld-prefill --design P1 --format png \
+				--output $(CURDIR)/docs/images/$$kind.png || exit 1; done \
+		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
+			--output $(CURDIR)/docs/gallery/osworld-prefill.html \
+		&& rm -r $$folder
 
 clean: ## Remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -212,6 +212,7 @@ def evaluate_named(problem: Problem) -> MarkedDesigns | None:
         [name for part in parts for name in part.names],
         {name: np.concatenate([part.metrics[name] for part in parts]) for name in sorted(names)},
         np.concatenate([part.feasible for part in parts]),
+        [design for part in parts for design in part.designs],
     )
 
 
@@ -222,7 +223,10 @@ def _named(problem: Problem) -> MarkedDesigns | None:
     rows = np.concatenate([problem.space.encode(design) for design in designs.values()])
     observed = problem.evaluate(rows)
     return MarkedDesigns(
-        list(designs), observed.metrics, observed.feasible & problem.admits(observed.rows)
+        list(designs),
+        observed.metrics,
+        observed.feasible & problem.admits(observed.rows),
+        problem.space.decode(rows),
     )
 
 

@@ -69,17 +69,13 @@ def _write(campaign: Campaign, path: Path, every: float | None) -> str:
 
 
 def _named(problem: Problem) -> Named | None:
-    import numpy as np
-
     from codesign import api
     from codesign.report.page.designs import Named
 
     marked = api.evaluate_named(problem)
     if marked is None:
         return None
-    designs = problem.space.designs
-    rows = np.concatenate([problem.space.encode(designs[name]) for name in marked.names])
-    return Named(marked.names, rows, marked.metrics, marked.feasible)
+    return Named(marked.names, marked.designs, marked.metrics, marked.feasible)
 
 
 def _explainer(problem: Problem) -> Callable[[Mapping[str, Any]], Account] | None:

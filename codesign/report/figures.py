@@ -62,11 +62,13 @@ class MarkedDesigns:
         names: One per design.
         metrics: (k,) values by metric.
         feasible: (k,) whether every limit of the campaign is kept.
+        designs: Each by parameter; None where absent. A GPU's may not be in the campaign's space.
     """
 
     names: Sequence[str]
     metrics: Mapping[str, FloatArray]
     feasible: BoolArray
+    designs: Sequence[Mapping[str, Any]] = ()
 
 
 def save_convergence(results: Results, path: Path) -> Path:

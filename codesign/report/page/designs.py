@@ -110,17 +110,17 @@ def _n_runs(results: Results, inverse: IntArray, n_distinct: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Named:
-    """Designs that the space's file names, such as published ones.
+    """Designs with a name: published ones, which the space's file has, and GPUs.
 
     Attributes:
         names: One per design.
-        rows: (k, d) designs.
+        designs: Each by parameter; None where absent. A GPU's may not be in the campaign's space.
         metrics: (k,) values by name.
         feasible: (k,) whether every limit of the campaign is kept.
     """
 
     names: Sequence[str]
-    rows: IntArray
+    designs: Sequence[Mapping[str, Any]]
     metrics: Mapping[str, FloatArray]
     feasible: BoolArray
 
@@ -129,8 +129,8 @@ def design_document(results: Results, carried: Carried, named: Named | None) -> 
     """Words, settings and metrics in columns: the carried designs, then the named ones."""
     at = carried.positions
     k = len(named.names) if named else 0
-    rows = np.concatenate([results.rows[at], named.rows]) if named else results.rows[at]
-    decoded = results.problem.space.decode(rows)
+    decoded: list[Mapping[str, Any]] = [*results.problem.space.decode(results.rows[at])]
+    decoded += named.designs if named else ()
     observed = results.run_index[at].tolist()
     return {
         "n": len(at),

@@ -121,9 +121,11 @@ def _to_explain(
     numbers = sorted({*spread, *knees})
     found = {number: results.design(int(carried.positions[number])) for number in numbers}
     if named:
-        decoded = results.problem.space.decode(named.rows[:_MOST_NAMED])
-        for number, design in enumerate(decoded, start=len(carried.positions)):
-            found[number] = {key: value for key, value in design.items() if value is not None}
+        own = results.problem.space.designs
+        pairs = list(zip(named.names, named.designs, strict=True))[:_MOST_NAMED]
+        for number, (name, design) in enumerate(pairs, start=len(carried.positions)):
+            if name in own:  # others are designs of other spaces
+                found[number] = {key: value for key, value in design.items() if value is not None}
     return found
 
 

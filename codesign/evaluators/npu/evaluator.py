@@ -22,7 +22,7 @@ from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
-from codesign.evaluators.npu.features import features
+from codesign.evaluators.npu.features import BOUNDED, features
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import FORMATS, STRATEGIES, Batch, Preparation
@@ -182,7 +182,9 @@ class NpuEvaluator:
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
-        return features(self.prepare(designs))
+        known = features(self.prepare(designs))
+        best = self.best_case(designs, {}, BOUNDED)
+        return known | {f"best_{name}": values for name, values in best.items()}
 
     def prepare(self, designs: Columns) -> Batch:
         """Hardware, batch size and placement, which other evaluators can start from."""

@@ -1,7 +1,8 @@
 """What is known of an NPU before any operator is looked at: hints for models of its metrics.
 
 Search may learn faster from these than from the parameters: the ends of the roofline, the
-power limit, and how long the data that stay in memory take to read once. They are features of
+power limit, how long the data that stay in memory take to read once, and (added by the evaluator)
+what a roofline of the whole pass allows. They are features of
 a surrogate model and no result, so they need to be informative, not accurate.
 """
 
@@ -14,6 +15,8 @@ from codesign.evaluators.npu.preparation import Batch
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 
+BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
+"""Metrics whose bounds by the busiest unit of a whole pass (``bounds.py``) are features too."""
 _KV, _WEIGHTS = 1, 2
 """Positions in a setup's ``pinned`` and ``shares``."""
 

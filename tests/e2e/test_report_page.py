@@ -307,7 +307,8 @@ def test_a_box_selects_in_every_view(page):
     page.wait_for_timeout(300)
     shown = page.evaluate(
         """() => ["front", "dominated", "named design"].flatMap((name) =>
-             document.getElementById("front-chart")._fullData.find((item) => item.name === name).customdata).length"""
+             document.getElementById("front-chart")._fullData
+             .find((item) => item.name === name).customdata).length"""
     )
     count = int(page.locator("#selected-count").inner_text().split()[0].replace(",", ""))
     assert count == shown > 20

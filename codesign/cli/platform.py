@@ -277,6 +277,7 @@ def requirements(
     evaluator, _ = _build(asked, option, None)
     limits = _asked_limits(evaluator, first_token, output_token)
     others = {"batch_size": _count("--batch", batch)}
+    # mypy infers a dictionary of numbers from the line above.
     others |= _formats(format_, weight_format, kv_format)  # type: ignore[arg-type]
     needed = sizing.size_requirements(evaluator, limits, others)
     most = _count("--most-devices", most_devices)

@@ -162,6 +162,7 @@ def _read(problem: Problem, source: Source, text: str) -> Limit | str:
         split_quantity(match[3])
     except InputError:
         return "is not bounded by a number"
+    # What split_quantity accepts begins with a number, so this matches.
     number, unit = re.match(r"([-+.\deE_]+)\s*(.*)$", match[3]).groups()  # type: ignore[union-attr]
     own = _metric_unit(problem, match[1]) if match[1] in metrics else ""
     limit = Limit(

@@ -185,6 +185,7 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
 def test_a_broken_off_campaign_is_said_to_be_stopped(folder, capsys, tmp_path):
     """Runs after the one above was interrupted."""
     if not (folder / "runs" / "long" / "campaign.sqlite").exists():
+        # Chosen by -k, or on another worker: the test that interrupts it did not run here.
         pytest.skip("the campaign was not begun")
     assert main(["watch", "long", "--once"]) == 0
     out, err = capsys.readouterr()

@@ -212,6 +212,7 @@ def _flop_per_s(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> 
     rates = np.zeros(chosen.n)
     base = chosen.lookup(lambda device: peak_flop_per_s(device, 16))
     for width in _RATES:
+        # mypy cannot infer a lambda that binds the loop's variable by a default.
         stated = chosen.lookup(lambda device, width=width: peak_flop_per_s(device, width))  # type: ignore[misc]
         # GenZ halves the time of a product with each halving of its width, on every device.
         rates = np.where(bits == width, base * (16 / width) if options.is_genz else stated, rates)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from codesign.errors import InputError
@@ -28,9 +29,51 @@ def replacing(path: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.replace(path)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from error
+        raise _unwritable(path, error) from error
     finally:
         _discard(unfinished)
+
+
+@contextmanager
+def replacing_together(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """As :func:`replacing`, for files that belong together: all take their places, or none.
+
+    A file system renames one file at a time, the first of ``paths`` last: who finds it new finds
+    the others new. If a renaming fails, those before it are undone.
+
+    Raises:
+        InputError: A place cannot be written.
+    """
+    with ExitStack() as stack:
+        for path in paths:
+            stack.enter_context(_restoring(path))
+        yield tuple(stack.enter_context(replacing(path)) for path in paths)
+
+
+@contextmanager
+def _restoring(path: Path) -> Iterator[None]:
+    """What was at ``path`` is there again if the block fails."""
+    kept = path.with_name(f".{path.name}.{os.getpid()}.old")
+    try:
+        existed = path.is_file()
+        if existed:
+            shutil.copy2(path, kept)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        yield
+    except BaseException:
+        if existed:
+            kept.replace(path)
+        else:
+            _discard(path)
+        raise
+    finally:
+        _discard(kept)
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot be written: {error.strerror or error}", str(path))
 
 
 def _discard(path: Path) -> None:

@@ -225,7 +225,9 @@ class Campaign:
         with open_store(self.store_path) as store:
             self._check_same(store)
             exact = stored_front(self.problem, self.folder)
-            return read_results(store, self.definition, self.problem, exact)
+            # The state first: what is stored after it was asked for does no harm.
+            state = _status_of_store(store, self.definition.name, self.folder).state
+            return read_results(store, self.definition, self.problem, exact, state)
 
     def exact_front(
         self, workers: int | None = None, progress: EnumerationProgress | None = None
@@ -405,8 +407,12 @@ def _listed_definition(path: Path, root: Path) -> CampaignStatus:
 
 def _status_of(name: str, folder: Path) -> CampaignStatus:
     with open_store(folder / STORE) as store:
-        counts = store.counts()
-        budget = int(store.meta.get("identity", {}).get("budget", 0))
+        return _status_of_store(store, name, folder)
+
+
+def _status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
+    counts = store.counts()
+    budget = int(store.meta.get("identity", {}).get("budget", 0))
     is_running = is_held(folder / "lock")
     runs = tuple(_run_status(count, is_running) for count in counts)
     return CampaignStatus(name, folder, _state(runs, is_running), budget, runs)

@@ -40,6 +40,8 @@ class Results:
         hypervolume: (n,) of the run up to and including the observation.
         versions: Of the libraries with which the campaign was begun.
         exact: The exact front of the problem, if it has been enumerated.
+        state: Of the campaign at that moment: ``complete``, ``exhausted`` (no further design
+            existed), ``running`` or ``stopped``.
     """
 
     definition: Definition
@@ -59,6 +61,7 @@ class Results:
     hypervolume: FloatArray
     versions: Mapping[str, str] = field(default_factory=dict)
     exact: ExactFront | None = None
+    state: str = "complete"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,6 +78,11 @@ class Results:
         distinct = kept[np.sort(first)]
         order = np.lexsort(self.objectives[distinct].T[::-1])
         return distinct[order]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the campaign had not ended."""
+        return self.state not in ("complete", "exhausted")
 
     @property
     def exact_hypervolume(self) -> float | None:
@@ -94,7 +102,11 @@ class Results:
 
 
 def read_results(
-    store: Store, definition: Definition, problem: Problem, exact: ExactFront | None = None
+    store: Store,
+    definition: Definition,
+    problem: Problem,
+    exact: ExactFront | None = None,
+    state: str = "complete",
 ) -> Results:
     """The observations of an open store, next to the exact front where it is known.
 
@@ -121,4 +133,5 @@ def read_results(
         hypervolume=table.hypervolume,
         versions=store.meta.get("versions", {}),
         exact=exact,
+        state=state,
     )

@@ -40,6 +40,9 @@ def export(
         str | None,
         typer.Option(help="Of one design: its number on the front, or its name in the space."),
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Also of a campaign that has not ended.")
+    ] = False,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,19 +55,19 @@ def export(
     of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
     chosen = _format(form, output, [*of_results, *of_design])
     _check_together(chosen, chosen in of_design, scope, design)
-    campaign = api.load_campaign(name, folder)
-    results = campaign.results()
-    say_if_unfinished(campaign)
+    results = api.load_campaign(name, folder).results()
+    notes = _check_ended(results, name, partial, chosen)
     if chosen in of_design:
         subject = api.choose_design(results, str(design))
         written: Written = plugins.load("design_exports", chosen)(subject, output)
-        paths, notes = [shown_path(path) for path in written.paths], list(written.notes)
+        paths = [shown_path(path) for path in written.paths]
+        notes += written.notes
         if subject.broken:
             say(f"warning: {subject.title} breaks {', '.join(subject.broken)}")
     else:
         _check_not_empty(results, scope or "front")
         write = plugins.load("exports", chosen)
-        paths, notes = [shown_path(write(results, output, scope or "front"))], []
+        paths = [shown_path(write(results, output, scope or "front"))]
     lines = [*(f"wrote {path}" for path in paths), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
     report(as_json, lambda: {"files": paths} | more, lambda: [text_line(line) for line in lines])
@@ -101,6 +104,28 @@ def _check_not_empty(results: Results, scope: str) -> None:
         )
     if not len(results.rows):
         raise InputError("no design has been evaluated yet", results.definition.name)
+
+
+def _check_ended(results: Results, asked_as: str, is_wanted: bool, form: str) -> list[str]:
+    """Refuse what is not the whole of a campaign; where it is wanted, what to note of it.
+
+    Raises:
+        InputError: The campaign has not ended, and nobody asked for a part.
+    """
+    from codesign.report.exports import progress_words
+
+    if not results.is_partial:
+        return []
+    name, state = results.definition.name, progress_words(results)
+    if not is_wanted:
+        finish = (
+            "wait until it has ended"
+            if results.state == "running"
+            else f"finish it by 'codesign run {asked_as}'"
+        )
+        raise InputError(f"is {state}; {finish}, or export what is stored by --partial", name)
+    where = "csv has no place to say so" if form == "csv" else "the file says so too"
+    return [f"{name} is {state}; {where}"]
 
 
 def say_if_unfinished(campaign: Campaign) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import IntArray
 from codesign.errors import InputError, UnknownNameError
-from codesign.report.exports.observed import plain_design, provenance
+from codesign.report.exports.observed import plain_design, progress_words, provenance
 from codesign.report.labels import design_words
 from codesign.report.machine import Machine, machine_of
 
@@ -71,6 +71,7 @@ class ChosenDesign:
         return {
             "made_by": f"codesign {note['versions'].get('codesign', '')}".strip(),
             "campaign": note["campaign"],
+            "state": progress_words(self.results),
             "evaluated": note["evaluated"],
             "design_name": self.label,
             "design": plain_design(self.evaluated.design),

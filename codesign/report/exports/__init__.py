@@ -8,12 +8,13 @@ function ``(chosen, path) -> Written``, registered in ``codesign.design_exports`
 
 from codesign.report.exports.documents import to_json, to_yaml
 from codesign.report.exports.journal import to_optuna
-from codesign.report.exports.observed import observations, plain_design, provenance
+from codesign.report.exports.observed import observations, plain_design, progress_words, provenance
 from codesign.report.exports.tables import to_csv, to_excel, to_markdown, to_parquet
 
 __all__ = [
     "observations",
     "plain_design",
+    "progress_words",
     "provenance",
     "to_csv",
     "to_excel",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign.errors import InputError
-from codesign.files import replacing
+from codesign.files import replacing_together
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign
@@ -30,14 +29,14 @@ class Written:
 
 
 def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
-    """Write files, all or, if the first cannot be written, none.
+    """Write files, all or none.
 
     Raises:
         InputError: A place cannot be written.
     """
-    with ExitStack() as stack:
-        for path, text in texts.items():
-            stack.enter_context(replacing(path)).write_text(text, encoding="utf-8")
+    with replacing_together(list(texts)) as unfinished:
+        for place, text in zip(unfinished, texts.values(), strict=True):
+            place.write_text(text, encoding="utf-8")
     return tuple(texts)
 
 

@@ -21,6 +21,7 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
     return {
         "campaign": results.definition.name,
         "scope": scope,
+        "state": results.state,
         "evaluated": _evaluated(results),
         "versions": dict(results.versions),
         "objectives": {objective.metric.name: objective.sense for objective in objectives},
@@ -31,12 +32,19 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
 
 
 def _evaluated(results: Results) -> str:
-    """How much of what was asked for the results are; less while a campaign runs."""
+    """How much of what was asked for the results are; less before a campaign ends."""
     from codesign.campaign.exact import RUN
 
     if results.runs == (RUN,):
         return "the exact front, by enumeration"
     return f"{len(results.rows):,} of {results.definition.budget * len(results.runs):,}"
+
+
+def progress_words(results: Results) -> str:
+    """``complete``, or ``stopped, 120 of 1,200 evaluated``."""
+    if results.state == "complete":
+        return results.state
+    return f"{results.state}, {_evaluated(results)} evaluated"
 
 
 def observations(results: Results, positions: IntArray) -> Iterator[dict[str, Any]]:

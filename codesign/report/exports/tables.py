@@ -16,7 +16,7 @@ from codesign.columns import IntArray
 from codesign.errors import InputError, MissingExtraError
 from codesign.files import replacing
 from codesign.metrics import Metric
-from codesign.report.exports.observed import CHUNK, provenance
+from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, observation_columns, positions_of
 from codesign.report.labels import design_words, format_metric, metric_of, metric_title
 from codesign.report.plain import to_json_text
@@ -204,6 +204,6 @@ def _markdown_head(results: Results, scope: str, n: int) -> str:
     goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
     return (
         f"# {results.definition.name}: {what}\n\n"
-        f"- designs: {n:,}; evaluated: {note['evaluated']}\n"
+        f"- designs: {n:,}; evaluated: {note['evaluated']}\n- state: {progress_words(results)}\n"
         f"- objectives: {goals}\n- workload: `{workload}`\n- versions: {versions}\n\n"
     )

@@ -69,6 +69,7 @@ class Results:
     versions: dict[str, str]
     exact: SimpleNamespace | None = None
     exact_hypervolume: float | None = None
+    state: str = "complete"
     definition: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4, workload={})
     )

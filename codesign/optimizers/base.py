@@ -233,6 +233,55 @@ class SearchSpace:
         return np.concatenate([self.no_rows, *chunks])
 
 
+class BaseOptimizer:
+    """What our optimizers share: how they are built, and knowing which designs they were told.
+
+    A subclass adds ``ask``. One that learns extends ``tell``, or begins with
+    :class:`~codesign.optimizers.history.LearningOptimizer`.
+
+    Args:
+        space: Where to look.
+        n_objectives: Number of objectives.
+        seed: Of all random choices.
+        options: The subclass's ``Options``.
+        reference_point: (m,) bound of the hypervolume, for a subclass that uses one.
+    """
+
+    Options: ClassVar[type[Record]]
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        n_objectives: int,
+        seed: int,
+        options: Record,
+        reference_point: FloatArray | None = None,
+    ) -> None:
+        self._space, self._n_objectives, self._seed = space, n_objectives, seed
+        self._options, self._reference = options, reference_point
+        self._seen, self._n_told = KeySet(), 0
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """What a subclass prepares when it is built; a library that it lacks is named here."""
+
+    @property
+    def preferred_batch(self) -> int:
+        """One: whatever is learned from a design serves the next."""
+        return 1
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take note of the designs; a subclass that learns takes their worth too."""
+        self._seen.add(self._space.space.keys(rows))
+        self._n_told += len(rows)
+
+    def _rng(self) -> np.random.Generator:
+        """The random numbers of this step; asked for again, they begin again."""
+        return np.random.default_rng([self._seed, self._n_told])
+
+
 class SobolSequence:
     """The distinct admissible designs that a scrambled Sobol sequence meets, in its order.
 

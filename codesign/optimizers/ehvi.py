@@ -15,12 +15,11 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import MissingExtraError
-from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.columns import FloatArray, IntArray
+from codesign.optimizers.base import KeySet
 from codesign.optimizers.beliefs import Beliefs, Modeling
-from codesign.optimizers.history import History, Memory
-from codesign.optimizers.surrogate import load_libraries, single_thread
+from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.surrogate import require_libraries, single_thread
 from codesign.schema import Record
 
 _MARGIN = 0.1
@@ -28,7 +27,7 @@ _MARGIN = 0.1
 _LOCAL_STEPS = 8
 
 
-class GpEhvi:
+class GpEhvi(LearningOptimizer):
     """Proposes the candidate with the largest expected hypervolume improvement.
 
     All that has a result is learned from, feasible or not. Limits that were violated are
@@ -36,15 +35,8 @@ class GpEhvi:
     replaces it as long as nothing feasible is known. A limit that says no more than the
     reference point is left out. In a batch, each choice is taken to come out as expected
     before the next is made. Beyond ``training`` results the models see the front, the latest
-    and a random choice of the others.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: See :class:`Options`.
-        reference_point: (m,) bound of the hypervolume; if not given, somewhat beyond the worst
-            feasible observation.
+    and a random choice of the others. A reference point that is not given is somewhat beyond the
+    worst feasible observation.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -72,37 +64,21 @@ class GpEhvi:
         inflation: Annotated[float, Field(ge=1)] = 8.0
         """Factor on the deviation of beliefs in such a step."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
-        try:
-            load_libraries()
-        except ImportError as error:
-            raise MissingExtraError("optimizer gp-ehvi", "gp") from error
-        self._space, self._seed, self._options = space, seed, options
-        self._reference = reference_point
-        self._memory = Memory(space, n_objectives)
-        self._modeling = Modeling(options.logarithmic, options.iterations, options.training)
-        self.preferred_batch = 1
+    _options: Options
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take results."""
-        self._memory.add(rows, objectives, violations, failed)
+    def _set_up(self) -> None:
+        require_libraries("gp-ehvi")
+        super()._set_up()
+        options = self._options
+        self._modeling = Modeling(options.logarithmic, options.iterations, options.training)
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        rng = self._rng()
         history = self._memory.history()
         can_model = self._space.has_features and (~history.failed).sum() >= 2
         if not can_model or n < 1:
-            return self._space.sample_unseen(rng, n, self._memory.seen)
+            return self._space.sample_unseen(rng, n, self._seen)
         with single_thread():
             beliefs = self._beliefs(history, rng)
             return self._choose(n, beliefs, history, rng)
@@ -155,7 +131,7 @@ class GpEhvi:
 
     def _candidates(self, n: int, history: History, rng: np.random.Generator) -> IntArray:
         size = max(self._options.candidates, n)
-        seen = self._memory.seen
+        seen = self._seen
         drawn = self._space.sample_unseen(rng, size, seen)
         front = rng.permutation(history.front)[: self._options.neighborhoods]
         near = [self._space.space.neighbors(history.rows[i]) for i in np.sort(front)]
@@ -181,7 +157,7 @@ class GpEhvi:
         self, row: IntArray, worth: float, beliefs: Beliefs, taken: KeySet, inflation: float
     ) -> tuple[IntArray, float]:
         for _ in range(_LOCAL_STEPS):
-            near = self._space.unseen(self._space.space.neighbors(row), self._memory.seen)
+            near = self._space.unseen(self._space.space.neighbors(row), self._seen)
             near = self._space.distinct(near, taken)
             if not len(near):
                 break

@@ -6,26 +6,19 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
-from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.base import BaseOptimizer
 from codesign.schema import Record
 
 _CHUNK = 1 << 14
 _FIRST_BATCH = 256
 
 
-class Exhaustive:
+class Exhaustive(BaseOptimizer):
     """All admissible designs in the order of their numbers.
 
     With a budget of at least the size of the space its front is exact and its hypervolume the
     100 % of every other optimizer. ``codesign enumerate`` does the same for spaces that are far
     too large to store every observation.
-
-    Args:
-        space: Where to look.
-        n_objectives: Not used.
-        seed: Not used.
-        options: There are none.
-        reference_point: Not used.
 
     Raises:
         InputError: The space is too large to number its designs.
@@ -34,19 +27,10 @@ class Exhaustive:
     class Options(Record):
         """There are none."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
-        if not space.space.is_size_exact:
-            raise InputError(f"the designs of {space.space.name} cannot be listed, only sampled")
-        self._space = space
-        self._seen = KeySet()
-        self._n_told = 0
+    def _set_up(self) -> None:
+        space = self._space.space
+        if not space.is_size_exact:
+            raise InputError(f"the designs of {space.name} cannot be listed, only sampled")
         self._start = 0
         """All admissible designs with lower numbers are seen."""
 
@@ -67,8 +51,7 @@ class Exhaustive:
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take note of the designs; their worth does not matter."""
-        self._seen.add(self._space.space.keys(rows))
-        self._n_told += len(rows)
+        super().tell(rows, objectives, violations, failed)
         while self._start < self._space.space.size and not len(self._unseen(self._start)):
             self._start += _CHUNK
 

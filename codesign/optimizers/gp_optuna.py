@@ -13,30 +13,23 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import IntArray
 from codesign.errors import MissingExtraError
-from codesign.optimizers.base import KeySet, SearchSpace
-from codesign.optimizers.history import History, Memory
+from codesign.optimizers.base import KeySet
+from codesign.optimizers.history import History, LearningOptimizer
 from codesign.optimizers.surrogate import single_thread
-from codesign.optimizers.trials import Translation, require_optuna
+from codesign.optimizers.trials import Translation, quietly, require_optuna
 from codesign.schema import Record
 
 if TYPE_CHECKING:
     from optuna.study import Study
 
 
-class GpOptuna:
+class GpOptuna(LearningOptimizer):
     """Optuna's ``GPSampler`` over the levels of the parameters.
 
     In a batch, designs that were chosen before are running trials to it. Failed designs are
-    remembered, but not learned from.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: See :class:`Options`.
-        reference_point: Not used; Optuna takes its own.
+    remembered, but not learned from. Optuna takes a reference point of its own.
 
     Raises:
         MissingExtraError: Optuna or PyTorch is not installed.
@@ -54,38 +47,24 @@ class GpOptuna:
         training: Annotated[int, Field(ge=2)] = 300
         """Most results, the latest ones, that the sampler is told."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
+    _options: Options
+
+    def _set_up(self) -> None:
         require_optuna("gp-optuna", "tpe")
         try:
             import torch  # noqa: F401 # only whether it is there
         except ImportError as error:
             raise MissingExtraError("optimizer gp-optuna", "gp") from error
-        self._space, self._seed, self._options = space, seed, options
-        self._n_objectives = n_objectives
-        self._translation = Translation(space)
-        self._memory = Memory(space, n_objectives)
-        self.preferred_batch = 1
-
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take results."""
-        self._memory.add(rows, objectives, violations, failed)
+        super()._set_up()
+        self._translation = Translation(self._space)
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        rng = self._rng()
         history = self._memory.history()
         is_ready = (~history.failed).sum() >= self._options.startup
         if not is_ready or not self._translation.distributions:
-            return self._space.sample_unseen(rng, n, self._memory.seen)
+            return self._space.sample_unseen(rng, n, self._seen)
         rows, taken = self._space.no_rows, KeySet()
         with single_thread(), warnings.catch_warnings():
             # That a parameter of the sampler is experimental, that a fit stopped early.
@@ -102,7 +81,7 @@ class GpOptuna:
         self, history: History, chosen: IntArray, taken: KeySet, rng: np.random.Generator
     ) -> IntArray:
         """(1, d) a new design; (0, d) if there is none."""
-        seen = self._memory.seen
+        seen = self._seen
         row = self._translation.repaired(
             lambda: self._drawn(history, chosen, rng), self._options.attempts, seen, taken, rng
         )
@@ -121,9 +100,7 @@ class GpOptuna:
         """A study that holds the history, and running trials for what was chosen."""
         import optuna
 
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
+        with quietly():
             study = optuna.create_study(
                 directions=["minimize"] * self._n_objectives,
                 sampler=optuna.samplers.GPSampler(
@@ -132,8 +109,6 @@ class GpOptuna:
                     deterministic_objective=self._options.deterministic,
                 ),
             )
-        finally:
-            optuna.logging.set_verbosity(verbosity)
         known = np.flatnonzero(~history.failed)[-self._options.training :]
         # Limits that are always met would only cost it time.
         limits = history.violations[:, (history.violations[known] > 0).any(axis=0)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.base import BaseOptimizer, SearchSpace
 from codesign.pareto import non_dominated
 
 
@@ -26,6 +27,34 @@ class History:
     objectives: FloatArray
     violations: FloatArray
     failed: BoolArray
+
+    @classmethod
+    def copied(
+        cls, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> History:
+        """From arrays that may change afterwards."""
+        return cls(
+            np.array(rows, dtype=np.int64),
+            np.array(objectives, dtype=np.float64),
+            np.array(violations, dtype=np.float64),
+            np.array(failed, dtype=bool),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[History]) -> History:
+        """One after the other: at least one part, all with the same objectives and limits."""
+        return cls(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.objectives for part in parts]),
+            np.concatenate([part.violations for part in parts]),
+            np.concatenate([part.failed for part in parts]),
+        )
+
+    def part(self, chosen: slice | IntArray | BoolArray) -> History:
+        """Some of it, in the order chosen."""
+        return History(
+            self.rows[chosen], self.objectives[chosen], self.violations[chosen], self.failed[chosen]
+        )
 
     @property
     def feasible(self) -> BoolArray:
@@ -66,21 +95,10 @@ class Memory:
         self._search = search
         self._n_objectives = n_objectives
         self._told: list[History] = []
-        self.seen, self.n_told = KeySet(), 0
 
-    def add(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take results, copied."""
-        part = History(
-            np.array(rows, dtype=np.int64),
-            np.array(objectives, dtype=np.float64),
-            np.array(violations, dtype=np.float64),
-            np.array(failed, dtype=bool),
-        )
+    def add(self, part: History) -> None:
+        """Take results."""
         self._told.append(part)
-        self.seen.add(self._search.space.keys(part.rows))
-        self.n_told += len(part.rows)
 
     def history(self) -> History:
         """All that was told."""
@@ -88,13 +106,20 @@ class Memory:
             nothing = np.empty((0, self._n_objectives))
             return History(self._search.no_rows, nothing, nothing[:, :0], np.empty(0, dtype=bool))
         if len(self._told) > 1:
-            parts = self._told
-            whole = History(
-                np.concatenate([part.rows for part in parts]),
-                np.concatenate([part.objectives for part in parts]),
-                np.concatenate([part.violations for part in parts]),
-                np.concatenate([part.failed for part in parts]),
-            )
             # One part from now on: appending stays cheap.
-            self._told = [whole]
+            self._told = [History.joined(self._told)]
         return self._told[0]
+
+
+class LearningOptimizer(BaseOptimizer):
+    """Keeps all that it was told, in order; see :class:`BaseOptimizer` for its arguments."""
+
+    def _set_up(self) -> None:
+        self._memory = Memory(self._space, self._n_objectives)
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results."""
+        super().tell(rows, objectives, violations, failed)
+        self._memory.add(History.copied(rows, objectives, violations, failed))

@@ -14,27 +14,20 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.base import KeySet, SearchSpace
-from codesign.optimizers.history import History, Memory
+from codesign.columns import IntArray
+from codesign.optimizers.base import KeySet
+from codesign.optimizers.history import History, LearningOptimizer
 from codesign.pareto import non_dominated
 from codesign.schema import Record
 
 
-class ParetoLocalSearch:
+class ParetoLocalSearch(LearningOptimizer):
     """Proposes a neighbor of a non-dominated design whose neighborhood is not exhausted.
 
     Designs of the front take turns in random order. Once all their neighborhoods are exhausted,
     it starts again from the designs that are non-dominated among the others, and at last from
     random ones. As long as nothing feasible is known, designs that violate less dominate those
     that violate more.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: See :class:`Options`.
-        reference_point: Not used.
     """
 
     class Options(Record):
@@ -43,29 +36,21 @@ class ParetoLocalSearch:
         batch: Annotated[int, Field(ge=1)] = 1
         """Designs proposed at a time."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
-        self._space, self._seed = space, seed
-        self._memory = Memory(space, n_objectives)
+    _options: Options
+
+    def _set_up(self) -> None:
+        super()._set_up()
         # Once exhausted, always exhausted: remembering it saves time and changes nothing.
         self._exhausted = KeySet()
-        self.preferred_batch = options.batch
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take results."""
-        self._memory.add(rows, objectives, violations, failed)
+    @property
+    def preferred_batch(self) -> int:
+        """The option's."""
+        return self._options.batch
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        rng = self._rng()
         history = self._memory.history()
         rows = self._space.no_rows
         for starts in _fronts(history):
@@ -75,18 +60,18 @@ class ParetoLocalSearch:
                 # Drawn in either case, so that what is remembered makes no difference.
                 first = int(rng.integers(1 << 30)) % max(len(near), 1)
                 rows = np.concatenate([rows, near[first : first + 1]])
-                rows = self._space.distinct(rows, self._memory.seen)
+                rows = self._space.distinct(rows, self._seen)
                 if len(rows) >= n:
                     return rows[:n]
             if len(rows):
                 return rows
-        return self._space.sample_unseen(rng, n, self._memory.seen)
+        return self._space.sample_unseen(rng, n, self._seen)
 
     def _unseen_neighbors(self, row: IntArray) -> IntArray:
         key = self._space.space.keys(row[None, :])
         if self._exhausted.contains(key)[0]:
             return self._space.no_rows
-        near = self._space.unseen(self._space.space.neighbors(row), self._memory.seen)
+        near = self._space.unseen(self._space.space.neighbors(row), self._seen)
         if not len(near):
             self._exhausted.add(key)
         return near

@@ -15,25 +15,19 @@ from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import MissingExtraError
-from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.base import BaseOptimizer, KeySet
+from codesign.optimizers.history import History
 from codesign.schema import Record
 
 _ROUNDS = 16
 """Attempts to fill a generation by variation before it is filled at random."""
 
 
-class Nsga2:
+class Nsga2(BaseOptimizer):
     """A population that advances by one generation each time ``population`` designs were told.
 
     Until the first generation is complete, designs are drawn uniformly. Designs that failed
     count, but do not enter the population.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: See :class:`Options`.
-        reference_point: Not used.
 
     Raises:
         MissingExtraError: pymoo is not installed.
@@ -51,14 +45,9 @@ class Nsga2:
         mutation_index: Annotated[float, Field(gt=0)] = 3.0
         """Of polynomial mutation of numbers: the larger, the shorter the steps."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
+    _options: Options
+
+    def _set_up(self) -> None:
         try:
             from pymoo.operators.mutation.pm import mut_pm
             from pymoo.operators.survival.rank_and_crowding.metrics import get_crowding_function
@@ -68,18 +57,20 @@ class Nsga2:
             raise MissingExtraError("optimizer nsga2", "nsga2") from error
         self._mutate, self._mix = mut_pm, crossover_mask
         self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
-        self._space, self._seed, self._options = space, seed, options
-        parameters = space.space.parameters
+        parameters = self._space.space.parameters
         self._is_categorical = np.array([item.kind == "categorical" for item in parameters])
         free = [item for item in parameters if len(item.values) > 1 or item.optional]
-        self._probability = min(options.mutations / max(len(free), 1), 1.0)
-        self._population = _Members(space.no_rows, np.empty((0, n_objectives)))
-        self._generation: list[_Members] = []
-        self._seen, self._n_told = KeySet(), 0
-        # Both as of the start of the generation, so that the offspring do not depend on when
-        # they are asked for.
+        self._probability = min(self._options.mutations / max(len(free), 1), 1.0)
+        self._population: History | None = None
+        self._generation: list[History] = []
+        # As of the start of the generation, like the designs that are seen, so that the offspring
+        # do not depend on when they are asked for.
         self._offspring: IntArray | None = None
-        self.preferred_batch = options.population
+
+    @property
+    def preferred_batch(self) -> int:
+        """A generation."""
+        return self._options.population
 
     # Asking
 
@@ -95,8 +86,7 @@ class Nsga2:
         rows = self._space.distinct(self._offspring, mine)
         if len(rows) < min(n, 1):
             # Others' designs took the place of all offspring.
-            rng = np.random.default_rng([self._seed, self._n_told])
-            more = self._space.sample_unseen(rng, n + len(told), self._seen)
+            more = self._space.sample_unseen(self._rng(), n + len(told), self._seen)
             rows = self._space.distinct(more, mine)
         return rows[:n]
 
@@ -109,9 +99,9 @@ class Nsga2:
         n_before = self._n_told - len(self._told_in_generation())
         rng = np.random.default_rng([self._seed, n_before])
         rows = self._space.no_rows
-        rounds = _ROUNDS if len(self._population.rows) >= 2 else 0
-        for _ in range(rounds):
-            children = self._vary(rng, 2 * (size - len(rows)))
+        parents = self._space.no_rows if self._population is None else self._population.rows
+        for _ in range(_ROUNDS if len(parents) >= 2 else 0):
+            children = self._vary(parents, rng, 2 * (size - len(rows)))
             fresh = self._space.unseen(children, self._seen)
             rows = self._space.distinct(np.concatenate([rows, fresh]), self._seen)[:size]
             if len(rows) == size:
@@ -119,20 +109,15 @@ class Nsga2:
         others = self._space.sample_unseen(rng, size, self._seen)
         return self._space.distinct(np.concatenate([rows, others]), self._seen)[:size]
 
-    def _vary(self, rng: np.random.Generator, n: int) -> IntArray:
-        """About ``n`` canonical children of the population, admissible or not."""
+    def _vary(self, parents: IntArray, rng: np.random.Generator, n: int) -> IntArray:
+        """About ``n`` canonical children, admissible or not."""
         n_pairs = (n + 1) // 2
-        parents = self._tournament(rng, (2, n_pairs))
-        points = self._space.space.to_unit(self._population.rows)[parents]
+        pairs = _tournament(rng, len(parents), (2, n_pairs))
+        points = self._space.space.to_unit(parents)[pairs]
         mixed = rng.random((n_pairs, points.shape[2])) < 0.5
         mixed &= rng.random((n_pairs, 1)) < self._options.crossover
         children = np.concatenate(self._mix(points, mixed))
         return self._space.space.from_unit(self._mutated(rng, children))
-
-    def _tournament(self, rng: np.random.Generator, shape: tuple[int, ...]) -> IntArray:
-        """Positions of the better of two random members each; the best member comes first."""
-        pairs = rng.integers(len(self._population.rows), size=(2, *shape))
-        return np.asarray(pairs.min(axis=0))
 
     def _mutated(self, rng: np.random.Generator, points: FloatArray) -> FloatArray:
         n, d = points.shape
@@ -151,11 +136,11 @@ class Nsga2:
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results; a generation ends with each ``population`` of them."""
-        told = _Members(rows, objectives, violations, failed)
+        told = History.copied(rows, objectives, violations, failed)
         start = 0
         while start < len(rows):
             lacking = self._options.population - len(self._told_in_generation())
-            part = told[start : start + lacking]
+            part = told.part(slice(start, start + lacking))
             self._generation.append(part)
             self._n_told += len(part.rows)
             start += len(part.rows)
@@ -164,14 +149,14 @@ class Nsga2:
 
     def _advance(self) -> None:
         """Selection among the population and the complete generation."""
-        pool = _joined([self._population, *self._generation])
-        for part in self._generation:
-            self._seen.add(self._space.space.keys(part.rows))
+        told = History.joined(self._generation)
+        self._seen.add(self._space.space.keys(told.rows))
         self._generation, self._offspring = [], None
-        pool = pool[~pool.failed]
-        self._population = pool[self._best_first(pool)[: self._options.population]]
+        pool = told if self._population is None else History.joined([self._population, told])
+        pool = pool.part(~pool.failed)
+        self._population = pool.part(self._best_first(pool)[: self._options.population])
 
-    def _best_first(self, pool: _Members) -> IntArray:
+    def _best_first(self, pool: History) -> IntArray:
         """Positions by front and crowding, then the infeasible; at least as many as survive."""
         excess = pool.excess()
         feasible = np.flatnonzero(excess == 0)
@@ -188,39 +173,7 @@ class Nsga2:
         return np.concatenate(order)
 
 
-class _Members:
-    """Designs with results, in matching rows."""
-
-    def __init__(
-        self,
-        rows: IntArray,
-        objectives: FloatArray,
-        violations: FloatArray | None = None,
-        failed: BoolArray | None = None,
-    ) -> None:
-        self.rows = np.array(rows, dtype=np.int64)
-        self.objectives = np.array(objectives, dtype=np.float64)
-        nothing = np.empty((len(rows), 0))
-        self.violations = np.array(nothing if violations is None else violations)
-        self.failed = np.array(np.zeros(len(rows)) if failed is None else failed, dtype=bool)
-
-    def __getitem__(self, chosen: slice | IntArray | BoolArray) -> _Members:
-        return _Members(
-            self.rows[chosen], self.objectives[chosen], self.violations[chosen], self.failed[chosen]
-        )
-
-    def excess(self) -> FloatArray:
-        """(n,) sum of what is above the limits, each limit scaled by its largest excess."""
-        above = np.nan_to_num(np.maximum(self.violations, 0.0), posinf=np.finfo(float).max)
-        largest = above.max(axis=0, initial=0.0)
-        return np.asarray((above / np.where(largest > 0, largest, 1.0)).sum(axis=1))
-
-
-def _joined(parts: list[_Members]) -> _Members:
-    filled = [part for part in parts if len(part.rows)]
-    return _Members(
-        np.concatenate([part.rows for part in filled]),
-        np.concatenate([part.objectives for part in filled]),
-        np.concatenate([part.violations for part in filled]),
-        np.concatenate([part.failed for part in filled]),
-    )
+def _tournament(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> IntArray:
+    """Positions of the better of two random members each, of ``n`` that are sorted best first."""
+    pairs = rng.integers(n, size=(2, *shape))
+    return np.asarray(pairs.min(axis=0))

@@ -15,27 +15,19 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import MissingExtraError
+from codesign.columns import FloatArray, IntArray
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
-from codesign.optimizers.base import SearchSpace
 from codesign.optimizers.beliefs import boxes
-from codesign.optimizers.history import History, Memory
-from codesign.optimizers.surrogate import load_libraries, single_thread
+from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.surrogate import require_libraries, single_thread
 from codesign.schema import Record
 
 
-class GpEhviPaper:
+class GpEhviPaper(LearningOptimizer):
     """Proposes the candidate of largest expected hypervolume improvement, and no more than that.
 
-    In a batch, it proposes the best candidates of one ranking.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: See :class:`Options`.
-        reference_point: (m,) bound of the hypervolume; the worst of the results if not given.
+    In a batch, it proposes the best candidates of one ranking. The reference point is the worst of
+    the results if none is given.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -51,35 +43,18 @@ class GpEhviPaper:
         iterations: Annotated[int, Field(ge=1)] = 200
         """Bound on the optimization of the models' hyperparameters."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
-        try:
-            load_libraries()
-        except ImportError as error:
-            raise MissingExtraError("optimizer gp-ehvi-paper", "gp") from error
-        self._space, self._seed, self._options = space, seed, options
-        self._reference = reference_point
-        self._memory = Memory(space, n_objectives)
-        self.preferred_batch = 1
+    _options: Options
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take results."""
-        self._memory.add(rows, objectives, violations, failed)
+    def _set_up(self) -> None:
+        require_libraries("gp-ehvi-paper")
+        super()._set_up()
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        rng = self._rng()
         history = self._memory.history()
         size = max(self._options.candidates, n)
-        candidates = self._space.sample_unseen(rng, size, self._memory.seen)
+        candidates = self._space.sample_unseen(rng, size, self._seen)
         if (~history.failed).sum() < 2 or not len(candidates) or n < 1:
             return candidates[:n]
         with single_thread(), warnings.catch_warnings():

@@ -23,7 +23,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError, JobError, MissingExtraError
-from codesign.optimizers.base import KeySet, SearchSpace
+from codesign.optimizers.base import BaseOptimizer, KeySet
 from codesign.processes import ONE_THREAD
 from codesign.schema import Record
 
@@ -40,15 +40,8 @@ _INADMISSIBLE = 1.0
 """Violation told for a design that breaks a limit known before evaluation. [ours]"""
 
 
-class Peer:
-    """One method of another library.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: Which method.
-        reference_point: Given to the methods that take one.
+class Peer(BaseOptimizer):
+    """One method of another library; the reference point is given to those that take one.
 
     Raises:
         MissingExtraError: The library is not installed in the peers' interpreter.
@@ -60,29 +53,22 @@ class Peer:
         method: PeerMethod = "optuna-tpe"
         """Library and method."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
-        structure = space.space.structure
-        self._space, self._seed = space, seed
+    _options: Options
+
+    def _set_up(self) -> None:
+        structure = self._space.space.structure
         self._first = -structure.has_absence.astype(np.int64)
         self._bins = structure.n_levels - self._first
-        self._seen = KeySet()
         self._told: list[dict[str, Any]] = []
         self._by_key: dict[int, dict[str, Any]] = {}
-        self.preferred_batch = 1
+        parameters, reference = self._space.space.parameters, self._reference
         self._process = _PeerProcess(
             {
-                "method": options.method,
+                "method": self._options.method,
                 "bins": self._bins.tolist(),
-                "is_ordered": [item.kind != "categorical" for item in space.space.parameters],
-                "n_objectives": n_objectives,
-                "reference_point": None if reference_point is None else reference_point.tolist(),
+                "is_ordered": [item.kind != "categorical" for item in parameters],
+                "n_objectives": self._n_objectives,
+                "reference_point": None if reference is None else reference.tolist(),
             }
         )
 
@@ -122,8 +108,8 @@ class Peer:
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Keep the results; they are sent with the next proposal."""
+        super().tell(rows, objectives, violations, failed)
         keys = self._space.space.keys(rows)
-        self._seen.add(keys)
         for i, key in enumerate(keys.tolist()):
             values = None if failed[i] else objectives[i].tolist()
             excess = [] if failed[i] else violations[i].tolist()

@@ -10,9 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.base import KeySet, SearchSpace
-from codesign.optimizers.history import Memory
+from codesign.columns import FloatArray, IntArray
+from codesign.optimizers.base import KeySet
+from codesign.optimizers.history import LearningOptimizer
 from codesign.pareto import hypervolume, non_dominated
 from codesign.schema import Record
 
@@ -20,45 +20,20 @@ _LISTED = 1 << 17
 """Designs that are predicted; of larger spaces, as many random ones."""
 
 
-class Predicted:
+class Predicted(LearningOptimizer):
     """Proposes the predicted front, first what adds most to the predicted hypervolume.
 
     Then the front of what is left, and so on. Looks at no result and at no limit on metrics, but
-    what is beyond the reference point comes last. Random where nothing is predicted.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: None yet.
-        reference_point: (m,) bound of the hypervolume; the worst prediction if not given.
+    what is beyond the reference point (the worst prediction if none is given) comes last. Random
+    where nothing is predicted.
     """
 
     class Options(Record):
         """Options of following predictions: there are none."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
-        self._space, self._seed, self._reference = space, seed, reference_point
-        self._n_objectives = n_objectives
-        self._memory = Memory(space, n_objectives)
-        self.preferred_batch = 1
-
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take results."""
-        self._memory.add(rows, objectives, violations, failed)
-
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = np.random.default_rng([self._seed, self._memory.n_told])
+        rng = self._rng()
         told = self._memory.history().rows
         chosen = self._space.no_rows if self._space.predict is None else self._best(n, told)
         taken = KeySet()
@@ -83,7 +58,7 @@ class Predicted:
         """(k, d) what adds most, one after the other, to what was told and chosen."""
         pool, predicted, bound = self._pool
         met = self._predict(told)
-        left = np.flatnonzero(~self._memory.seen.contains(self._space.space.keys(pool)))
+        left = np.flatnonzero(~self._seen.contains(self._space.space.keys(pool)))
         chosen: list[int] = []
         while len(chosen) < n and len(left):
             front = left[non_dominated(predicted[left])]

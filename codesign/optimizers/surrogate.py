@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,6 +54,14 @@ def load_libraries() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         importlib.import_module("botorch")
+
+
+def require_libraries(optimizer: str) -> None:
+    """:func:`load_libraries`; raises MissingExtraError if one is not installed."""
+    try:
+        load_libraries()
+    except ImportError as error:
+        raise MissingExtraError(f"optimizer {optimizer}", "gp") from error
 
 
 @contextmanager

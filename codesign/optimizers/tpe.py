@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.base import KeySet, SearchSpace
-from codesign.optimizers.trials import Translation, require_optuna
+from codesign.optimizers.base import BaseOptimizer, KeySet
+from codesign.optimizers.trials import Translation, quietly, require_optuna
 from codesign.schema import Record
 
 if TYPE_CHECKING:
@@ -23,17 +23,10 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 
-class Tpe:
+class Tpe(BaseOptimizer):
     """Optuna's multivariate sampler over the levels of the parameters.
 
     Failed designs are remembered, but not learned from.
-
-    Args:
-        space: Where to look.
-        n_objectives: Number of objectives.
-        seed: Of all random choices.
-        options: See :class:`Options`.
-        reference_point: Not used.
 
     Raises:
         MissingExtraError: Optuna is not installed.
@@ -49,34 +42,27 @@ class Tpe:
         attempts: Annotated[int, Field(ge=1)] = 4
         """Proposals before the neighbors of the last one count too."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        n_objectives: int,
-        seed: int,
-        options: Options,
-        reference_point: FloatArray | None = None,
-    ) -> None:
+    _options: Options
+
+    def _set_up(self) -> None:
         require_optuna("tpe", "tpe")
         import optuna
 
-        self._space, self._seed, self._options = space, seed, options
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._storage = optuna.storages.InMemoryStorage()
-        self._study = optuna.create_study(
-            study_name="told", storage=self._storage, directions=["minimize"] * n_objectives
-        )
-        optuna.logging.set_verbosity(verbosity)
-        self._translation = Translation(space)
-        self._seen, self._n_told, self._n_learned = KeySet(), 0, 0
-        self.preferred_batch = 1
+        with quietly():
+            self._study = optuna.create_study(
+                study_name="told",
+                storage=self._storage,
+                directions=["minimize"] * self._n_objectives,
+            )
+        self._translation = Translation(self._space)
+        self._n_learned = 0
 
     # Asking
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = np.random.default_rng([self._seed, self._n_told])
+        rng = self._rng()
         rows = self._space.no_rows
         taken = KeySet()
         while len(rows) < n:
@@ -131,10 +117,9 @@ class Tpe:
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results into the study."""
+        super().tell(rows, objectives, violations, failed)
         learned = np.flatnonzero(~np.asarray(failed, dtype=bool))
         for i in learned:
             trial = self._translation.trial(rows[i], objectives[i], violations[i])
             self._study.add_trial(trial)
         self._n_learned += len(learned)
-        self._seen.add(self._space.space.keys(rows))
-        self._n_told += len(rows)

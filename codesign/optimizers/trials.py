@@ -8,7 +8,8 @@ inadmissible or were seen are drawn again; the last one's neighbors count too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,19 @@ def require_optuna(optimizer: str, extra: str) -> None:
         import optuna  # noqa: F401 # only whether it is there
     except ImportError as error:
         raise MissingExtraError(f"optimizer {optimizer}", extra) from error
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Optuna says no more than errors; afterwards it is as talkative as before."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 class Translation:

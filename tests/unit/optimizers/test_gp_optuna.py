@@ -61,7 +61,7 @@ def test_asking_again_or_told_one_by_one_it_suggests_the_same_new_designs(tiered
         )  # fmt: skip
     assert np.array_equal(fresh.ask(2), proposed)
     assert tiered.admits(proposed).all()
-    assert len(tiered.unseen(proposed, optimizer._memory.seen)) == 2
+    assert len(tiered.unseen(proposed, optimizer._seen)) == 2
 
 
 def test_only_the_latest_results_are_told_beyond_the_cap(grid):

@@ -15,7 +15,7 @@ evaluator's limits and the constraints on metrics follow the draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -224,16 +224,8 @@ class _Corners:
 
     def swings(self, metric: str) -> tuple[Swing, ...]:
         """What each number alone does to a metric, the largest swing first."""
-        swings = []
-        for i, number in enumerate(self.numbers):
-            line = self._line(metric, i)
-            swing = max(line.values()) - min(line.values())
-            relative = swing / abs(line[0]) if line[0] else None
-            if swing > 0:
-                swings.append(
-                    Swing(number.technology, number.number, line[-1], line[1], swing, relative)
-                )
-        return tuple(sorted(swings, key=lambda item: -item.swing))
+        lines = [self._line(metric, i) for i in range(len(self.numbers))]
+        return _swings(self.numbers, lines)
 
     def extreme(self, metric: str, sign: float) -> tuple[float, str]:
         """The smallest (sign 1) or largest (sign -1) value over the corners, and where it is."""
@@ -253,6 +245,61 @@ class _Corners:
             return f"all {words[corner[0]] if corner else 'typical'}"
         pairs = zip(self.numbers, corner, strict=True)
         return ", ".join(f"{number} {words[end]}" for number, end in pairs if end)
+
+
+def _swings(
+    numbers: Sequence[RangedNumber], lines: Sequence[Mapping[int, float]]
+) -> tuple[Swing, ...]:
+    """What each number alone does, from the metric at its low (-1), typical (0) and high (1)."""
+    swings = []
+    for number, line in zip(numbers, lines, strict=True):
+        swing = max(line.values()) - min(line.values())
+        relative = swing / abs(line[0]) if line[0] else None
+        if swing > 0:
+            swings.append(
+                Swing(number.technology, number.number, line[-1], line[1], swing, relative)
+            )
+    return tuple(sorted(swings, key=lambda item: -item.swing))
+
+
+def design_swings(
+    problem: Problem, rows: IntArray, metrics: Sequence[str]
+) -> list[dict[str, tuple[Swing, ...]]]:
+    """The tornado of each of many designs: every number alone at either end of its range.
+
+    The swings are those of :func:`design_uncertainty`; all designs are evaluated at once, twice
+    per number with a range and once more.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs.
+        metrics: Whose swings.
+
+    Returns:
+        One mapping per design, by metric; a metric that no number moves has none.
+
+    Raises:
+        InputError: An evaluator without technologies.
+    """
+    sweep = _Sweep(problem)
+
+    def found(i: int, end: int) -> Mapping[str, FloatArray]:
+        values = sweep.typical.copy()
+        values[i : i + 1] = {-1: sweep.low, 0: sweep.typical, 1: sweep.high}[end][i : i + 1]
+        return sweep.observe(rows, values).metrics
+
+    typical = found(0, 0)
+    ends = [{0: typical, -1: found(i, -1), 1: found(i, 1)} for i in range(len(sweep.numbers))]
+    return [
+        {
+            name: _swings(
+                sweep.numbers,
+                [{end: float(values[name][at]) for end, values in line.items()} for line in ends],
+            )
+            for name in metrics
+        }
+        for at in range(len(rows))
+    ]
 
 
 def _alone(i: int, end: int, k: int) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from codesign.space import load_space
 from codesign.uncertainty import (
     _distances,
     _nearest,
+    design_swings,
     design_uncertainty,
     draw,
     front_shares,
@@ -377,3 +378,17 @@ def test_the_shipped_library_varies_only_what_its_sources_give_as_ranges():
     names = {str(number) for number in ranged_numbers(TechnologyLibrary(LIBRARY))}
     assert {"sram background power", "hbm4_12h background power"} <= names
     assert "lpddr6 background power" not in names
+
+
+def test_the_swings_of_many_designs_are_those_of_each_alone():
+    evaluator = NpuEvaluator(REQUEST, OPTIONS)
+    space = api.load_space("memexplorer")
+    problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
+    names = ("Base", "P1", "D1")
+    rows = np.concatenate([space.encode(space.designs[name]) for name in names])
+    metrics = ["tdp_watts", "throughput_tokens_per_s"]
+    found = design_swings(problem, rows, metrics)
+    for name, swings in zip(names, found, strict=True):
+        alone = design_uncertainty(api.evaluate(design=name, evaluator=evaluator), 1).tornado
+        assert swings == {metric: alone[metric] for metric in metrics}
+    assert all(swings["tdp_watts"] for swings in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import csv
 import json
+import math
 import warnings
 from pathlib import Path
 
@@ -43,11 +44,26 @@ def folder(tmp_path_factory) -> Path:
     )
     hopeless = _CAMPAIGN.replace("LIMIT", "1").replace("name: trial", "name: hopeless")
     (folder / "runs" / "hopeless.yaml").write_text(hopeless, encoding="utf-8")
+    broken_off = _CAMPAIGN.replace("LIMIT", "5000").replace("name: trial", "name: half")
+    (folder / "runs" / "half.yaml").write_text(broken_off, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["run", "trial", "--json"]) == 0
         assert main(["run", "hopeless", "--json"]) == 2
+        with pytest.raises(KeyboardInterrupt):
+            codesign.load_campaign("half").run(progress=_StopsEarly())
     return folder
+
+
+class _StopsEarly:
+    """A person who presses Ctrl-C after the first batch."""
+
+    def start(self, total: int, done: int) -> None: ...
+
+    def advance(self, *told: object) -> None:
+        raise KeyboardInterrupt
+
+    def finish(self) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -147,55 +163,149 @@ def test_the_file_and_the_screen_say_what_one_memory_cannot_express(tmp_path, ca
         assert any(part in note for note in json.loads(path.read_text("utf-8"))["notes"])
 
 
-# What LLMCompass's template_to_system reads (design_space_exploration/dse.py).
-_LEAVES = (
-    "device_count",
-    "interconnect.topology",
-    "interconnect.link_count_per_device",
-    "interconnect.link.bandwidth_per_direction_byte",
-    "interconnect.link.bandwidth_both_directions_byte",
-    "interconnect.link.latency_second",
-    "interconnect.link.flit_size_byte",
-    "interconnect.link.max_payload_size_byte",
-    "interconnect.link.header_size_byte",
-    "device.frequency_Hz",
-    "device.compute_chiplet_count",
-    "device.compute_chiplet.core_count",
-    "device.compute_chiplet.core.sublane_count",
-    "device.compute_chiplet.core.SRAM_KB",
-    "device.compute_chiplet.core.systolic_array.array_height",
-    "device.compute_chiplet.core.systolic_array.array_width",
-    "device.compute_chiplet.core.systolic_array.mac_per_cycle",
-    "device.compute_chiplet.core.systolic_array.data_type",
-    "device.compute_chiplet.core.vector_unit.vector_width",
-    "device.compute_chiplet.core.vector_unit.flop_per_cycle",
-    "device.compute_chiplet.core.vector_unit.data_type",
-    "device.io.global_buffer_MB",
-    "device.io.global_buffer_bandwidth_per_cycle_byte",
-    "device.io.memory_channel_active_count",
-    "device.io.pin_count_per_channel",
-    "device.io.bandwidth_per_pin_bit",
-    "device.memory.total_capacity_GB",
-)
+_STATE = "stopped, 4 of 24 evaluated"
 
 
-def test_llmcompass_finds_its_27_leaves_with_the_machine_in_them(tmp_path):
-    path = _export(tmp_path, "base.json", "--format", "llmcompass", "--design", "Base")
-    document = json.loads(path.read_text("utf-8"))
-    found = {}
-    for leaf in _LEAVES:
-        value = document
+@pytest.mark.parametrize("arguments", [["--format", "csv"], ["--format", "genz", "--design", "P1"]])
+def test_a_campaign_broken_off_is_refused_with_both_ways_on(tmp_path, capsys, arguments):
+    assert main(["export", "half", "--output", str(tmp_path / "x"), *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"half: is {_STATE}; finish it by 'codesign run half', or export" in err
+    assert "--partial" in err and not list(tmp_path.iterdir())
+
+
+def test_a_running_campaign_is_refused_as_running(folder, tmp_path, capsys):
+    from codesign.campaign.lock import exclusive
+
+    command = ["export", "half", "--output", str(tmp_path / "x.md")]
+    with exclusive(folder / "runs" / "half" / "lock"):
+        assert main(command) == 2
+        assert "is running, 4 of 24 evaluated; wait until" in capsys.readouterr().err
+        assert main([*command, "--partial"]) == 0
+    assert "- state: running, 4 of 24 evaluated\n" in (tmp_path / "x.md").read_text("utf-8")
+
+
+def _note_in(path: Path, form: str) -> dict:
+    """State and progress as a consumer finds them in the file."""
+    if form == "xlsx":
+        sheet = pytest.importorskip("openpyxl").load_workbook(path)["provenance"]
+        return dict(sheet.iter_rows(min_row=2, values_only=True))
+    if form == "parquet":
+        from pyarrow import parquet
+
+        return json.loads(parquet.read_schema(path).metadata[b"codesign"])
+    if form == "optuna":
+        optuna = pytest.importorskip("optuna")
+        backend = optuna.storages.journal.JournalFileBackend(str(path))
+        storage = optuna.storages.JournalStorage(backend)
+        (study,) = optuna.get_all_study_summaries(storage)
+        return study.user_attrs["codesign"]
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "parquet", "xlsx", "optuna"])
+def test_what_is_stored_so_far_says_in_the_file_that_it_is_a_part(tmp_path, capsys, form):
+    path = tmp_path / f"part.{form}"
+    command = ["export", "half", "--partial", "--format", form, "--output", str(path), "--json"]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [
+        f"half is {_STATE}; the file says so too"
+    ]
+    note = _note_in(path, form)
+    assert (note["state"], note["evaluated"]) == ("stopped", "4 of 24")
+
+
+def test_the_csv_of_a_part_says_so_on_the_screen(tmp_path, capsys):
+    assert main(["export", "half", "--partial", "--output", str(tmp_path / "part.csv")]) == 0
+    assert f"half is {_STATE}; csv has no place" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("form", ["spec-sheet", "scalesim", "llmcompass", "accelforge", "genz"])
+def test_a_design_of_a_part_says_in_the_file_that_it_is_of_a_part(tmp_path, form):
+    path = tmp_path / "part"
+    assert main(["export", "half", "--partial", "--format", form, "--design", "1",
+                 "--output", str(path)]) == 0  # fmt: skip
+    assert f'"state": "{_STATE}"' in path.read_text("utf-8")
+
+
+def test_a_complete_campaign_says_that_it_is_complete(tmp_path):
+    path = _export(tmp_path, "whole.json", "--partial")
+    assert json.loads(path.read_text("utf-8"))["state"] == "complete"
+
+
+# The leaves that LLMCompass reads (PrincetonUniversity/LLMCompass, commit b95c6c9:
+# template_to_system in design_space_exploration/dse.py and the constructors of hardware_model/),
+# what it takes them for, and the least that does not stop it or make the device vanish. It divides
+# by the flit, the clock, the vector's width and the number of sublanes; counts are whole.
+_COUNT, _NUMBER = (int, 1), (float, 0)
+_LEAVES = {
+    "device_count": _COUNT,
+    "interconnect.topology": (str, None),
+    "interconnect.link_count_per_device": (int, 0),
+    "interconnect.link.bandwidth_per_direction_byte": _NUMBER,
+    "interconnect.link.bandwidth_both_directions_byte": _NUMBER,
+    "interconnect.link.latency_second": _NUMBER,
+    "interconnect.link.flit_size_byte": _COUNT,
+    "interconnect.link.max_payload_size_byte": (int, 0),
+    "interconnect.link.header_size_byte": (int, 0),
+    "device.frequency_Hz": (float, 1),
+    "device.compute_chiplet_count": _COUNT,
+    "device.compute_chiplet.core_count": _COUNT,
+    "device.compute_chiplet.core.sublane_count": _COUNT,
+    "device.compute_chiplet.core.SRAM_KB": (float, 1),
+    "device.compute_chiplet.core.systolic_array.array_height": _COUNT,
+    "device.compute_chiplet.core.systolic_array.array_width": _COUNT,
+    "device.compute_chiplet.core.systolic_array.mac_per_cycle": (float, 0.5),
+    "device.compute_chiplet.core.systolic_array.data_type": (str, None),
+    "device.compute_chiplet.core.vector_unit.vector_width": _COUNT,
+    "device.compute_chiplet.core.vector_unit.flop_per_cycle": _COUNT,
+    "device.compute_chiplet.core.vector_unit.data_type": (str, None),
+    "device.io.global_buffer_MB": (float, 1),
+    "device.io.global_buffer_bandwidth_per_cycle_byte": (float, 1),
+    "device.io.memory_channel_active_count": _COUNT,
+    "device.io.pin_count_per_channel": _COUNT,
+    "device.io.bandwidth_per_pin_bit": (float, 8),
+    "device.memory.total_capacity_GB": (float, 1),
+}
+
+
+@pytest.mark.parametrize("design", ["Base", "P1", "1"])
+def test_llmcompass_finds_its_27_leaves_of_the_kind_it_takes(tmp_path, design):
+    path = _export(tmp_path, "x.json", "--format", "llmcompass", "--design", design)
+    assert len(_LEAVES) == 27
+    for leaf, (kind, least) in _LEAVES.items():
+        value = json.loads(path.read_text("utf-8"))
         for key in leaf.split("."):
             value = value[key]
-        found[leaf.split(".")[-1]] = value
-    assert len(_LEAVES) == 27
-    # Base: 4 x HBM3E of 1 TB/s and 24 GB (MemExplorer Tables 1 and 5).
-    io = document["device"]["io"]
-    rate = io["memory_channel_active_count"] * io["pin_count_per_channel"]
-    assert rate * io["bandwidth_per_pin_bit"] // 8 == pytest.approx(4e12)
-    assert found["total_capacity_GB"] * 2**30 == pytest.approx(96e9)
-    assert (found["array_height"], found["array_width"]) == (2048, 128)
-    assert found["data_type"] == "int8"
+        # Python's reader gives whole numbers where a float is taken, never the other way round.
+        assert isinstance(value, (int, float) if kind is float else kind), leaf
+        assert least is None or value >= least, leaf
+
+
+def test_llmcompass_computes_the_machine_that_was_meant(tmp_path):
+    path = _export(tmp_path, "base.json", "--format", "llmcompass", "--design", "Base")
+    document = json.loads(path.read_text("utf-8"))
+    device, link = document["device"], document["interconnect"]["link"]
+    chiplet, io = device["compute_chiplet"], device["io"]
+    core = chiplet["core"]
+    array, vector = core["systolic_array"], core["vector_unit"]
+    n_cores = chiplet["core_count"] * device["compute_chiplet_count"]
+    # Base: 2048 x 128 at 1 GHz, a vector unit of 2048, 4 x HBM3E of 1 TB/s and 24 GB (MemExplorer
+    # Tables 1, 5 and 6). The formulas are those of ComputeModule, IOModule, MemoryModule.
+    macs = core["sublane_count"] * array["mac_per_cycle"] * array["array_height"]
+    peak = n_cores * macs * 2 * array["array_width"] * device["frequency_Hz"]
+    assert peak == pytest.approx(2 * 2048 * 128 * 1e9, rel=1e-12)
+    lanes = core["sublane_count"] * vector["vector_width"] * vector["flop_per_cycle"] * n_cores
+    assert lanes == 2048
+    bits = io["memory_channel_active_count"] * io["pin_count_per_channel"]
+    assert bits * io["bandwidth_per_pin_bit"] // 8 == pytest.approx(4e12)
+    assert device["memory"]["total_capacity_GB"] * 1024**3 == pytest.approx(96e9)
+    assert core["SRAM_KB"] * 1024 == pytest.approx(io["global_buffer_MB"] * 1024**2)
+    for unit in (array, vector):  # bytes of a word: the digits of the type's name, // 8
+        assert int("".join(filter(str.isdigit, unit["data_type"]))) // 8 == 1
+    # LinkModule rounds the header up to whole flits.
+    assert math.ceil(link["header_size_byte"] / link["flit_size_byte"]) == 0
 
 
 def test_the_accelforge_yaml_keeps_the_asymmetry_of_flash(tmp_path):

@@ -191,8 +191,8 @@ def test_a_broken_off_campaign_is_said_to_be_stopped(folder, capsys, tmp_path):
     out, err = capsys.readouterr()
     assert "long: stopped" in out and "'codesign run long' goes on" in err
     path = tmp_path / "front.csv"
-    assert main(["export", "long", "--output", str(path)]) == 0
-    assert "note: long is stopped" in capsys.readouterr().err
+    assert main(["export", "long", "--output", str(path)]) == 2
+    assert "long: is stopped" in capsys.readouterr().err
 
 
 def test_a_sparkline_goes_from_nothing_to_the_highest():

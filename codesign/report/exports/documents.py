@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.files import replacing
 from codesign.report.exports.observed import observations, provenance
+from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, positions_of
 from codesign.report.plain import to_json_text
 
@@ -30,36 +32,21 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
 
     ``codesign evaluate --design-file FILE --design NAME`` accepts it back, workload included.
     """
-    import yaml
-
-    designs, outcomes = {}, {}
-    for number, item in enumerate(observations(results, positions_of(results, scope)), start=1):
-        name = f"{scope}-{number}"
-        said = "campaign {}, {optimizer}, seed {seed}, step {step}"
-        source = said.format(results.definition.name, **item)
-        designs[name] = {"values": item.pop("design"), "source": source}
-        outcomes[name] = item
+    positions = positions_of(results, scope)
     # What people look for comes first; the resolved problem is long.
-    document = {"designs": designs, "results": outcomes} | provenance(results, scope)
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        yaml.dump(document, file, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100)
+        for key, make in (("designs", _design_entry), ("results", _outcome)):
+            file.write(f"{key}:\n" if len(positions) else f"{key}: {{}}\n")
+            for number, item in enumerate(observations(results, positions), start=1):
+                file.write(f"  {scope}-{number}:\n{yaml_lines(make(results, item), level=2)}")
+        file.write(yaml_lines(provenance(results, scope)))
     return path
 
 
-def _dumper() -> Any:
-    """Lists of plain values on one line, so that ``[2048, 256]`` reads as in a space file."""
-    import yaml
+def _design_entry(results: Results, item: Mapping[str, Any]) -> dict[str, Any]:
+    source = "campaign {}, {optimizer}, seed {seed}, step {step}"
+    return {"values": item["design"], "source": source.format(results.definition.name, **item)}
 
-    # The one in C writes the same text ten times faster.
-    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
-    class Dumper(base):  # type: ignore[misc]  # one of two classes
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def represent(dumper: Any, data: list[Any]) -> Any:
-        is_flat = not any(isinstance(item, list | dict) for item in data)
-        return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=is_flat)
-
-    Dumper.add_representer(list, represent)
-    return Dumper
+def _outcome(results: Results, item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != "design"}

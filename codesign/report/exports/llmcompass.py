@@ -1,7 +1,7 @@
 """A design as a hardware description of LLMCompass [LLMCompass]_.
 
 The 27 leaves that its loader reads (``design_space_exploration/dse.py``,
-``template_to_system``). Its "KB", "MB" and "GB" are powers of 1024.
+``template_to_system``, commit b95c6c9). Its "KB", "MB" and "GB" are powers of 1024.
 
 .. [LLMCompass] H. Zhang et al., "LLMCompass: Enabling Efficient Hardware Design for Large
    Language Model Inference", ISCA 2024.
@@ -49,7 +49,10 @@ def to_llmcompass(chosen: ChosenDesign, path: Path) -> Written:
         "LLMCompass takes a fixed latency of 1 us for the off-chip memory and overheads measured "
         "on an A100 for every operator",
         "a vector lane does one operation a cycle",
-        "one device without a network: the link's numbers are 0, so device_count must stay 1",
+        "one device without a network: the link's numbers are 0 and its flit 1 byte, so "
+        "device_count must stay 1",
+        "LLMCompass's roofline_model of a block prints what it has for several devices only; "
+        "compile_and_simulate takes one",
         "energy and power have no place in the format; its area model is not fed either",
     ]
     if min(machine.operand_bits) < _NARROWEST_BITS:
@@ -68,17 +71,16 @@ def _hardware(title: str, machine: Machine, bits: int) -> dict[str, Any]:
         "name": title,
         "device_count": 1,
         "interconnect": {
-            "link": dict.fromkeys(
-                (
-                    "bandwidth_per_direction_byte",
-                    "bandwidth_both_directions_byte",
-                    "latency_second",
-                    "flit_size_byte",
-                    "header_size_byte",
-                    "max_payload_size_byte",
-                ),
-                0,
-            ),
+            "link": {
+                "bandwidth_per_direction_byte": 0,
+                "bandwidth_both_directions_byte": 0,
+                "latency_second": 0,
+                # The loader rounds the header up to whole flits, so a flit of 0 bytes, although
+                # nothing is ever sent, divides by zero (``hardware_model/interconnect.py``).
+                "flit_size_byte": 1,
+                "header_size_byte": 0,
+                "max_payload_size_byte": 0,
+            },
             "link_count_per_device": 0,
             "topology": "FC",
         },

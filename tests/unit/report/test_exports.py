@@ -119,6 +119,27 @@ def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path: Path)
     assert theirs["designs"].keys() == theirs["results"].keys()
 
 
+def test_the_yaml_is_what_pyyaml_writes(results, tmp_path: Path):
+    results.reasons[5] = "no: 'quoted', # and a \"long\" line\nof two, " + "word " * 40
+    results.metrics["tdp_watts"][0] = 1e22
+    text = exports.to_yaml(results, tmp_path / "out.yaml", "all").read_text(encoding="utf-8")
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data):
+            return True
+
+    Dumper.add_representer(
+        list, lambda dumper, data: dumper.represent_sequence(
+            "tag:yaml.org,2002:seq", data,
+            flow_style=not any(isinstance(item, list | dict) for item in data),
+        ),
+    )  # fmt: skip
+    theirs = yaml.dump(yaml.safe_load(text), Dumper=Dumper, sort_keys=False, allow_unicode=True,
+                       width=100)  # fmt: skip
+    assert text == theirs
+    assert yaml.safe_load(text)["results"]["all-1"]["metrics"]["tdp_watts"] == 1e22
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_same_results_give_the_same_bytes(results, tmp_path: Path, name):
     once = FORMATS[name](results, tmp_path / "a", "all").read_bytes()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError
-from codesign.files import replacing
+from codesign.files import replacing, replacing_together
 from codesign.metrics import METRICS
 from codesign.report.plain import to_json_text, to_plain
 from codesign.schema import Record
@@ -83,3 +83,42 @@ def test_a_place_below_a_file_is_refused_in_one_line(tmp_path: Path):
         replacing(tmp_path / "file" / "below"),
     ):
         raise AssertionError("not reached")
+
+
+@pytest.mark.parametrize("n_before_failing", [0, 1, 2])
+def test_files_that_belong_together_are_all_new_or_all_old(
+    tmp_path: Path, monkeypatch, n_before_failing
+):
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    paths[0].write_text("old a")
+    paths[2].write_text("old c")
+    rename, done = Path.replace, []
+
+    def fail(self, target):
+        if len(done) == n_before_failing:
+            monkeypatch.undo()
+            raise OSError(28, "No space left on device")
+        done.append(target)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(InputError, match="No space left"), replacing_together(paths) as unfinished:
+        for path in unfinished:
+            path.write_text("new")
+    assert len(done) == n_before_failing
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a": "old a",
+        "c": "old c",
+    }
+
+
+def test_files_that_belong_together_take_their_places_and_leave_nothing_else(tmp_path: Path):
+    paths = [tmp_path / "below" / name for name in ("a", "b")]
+    for text in ("once", "again"):
+        with replacing_together(paths) as unfinished:
+            for path in unfinished:
+                path.write_text(text)
+        assert {path.name: path.read_text() for path in (tmp_path / "below").iterdir()} == {
+            "a": text,
+            "b": text,
+        }

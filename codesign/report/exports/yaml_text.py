@@ -1,0 +1,83 @@
+"""YAML of many small documents of one shape, as PyYAML writes it, without its cost per value.
+
+PyYAML takes some 20 µs for each value, hours for a large campaign. Numbers are written here;
+everything else that is spelled out is PyYAML's own text, kept for the next time it occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+import yaml
+
+_WIDTH = 100
+_STEP = "  "
+_MOST_TEXTS = 65_536
+"""Different texts that are kept: names of settings and technologies are few, sources are not."""
+
+
+def yaml_lines(document: Mapping[str, Any], level: int = 0) -> str:
+    """A mapping in YAML, its keys in their order, below ``level`` enclosing mappings.
+
+    Lists of plain values stand on one line, so that ``[2048, 256]`` reads as in a space file.
+
+    Args:
+        document: Mappings with text keys, lists, text, numbers, truth values and None.
+        level: How deep the mapping lies; lines are indented by two columns each.
+    """
+    return "".join(_entry(key, value, level) for key, value in document.items())
+
+
+def _entry(key: str, value: Any, level: int) -> str:
+    kind = type(value)
+    if kind is dict and value:
+        return _key(key, level) + ":\n" + yaml_lines(value, level + 1)
+    if kind is float or kind is int:
+        return f"{_key(key, level)}: {_number(value)}\n"
+    if kind is str or kind is bool or value is None:
+        return _spelled(key, value, level)
+    return _by_pyyaml(key, value, level)
+
+
+def _number(value: float) -> str:
+    text = repr(value)
+    # YAML 1.1 reads a number with an exponent only if it has a point.
+    return text.replace("e", ".0e", 1) if "e" in text and "." not in text else text
+
+
+@cache
+def _key(key: str, level: int) -> str:
+    return _by_pyyaml(key, 0, level).removesuffix(": 0\n")
+
+
+@lru_cache(_MOST_TEXTS)
+def _spelled(key: str, value: str | bool | None, level: int) -> str:
+    return _by_pyyaml(key, value, level)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # in C if built
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_list(dumper: Any, data: list[Any]) -> Any:
+    is_flat = not any(isinstance(item, list | dict) for item in data)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=is_flat)
+
+
+_Dumper.add_representer(list, _represent_list)
+
+
+def _by_pyyaml(key: str, value: Any, level: int) -> str:
+    """The entry's lines: its document dumped below as many mappings, less their lines."""
+    document: Any = {key: value}
+    for _ in range(level):
+        document = {"x": document}
+    text: str = yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    for _ in range(level):
+        text = text.partition("\n")[2]
+    return text

@@ -152,7 +152,7 @@ class Problem:
     def features(self, rows: IntArray) -> Mapping[str, FloatArray]:
         """(n,) numbers by name that the evaluator tells of designs of the space in advance.
 
-        None if it is no :class:`~codesign.evaluators.base.Features`.
+        Without a name if it is no :class:`~codesign.evaluators.base.Features`.
 
         Raises:
             JobError: The evaluator fails on them, or gives something else.

@@ -108,8 +108,8 @@ class Bounds(Protocol):
     those that tell most first."""
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """A key for each value of a parameter: in every design, values of equal keys give the
-        same metrics and violations to the last bit."""
+        """A key for each value of a parameter, be it decided or not: in every design, values of
+        equal keys give the same metrics and violations to the last bit."""
         ...
 
     def best_case(
@@ -135,7 +135,10 @@ class Features(Protocol):
     rate or a capacity, from which optimizers that model the results learn faster."""
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """(n,) finite numbers by name, always of the same names; costs (almost) nothing."""
+        """(n,) finite numbers by name, always of the same names; costs (almost) nothing.
+
+        Only designs within the violations known before evaluation are asked about, in any batch.
+        """
         ...
 
 
@@ -145,7 +148,10 @@ class Predicts(Protocol):
     learn only what that model gets wrong."""
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
-        """(n,) finite numbers, the metrics named as the cheaper model has them."""
+        """(n,) finite numbers, the metrics named as the cheaper model has them.
+
+        Only designs within the violations known before evaluation are asked about, in any batch.
+        """
         ...
 
 

@@ -1,0 +1,110 @@
+"""What the clauses of an evaluator's contract are written with; see ``conformance.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray, IntArray
+from codesign.evaluators.base import Evaluation
+
+
+def require(condition: object, sentence: str) -> None:
+    """Raises AssertionError with the sentence unless the condition holds."""
+    if not condition:
+        raise AssertionError(sentence + ".")
+
+
+def length(designs: Columns) -> int:
+    """Designs of a batch."""
+    return min(len(column) for column in designs.values())
+
+
+def take(designs: Columns, positions: IntArray) -> Columns:
+    """The designs at these positions."""
+    return {name: Column(item.values, item.codes[positions]) for name, item in designs.items()}
+
+
+def copied(designs: Columns) -> Columns:
+    """The same designs in memory of their own."""
+    return {name: Column(item.values, item.codes.copy()) for name, item in designs.items()}
+
+
+def same_columns(a: Columns, b: Columns) -> bool:
+    """Whether two batches are equal."""
+    return a.keys() == b.keys() and all(
+        a[name].values == b[name].values and np.array_equal(a[name].codes, b[name].codes)
+        for name in a
+    )
+
+
+def finished(result: Evaluation, n: int) -> IntArray:
+    """Positions of the designs that did not fail."""
+    return np.setdiff1d(np.arange(n), np.fromiter(result.failures, dtype=np.int64))
+
+
+def answer(
+    method: str, kind: str, ask: Callable[[Columns], Mapping[str, FloatArray]], designs: Columns
+) -> dict[str, FloatArray]:
+    """What a method says of designs: (n,) arrays by name, in memory of their own.
+
+    Requires that the method takes the designs and leaves them as they are.
+
+    Args:
+        method: Its name, for messages.
+        kind: What each array is, for messages.
+        ask: Calls it.
+        designs: A batch.
+    """
+    before = copied(designs)
+    try:
+        told = dict(ask(designs))
+    except Exception as error:
+        raise AssertionError(f"{method} raised {type(error).__name__} ({error}).") from error
+    require(same_columns(before, designs), f"{method} changed the designs that it was given")
+    check_arrays(kind, told, length(designs))
+    return {name: values.copy() for name, values in told.items()}
+
+
+def check_names(who: str, got: set[str], expected: set[str]) -> None:
+    """Requires that all that is expected was got, and nothing else."""
+    missing, extra = sorted(expected - got), sorted(got - expected)
+    require(not missing, f"{who} must report all that it should, but leaves out {missing}")
+    require(not extra, f"{who} must report only what it should, but also reports {extra}")
+
+
+def check_arrays(kind: str, arrays: Mapping[str, Any], n: int) -> None:
+    """Requires (n,) float64 arrays under names."""
+    for name, values in arrays.items():
+        require(isinstance(name, str) and name, f"a {kind} must have a name, got {name!r}")
+        shape, dtype = getattr(values, "shape", None), getattr(values, "dtype", None)
+        require(
+            isinstance(values, np.ndarray) and shape == (n,),
+            f"{kind} {name!r} must be an array of shape ({n},), got {type(values).__name__} of "
+            f"shape {shape}",
+        )
+        require(dtype == np.float64, f"{kind} {name!r} must be an array of float64, got {dtype}")
+
+
+def check_same(sentence: str, whole: Evaluation, part: Evaluation, positions: IntArray) -> None:
+    """Requires that ``part`` is ``whole`` at ``positions``, to the last digit."""
+    for at, position in enumerate(positions.tolist()):
+        require(
+            (position in whole.failures) == (at in part.failures),
+            f"{sentence}: design {position} fails in one and not in the other",
+        )
+    here = finished(part, len(positions))
+    pairs = [(part.metrics, whole.metrics), (part.violations, whole.violations)]
+    for smaller, larger in pairs:
+        for name, values in smaller.items():
+            require(name in larger, f"{sentence}: only one of them reports {name!r}")
+            expected = larger[name][positions]
+            same = (values == expected) | (np.isnan(values) & np.isnan(expected))
+            for at in here[~same[here]][:1].tolist():
+                require(
+                    False,
+                    f"{sentence}: {name!r} of design {positions[at]} is {float(values[at])!r} "
+                    f"and {float(expected[at])!r}",
+                )

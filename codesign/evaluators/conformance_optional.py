@@ -1,0 +1,320 @@
+"""The contracts that an evaluator may keep besides, as a part of ``conformance.py``'s check.
+
+A broken hint misleads a search and a broken bound loses designs of an exact front, both without a
+word; so both are held to the results of ``evaluate`` here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.evaluators.base import Bounds, Evaluation, Evaluator, Explains, Features, Predicts
+from codesign.evaluators.clauses import (
+    answer,
+    check_names,
+    check_same,
+    finished,
+    length,
+    require,
+    take,
+)
+from codesign.metrics import Metric
+
+_N_BOXES = 24
+"""Random boxes for each number of undecided parameters. [ours]"""
+_N_SINGLE = 8
+"""At most how many designs are asked for alone. [ours]"""
+
+
+def check_optional(
+    evaluator: Evaluator, designs: Columns, whole: Evaluation, admissible: Columns
+) -> None:
+    """Checks each optional protocol that the evaluator has.
+
+    Args:
+        evaluator: It keeps the contract of every evaluator.
+        designs: A batch.
+        whole: Its results.
+        admissible: Those of the designs that meet what is known before evaluation: hints are for
+            them alone.
+
+    Raises:
+        AssertionError: With the first clause that does not hold, in one sentence.
+    """
+    if isinstance(evaluator, Explains):
+        _check_explanation(evaluator, evaluator, designs, whole)
+    if isinstance(evaluator, Features):
+        _Hint("features", "feature", evaluator.features).check(admissible)
+    if isinstance(evaluator, Predicts):
+        _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
+    if isinstance(evaluator, Bounds):
+        _check_bounds(evaluator, evaluator, designs, whole)
+
+
+def _check_explanation(
+    evaluator: Evaluator, explains: Explains, designs: Columns, whole: Evaluation
+) -> None:
+    done = finished(whole, length(designs))
+    if not len(done):
+        return
+    positions = done[:1]
+    told = explains.explain(take(designs, positions))
+    check_names("explain", set(told.metrics), {metric.name for metric in evaluator.metrics})
+    for name, value in (*told.metrics.items(), *told.violations.items()):
+        source = whole.metrics if name in told.metrics else whole.violations
+        require(name in source, f"explain reports {name!r}, which evaluate does not")
+        expected = float(source[name][positions[0]])
+        require(
+            value == expected or (np.isnan(value) and np.isnan(expected)),
+            f"explain must report the metrics of evaluate, but {name!r} is {value} and {expected}",
+        )
+    try:
+        json.dumps([*told.operators, *told.levels, *told.power, *told.notes])
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"the rows of explain must be plain JSON values: {error}.") from error
+
+
+# Hints
+
+
+@dataclass(frozen=True)
+class _Hint:
+    """Numbers about designs in advance of their results, and how to ask for them."""
+
+    method: str
+    kind: str
+    ask: Callable[[Columns], Mapping[str, FloatArray]]
+
+    def check(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """Finite, the same names always, and a function of the design alone."""
+        require(
+            length(designs),
+            f"the check itself needs a design within the known limits to ask for {self.method}",
+        )
+        whole = self._told(designs)
+        for name, values in whole.items():
+            for position in np.flatnonzero(~np.isfinite(values))[:1].tolist():
+                require(
+                    False,
+                    f"{self.method} must give finite numbers, but {name!r} of design {position} "
+                    f"of those within the known limits is {float(values[position])!r}",
+                )
+        self._check_purity(designs, whole)
+        for positions in _batches(length(designs)):
+            part = self._told(take(designs, positions))
+            check_names(f"in every batch, {self.method}", set(part), set(whole))
+            self._check_equal("of a design must not depend on its batch", whole, part, positions)
+        return whole
+
+    def _told(self, designs: Columns) -> dict[str, FloatArray]:
+        return answer(self.method, self.kind, self.ask, designs)
+
+    def _check_purity(self, designs: Columns, whole: Mapping[str, FloatArray]) -> None:
+        everyone = np.arange(length(designs))
+        again = self.ask(designs)
+        self._check_equal("must be the same for the same designs", whole, again, everyone)
+        for values in again.values():
+            if values.flags.writeable:
+                values[:] = -1.0
+        third = self._told(designs)
+        self._check_equal("must not change by writing into a result", whole, third, everyone)
+
+    def _check_equal(
+        self,
+        sentence: str,
+        whole: Mapping[str, FloatArray],
+        part: Mapping[str, FloatArray],
+        positions: IntArray,
+    ) -> None:
+        check_same(f"{self.method} {sentence}", Evaluation(whole), Evaluation(part), positions)
+
+
+def _batches(n: int) -> Iterator[IntArray]:
+    """Positions: backwards, a part, and some designs alone."""
+    everyone = np.arange(n)
+    yield everyone[::-1]
+    yield everyone[n // 3 :]
+    for i in np.unique(np.linspace(0, n - 1, min(n, _N_SINGLE)).astype(int)):
+        yield np.array([i])
+
+
+def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Columns) -> None:
+    """Every metric can be predicted, alone as with the others."""
+
+    def hint(asked: Sequence[str]) -> _Hint:
+        return _Hint("predict", "prediction of metric", lambda some: predicts.predict(some, asked))
+
+    whole = hint(names).check(designs)
+    check_names("predict", set(whole), set(names))
+    everyone = np.arange(length(designs))
+    for name in names:
+        alone = answer("predict", hint([]).kind, hint([name]).ask, designs)
+        check_names(f"asked for {name!r} alone, predict", set(alone), {name})
+        check_same(
+            "a prediction asked for alone must equal itself among all",
+            Evaluation(whole),
+            Evaluation(alone),
+            everyone,
+        )
+
+
+# Bounds
+
+
+def _check_bounds(
+    evaluator: Evaluator, bounds: Bounds, designs: Columns, whole: Evaluation
+) -> None:
+    """No design beats its best case, whatever is undecided; equal keys mean equal results."""
+    undecided: object = bounds.undecided_parameters
+    require(
+        isinstance(undecided, tuple) and len(set(undecided)) == len(undecided),
+        f"undecided_parameters must be a tuple of different names, got {undecided!r}",
+    )
+    unknown = sorted(
+        set(bounds.undecided_parameters)
+        - evaluator.required_parameters
+        - evaluator.optional_parameters
+    )
+    require(not unknown, f"undecided_parameters names {unknown}, which are not declared")
+    order = [name for name in bounds.undecided_parameters if name in designs]
+    rng = np.random.default_rng(0)
+    for level in range(len(order) + 1):
+        box = _Box(evaluator.metrics, bounds, designs, whole, tuple(order[level:]))
+        whole_box = {name: _possible(designs[name]) for name in order[level:]}
+        box.check(whole_box)
+        box.check_alone(whole_box)
+        for _ in range(_N_BOXES if order[level:] else 0):
+            box.check(_around(designs, order[level:], rng))
+    for name in designs:
+        _check_interchangeable(evaluator, bounds, designs, whole, name)
+
+
+def _possible(column: Column) -> tuple[Value, ...]:
+    """Every value, and absence if it occurs."""
+    return (*column.values, None) if (column.codes < 0).any() else column.values
+
+
+def _around(
+    designs: Columns, names: Sequence[str], rng: np.random.Generator
+) -> dict[str, tuple[Value, ...]]:
+    """Values of a random box around a random design: its own, and any of the others."""
+    center = int(rng.integers(length(designs)))
+    values = {}
+    for name in names:
+        own = designs[name].to_list()[center]
+        share = rng.random()
+        values[name] = tuple(
+            value for value in _possible(designs[name]) if value == own or rng.random() < share
+        )
+    return values
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Designs of which some parameters are undecided, for ``best_case`` to bound."""
+
+    metrics: Sequence[Metric]
+    bounds: Bounds
+    designs: Columns
+    whole: Evaluation
+    names: tuple[str, ...]
+
+    def check(self, values: Mapping[str, Sequence[Value]]) -> None:
+        """No design whose undecided values are among these beats its best case."""
+        inside = self._inside(values)
+        decided = take(
+            {name: item for name, item in self.designs.items() if name not in self.names}, inside
+        )
+        names = [metric.name for metric in self.metrics]
+        best = self._best(decided, values, names)
+        extra = sorted(set(best) - set(names))
+        require(not extra, f"best_case reports {extra}, which it was not asked for")
+        for metric in self.metrics:
+            if metric.name in best:
+                self._check_not_beaten(metric, best[metric.name], inside, values)
+
+    def check_alone(self, values: Mapping[str, Sequence[Value]]) -> None:
+        """The best case of a metric does not depend on what else is asked for."""
+        decided = {name: item for name, item in self.designs.items() if name not in self.names}
+        best = self._best(decided, values, [metric.name for metric in self.metrics])
+        for name in best:
+            alone = self._best(decided, values, [name])
+            check_names(f"asked for {name!r} alone, best_case", set(alone), {name})
+            check_same(
+                "a best case asked for alone must equal itself among all",
+                Evaluation(best),
+                Evaluation(alone),
+                np.arange(length(self.designs)),
+            )
+
+    def _best(
+        self, decided: Columns, values: Mapping[str, Sequence[Value]], names: Sequence[str]
+    ) -> Mapping[str, FloatArray]:
+        return answer(
+            "best_case",
+            "best case of metric",
+            lambda some: self.bounds.best_case(some, values, names),
+            decided,
+        )
+
+    def _inside(self, values: Mapping[str, Sequence[Value]]) -> IntArray:
+        """Positions of the designs in the box."""
+        inside = np.ones(length(self.designs), dtype=bool)
+        for name, among in values.items():
+            column = self.designs[name]
+            is_among = np.array([value in among for value in (*column.values, None)])
+            inside &= is_among[column.codes]
+        return np.flatnonzero(inside)
+
+    def _check_not_beaten(
+        self,
+        metric: Metric,
+        best: FloatArray,
+        inside: IntArray,
+        undecided: Mapping[str, Sequence[Value]],
+    ) -> None:
+        values = self.whole.metrics[metric.name][inside]
+        require(
+            not np.isnan(best).any(),
+            f"the best case of {metric.name!r} must be a number, got NaN: it would leave designs "
+            "out that it does not bound",
+        )
+        beaten = metric.sign * values < metric.sign * best
+        for at in np.flatnonzero(beaten)[:1].tolist():
+            words = {name: list(among) for name, among in undecided.items()} or "nothing"
+            require(
+                False,
+                f"no design may beat its best case, but with {words} undecided, "
+                f"{metric.name!r} of design {inside[at]} is {float(values[at])!r} and its best "
+                f"case {float(best[at])!r}",
+            )
+
+
+def _check_interchangeable(
+    evaluator: Evaluator, bounds: Bounds, designs: Columns, whole: Evaluation, name: str
+) -> None:
+    column = designs[name]
+    try:
+        keys: list[Hashable] = list(bounds.interchangeable(name, column.values))
+        n_different = len(set(keys))
+    except Exception as error:
+        raise AssertionError(
+            f"interchangeable raised {type(error).__name__} ({error}) for {name!r}: it must give "
+            "a hashable key for each value of every parameter."
+        ) from error
+    require(
+        len(keys) == len(column.values),
+        f"interchangeable must give one key for each of the {len(column.values)} values of "
+        f"{name!r}, got {len(keys)}",
+    )
+    if n_different == len(keys):
+        return
+    everyone = np.arange(length(designs))
+    first = np.array([*(keys.index(key) for key in keys), -1])
+    other = evaluator.evaluate({**designs, name: Column(column.values, first[column.codes])}, None)
+    check_same(f"interchangeable values of {name!r} must give the same", whole, other, everyone)

@@ -9,13 +9,16 @@ import pytest
 
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
 from codesign.evaluators.economics.load import Load
+from codesign.evaluators.economics.shape import shape_of
 from codesign.validation.epoch import (
     closed_form_rows,
     frontier,
     load_tables,
+    long_context_rows,
     serving,
     text_rows,
 )
+from codesign.workload import load_model
 
 FRONTIERS = load_tables()["frontiers"]
 ROWS = FRONTIERS["rows"]
@@ -64,3 +67,33 @@ def test_alpha_4_of_the_caption_does_not_give_table_3() -> None:
     row = next(row for row in ROWS if row["model"] == "gpt-4")
     points = frontier(row["model"], row["format"], DEVICE, 60)
     assert points.tokens_per_s[points.most_valued(4.0)] > 1.05 * row["efficient"][0]
+
+
+def test_without_a_draft_deepseek_is_six_times_cheaper_at_100k_tokens_and_with_one_half_of_it() -> (
+    None
+):
+    alone, drafted = long_context_rows()
+    assert alone["is_within"], f"printed {alone['reference']}, ours {alone['ours']}"
+    # The recorded residual: Figs. 9 and 10 assume a draft and print no numbers.
+    assert drafted["is_within"] is None
+    assert drafted["ours"] == pytest.approx(3.2, rel=0.02)
+
+
+def test_the_arithmetic_of_the_long_context_note_follows_from_counts() -> None:
+    context, hour = 1e5, 2.1 / 3600 * 1e6
+    mistral = serving("mistral-large-2", "bf16", "h100").decoding.target.shape
+    deepseek = shape_of(load_model("deepseek-v3"))
+    # Hugging Face's configurations: 88 layers of 2 x 8 heads x 128, 58 of a latent of 512, 2 bytes.
+    read = [88 * 2 * 8 * 128 * 2 * context, 58 * 512 * 2 * context]
+    ours = [shape.n_layers * shape.kv_elements * 2 * context for shape in (mistral, deepseek)]
+    assert ours == read
+    assert [round(item / (0.75 * 3.3e12) * hour, 2) for item in read] == [8.5, 1.4]
+    # 128 heads multiply with 512 elements twice; 2 FLOP each; and the weights of a token.
+    work = 4 * 128 * 512 * context * 58 + deepseek.active_flop_per_token
+    assert work == pytest.approx(1.6e12, rel=0.01)
+    cost = work / (0.7 * 2e15) * hour
+    assert cost == pytest.approx(0.67, abs=0.005)
+    tokens = [sum(0.8**position for position in range(length)) for length in (3, 5)]
+    assert tokens == pytest.approx([2.44, 3.36], abs=0.005)
+    assert 3 * cost / tokens[0] == pytest.approx(0.82, abs=0.005)
+    assert 1.4 / tokens[0] == pytest.approx(0.57, abs=0.005)

@@ -87,6 +87,7 @@ def _atoms() -> dict[str, Unit]:
         "min": Unit(60.0) * second,
         "h": Unit(3600.0) * second,
         "cm": _base("m", 1e-2),
+        "in": _base("m", 0.0254),
         "%": Unit(1e-2),
         "1": DIMENSIONLESS,
     }
@@ -174,8 +175,9 @@ def format_quantity(value: float, unit: str, digits: int = 4) -> str:
     return f"{value / parse_unit(unit).scale:.{digits}g} {unit}".rstrip()
 
 
-_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
-          (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
+SI_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
+               (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
+"""Factor and prefix, the largest first."""
 
 
 def format_engineering(value: float, unit: str, digits: int = 4) -> str:
@@ -186,7 +188,7 @@ def format_engineering(value: float, unit: str, digits: int = 4) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
-    for factor, prefix in _STEPS:
+    for factor, prefix in SI_PREFIXES:
         if abs(value) >= factor * (1 - 5e-5):
             return f"{value / factor:.{digits}g} {prefix}{unit}".rstrip()
     return f"{value:.{digits}g} {unit}".rstrip()

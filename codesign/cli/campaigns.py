@@ -185,9 +185,10 @@ def plot(
     """Draw hypervolume against evaluations, and the front."""
     from codesign import api
     from codesign.report import figures
+    from codesign.report.drawing import check_format
     from codesign.report.tables import text_line
 
-    figures.check_format(form)
+    check_format(form)
     campaign = api.load_campaign(name, folder)
     results = campaign.results()
     place = output or campaign.folder

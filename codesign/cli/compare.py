@@ -41,7 +41,7 @@ def compare(
     """
     from codesign.cli.progress import make_progress
     from codesign.comparison import Comparison
-    from codesign.report.figures import check_format
+    from codesign.report.drawing import check_format
 
     check_format(form)
     comparison = Comparison.load(name, folder)

@@ -171,7 +171,7 @@ def _check_numbers(
 
 def _check_figure(path: Path | None) -> None:
     if path is not None:
-        from codesign.report.figures import check_format
+        from codesign.report.drawing import check_format
 
         check_format(path.suffix.removeprefix(".").lower())
 

@@ -13,7 +13,7 @@ from codesign.cli.output import AsJson, report, say
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from codesign.campaign import Campaign, Results
+    from codesign.campaign import Results
     from codesign.report.exports.designs import Written
 
 _OTHER_NAMES = {
@@ -56,7 +56,8 @@ def export(
     chosen = _format(form, output, [*of_results, *of_design])
     _check_together(chosen, chosen in of_design, scope, design)
     results = api.load_campaign(name, folder).results()
-    notes = _check_ended(results, name, partial, chosen)
+    where = "csv has no place to say so" if chosen == "csv" else "the file says so too"
+    notes = check_ended(results, name, partial, "export", where)
     if chosen in of_design:
         subject = api.choose_design(results, str(design))
         written: Written = plugins.load("design_exports", chosen)(subject, output)
@@ -106,7 +107,7 @@ def _check_not_empty(results: Results, scope: str) -> None:
         raise InputError("no design has been evaluated yet", results.definition.name)
 
 
-def _check_ended(results: Results, asked_as: str, is_wanted: bool, form: str) -> list[str]:
+def check_ended(results: Results, asked_as: str, is_wanted: bool, do: str, where: str) -> list[str]:
     """Refuse what is not the whole of a campaign; where it is wanted, what to note of it.
 
     Raises:
@@ -123,19 +124,8 @@ def _check_ended(results: Results, asked_as: str, is_wanted: bool, form: str) ->
             if results.state == "running"
             else f"finish it by 'codesign run {asked_as}'"
         )
-        raise InputError(f"is {state}; {finish}, or export what is stored by --partial", name)
-    where = "csv has no place to say so" if form == "csv" else "the file says so too"
+        raise InputError(f"is {state}; {finish}, or {do} what is stored by --partial", name)
     return [f"{name} is {state}; {where}"]
-
-
-def say_if_unfinished(campaign: Campaign) -> None:
-    """One line if what is shown is not the whole of a campaign."""
-    status = campaign.status()
-    if status.state in ("running", "stopped"):
-        say(
-            f"note: {status.name} is {status.state}, {status.done:,} of {status.total:,} "
-            "evaluated; this is what is stored now"
-        )
 
 
 COMMANDS: list[Callable[..., Any]] = [export]

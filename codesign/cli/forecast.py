@@ -123,7 +123,7 @@ def forecast(
 
 
 def _check_figures(names: list[str], form: str) -> None:
-    from codesign.report.figures import check_format
+    from codesign.report.drawing import check_format
     from codesign.report.forecast_figures import FIGURES
 
     check_format(form)

@@ -18,7 +18,7 @@ from codesign.comparison.attainment import attainment_surfaces
 from codesign.comparison.targets import solved_share
 from codesign.report.comparison import two_objective_problems
 from codesign.report.comparison_tables import short_name
-from codesign.report.figures import (
+from codesign.report.drawing import (
     COLORS,
     LINES,
     check_format,

@@ -1,6 +1,6 @@
 """Figures of one design: roofline, and where time and power go.
 
-Files are deterministic, as all figures are; see ``figures.py`` for the look.
+See ``drawing.py`` for what all figures share.
 """
 
 from __future__ import annotations
@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.columns import FloatArray
 from codesign.errors import InputError
-from codesign.report.figures import COLORS, drawing_style, save_figure
+from codesign.report.callouts import write_names
+from codesign.report.drawing import (
+    COLORS,
+    USUAL_WIDTH_MM,
+    drawing_style,
+    is_column,
+    new_figure,
+    save_figure,
+    scale_ticks,
+)
 from codesign.report.labels import format_value
 
 if TYPE_CHECKING:
@@ -34,11 +44,16 @@ _HATCHES = {"compute": "", "off-chip": "//", "on-chip port": "..", "vector": "xx
 _MARKERS = {"compute": "o", "off-chip": "s", "on-chip port": "^", "vector": "D", "none": "x"}
 
 
-def save_roofline(chosen: ChosenDesign, path: Path) -> Path:
+def save_roofline(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:
     """Draw every operator with multiply-accumulates under the roofs of compute and bandwidth.
 
-    Intensity counts the bytes that cross between off-chip and on-chip memory; the area of a
-    point is its share of the time.
+    Intensity counts the bytes that cross between off-chip and on-chip memory, so the roofs are
+    those of the off-chip tiers; the area of a point is its share of the time.
+
+    Args:
+        chosen: The design.
+        path: PNG, SVG or PDF.
+        width_mm: How wide it will be printed; both columns of a page if None.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -47,19 +62,29 @@ def save_roofline(chosen: ChosenDesign, path: Path) -> Path:
     """
     points = _points(chosen)
     peak = float(chosen.evaluated.metrics["peak_flop_per_s"])
-    with drawing_style():
-        figure = new_figure(chosen, "roofline", (7.2, 4.8))
+    tiers = [
+        level
+        for level in chosen.evaluated.levels
+        if level["name"] != "on_chip" and level["bandwidth_bytes_per_s"] > 0
+    ]
+    with drawing_style(width_mm):
+        n_lines = len(tiers) + len({point.bound for point in points})
+        slope = 0.8 if is_column(width_mm) else 0.62  # names need room
+        height = slope * (width_mm or USUAL_WIDTH_MM) + 10.0 + 5.0 * -(-n_lines // 2)
+        figure = figure_of(chosen, "roofline", width_mm, height)
         axes = figure.subplots()
         xs = [point.intensity for point in points]
-        levels = [level for level in chosen.evaluated.levels if level["bandwidth_bytes_per_s"] > 0]
-        ridges = [peak / level["bandwidth_bytes_per_s"] for level in levels]
-        ends = (min([*xs, *ridges]) / 4, max([*xs, *ridges]) * 8)
-        _draw_roofs(axes, levels, peak, ends)
-        axes.set(xscale="log", yscale="log", xlim=ends)
+        ys = [point.flop_per_s for point in points]
+        ridges = [peak / level["bandwidth_bytes_per_s"] for level in tiers]
+        ends = (min([*xs, *ridges]) / 4, max([*xs, *ridges]) * 4)
+        roofs = _draw_roofs(axes, tiers, peak, ends)
+        # Below the lowest point there is room for its name.
+        axes.set(xscale="log", yscale="log", xlim=ends, ylim=(min(ys) / 12, peak * 4))
         _draw_points(axes, points)
-        axes.set_xlabel("Operational intensity (FLOP per byte of off-chip traffic)")
+        axes.set_xlabel("Operational intensity (FLOP per off-chip byte)")
         axes.set_ylabel("Performance (FLOP/s)")
-        axes.legend(loc="lower right", fontsize=8)
+        figure.legend(loc="outside lower center", ncols=2, fontsize="small", markerscale=0.6)
+        _name_points(axes, points, roofs)
         return save_figure(figure, path)
 
 
@@ -103,25 +128,30 @@ def crossing_bytes(traffic_bytes: Mapping[str, float], is_staged: bool) -> float
     return tiers[0] - tiers[1] + tiers[2] if is_staged else sum(tiers)
 
 
-def _draw_roofs(axes: Axes, levels: Sequence[Any], peak: float, ends: tuple[float, float]) -> None:
+def _draw_roofs(
+    axes: Axes, tiers: Sequence[Any], peak: float, ends: tuple[float, float]
+) -> FloatArray:
+    """Draw them; returns (j, 2) points on them."""
     axes.axhline(peak, color="black", linewidth=1.4)
     text = f"peak {format_value(peak, 'FLOP/s', 3)}"
     axes.annotate(
-        text, (ends[1], peak), xytext=(-4, 4), textcoords="offset points", ha="right", fontsize=8
+        text, (ends[0], peak), xytext=(4, 3), textcoords="offset points", fontsize="small"
     )
     line = np.geomspace(*ends, 200)
-    for number, level in enumerate(levels):
+    roofs = [np.full_like(line, peak)]
+    for number, level in enumerate(tiers):
         rate = float(level["bandwidth_bytes_per_s"])
-        roof = np.minimum(line * rate, peak)
-        title = str(level["name"]).replace("_", "-").replace("tier", "tier ")
+        roofs.append(np.minimum(line * rate, peak))
+        title = str(level["name"]).replace("tier", "tier ")
         axes.plot(
             line,
-            roof,
+            roofs[-1],
             color="#555555",
-            linestyle=("-", "--", "-.", ":")[number % 4],
+            linestyle=("-", "--", ":")[number % 3],
             linewidth=1.1,
             label=f"{title}: {format_value(rate, 'B/s', 3)}",
         )
+    return np.concatenate([np.column_stack([line, roof]) for roof in roofs])
 
 
 def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
@@ -130,7 +160,7 @@ def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
         axes.scatter(
             [point.intensity for point in listed],
             [point.flop_per_s for point in listed],
-            s=[30 + 500 * point.share for point in listed],
+            s=[30 + 250 * point.share for point in listed],
             marker=_MARKERS.get(bound, "o"),
             color=BOUND_COLORS.get(bound, "#9A9A9A"),
             alpha=0.75,
@@ -139,33 +169,23 @@ def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
             label=f"bound: {bound}",
             zorder=3,
         )
-    _name_points(axes, points)
 
 
-def _name_points(axes: Axes, points: Sequence[_Point]) -> None:
-    """Names below the points, one under the other where points are close together."""
-    low, high = np.log10(axes.get_xlim())
-    wide = 0.19 * (high - low)  # of a name, in decades
-    placed: list[tuple[float, float, int]] = []
-    for point in sorted(points, key=lambda item: item.intensity):
-        x, y = float(np.log10(point.intensity)), float(np.log10(point.flop_per_s))
-        taken = {row for px, py, row in placed if abs(x - px) < wide and abs(y - py) < 0.6}
-        near = next(row for row in range(len(points)) if row not in taken)
-        placed.append((x, y, near))
-        axes.annotate(
-            point.name.replace("_", " "),
-            (point.intensity, point.flop_per_s),
-            xytext=(0, -20 - 10 * near),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color="#333333",
-            arrowprops={"arrowstyle": "-", "color": "#BBBBBB", "linewidth": 0.5},
-        )
+def _name_points(axes: Axes, points: Sequence[_Point], roofs: FloatArray) -> None:
+    """The operators' names; the longest-running come first to the best places."""
+    listed = sorted(points, key=lambda point: -point.share)
+    places = np.array([[point.intensity, point.flop_per_s] for point in listed])
+    names = [point.name.replace("_", " ") for point in listed]
+    write_names(axes, places, names, "#333333", reach=6.0, lines=roofs)
 
 
-def save_breakdown(chosen: ChosenDesign, path: Path) -> Path:
+def save_breakdown(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:
     """Draw the time of each operator by what bounds it, and the power of each component.
+
+    Args:
+        chosen: The design.
+        path: PNG, SVG or PDF.
+        width_mm: How wide it will be printed; both columns of a page if None.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -174,18 +194,27 @@ def save_breakdown(chosen: ChosenDesign, path: Path) -> Path:
     rows, power = chosen.evaluated.operators, chosen.evaluated.power
     _need(chosen, rows, ("name", "time_s", "bound"))
     _need(chosen, power, ("component", "tdp_watts", "average_watts"))
-    with drawing_style():
-        figure = new_figure(chosen, "time and power", (10.0, 0.28 * max(len(rows), 8) + 1.6))
-        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        _draw_times(left, rows)
-        _draw_power(right, power)
+    with drawing_style(width_mm):
+        times, watts = _BAR_MM * len(rows) + 22.0, 1.8 * _BAR_MM * len(power) + 22.0
+        if is_column(width_mm):
+            figure = figure_of(chosen, "time and power", width_mm, times + watts + 10.0)
+            first, second = figure.subplots(2, 1, height_ratios=(times, watts))
+        else:
+            figure = figure_of(chosen, "time and power", width_mm, max(times, watts) + 10.0)
+            first, second = figure.subplots(1, 2, width_ratios=(3, 2))
+        _draw_times(first, rows)
+        _draw_power(second, power)
         return save_figure(figure, path)
+
+
+_BAR_MM = 6.0
 
 
 def _draw_times(axes: Axes, rows: Sequence[Any]) -> None:
     total = sum(row["time_s"] for row in rows)
     names = [str(row["name"]).replace("_", " ") for row in rows]
-    for bound in dict.fromkeys(row["bound"] for row in rows):
+    bounds = [row["bound"] for row in rows if row["time_s"] > 0]
+    for bound in dict.fromkeys(bounds):
         at = [i for i, row in enumerate(rows) if row["bound"] == bound]
         axes.barh(
             at,
@@ -196,17 +225,27 @@ def _draw_times(axes: Axes, rows: Sequence[Any]) -> None:
             label=bound,
         )
     for i, row in enumerate(rows):
-        share = 100 * row["time_s"] / total if total else 0.0
         axes.annotate(
-            f"{format_value(row['time_s'], 's', 3)} ({share:.3g} %)",
-            (row["time_s"], i), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7,
+            _time_words(row["time_s"], total),
+            (row["time_s"], i), xytext=(3, 0), textcoords="offset points", va="center",
+            fontsize="small",
         )  # fmt: skip
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.invert_yaxis()
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("Time (s) in one pass, all instances")
-    axes.margins(x=0.3)
-    axes.legend(title="Bound", loc="lower right", fontsize=8)
+    axes.set_xlim(0, 1.6 * max(row["time_s"] for row in rows) or 1.0)
+    axes.set_xlabel(f"Time of one pass, all instances ({scale_ticks(axes.xaxis, 's')})")
+    axes.legend(
+        title="bound", ncols=len(set(bounds)), fontsize="small", title_fontsize="small",
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=0.1,
+    )  # fmt: skip
+
+
+def _time_words(time_s: float, total_s: float) -> str:
+    if time_s <= 0:
+        return "0 s"
+    share = 100 * time_s / total_s
+    return f"{format_value(time_s, 's', 3)} ({'< 0.1' if share < 0.1 else f'{share:.1f}'} %)"
 
 
 def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
@@ -217,33 +256,32 @@ def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
         ("tdp_watts", 0.2, "#B9D3E6", "//"),
     ):
         values = [row[key] for row in power]
-        label = "average" if key == "average_watts" else "TDP"
+        label = "average over the phase" if key == "average_watts" else "TDP"
         total = format_value(sum(values), "W", 3)
         axes.barh(
             at + shift, values, 0.38, color=color, hatch=hatch, edgecolor="white",
-            label=f"{label}, {total}",
+            label=f"{label}: {total}",
         )  # fmt: skip
         for i, value in enumerate(values):
             axes.annotate(
                 format_value(value, "W", 3), (value, i + shift), xytext=(3, 0),
-                textcoords="offset points", va="center", fontsize=7,
+                textcoords="offset points", va="center", fontsize="small",
             )  # fmt: skip
-    axes.set_yticks(at, names, fontsize=8)
-    axes.invert_yaxis()
+    axes.set_yticks(at, names, fontsize="small")
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("Power (W): energy of the phase over its time")
-    axes.margins(x=0.2)
-    axes.legend(loc="lower right", fontsize=8)
+    axes.set_xlim(0, 1.3 * max(max(row["average_watts"], row["tdp_watts"]) for row in power) or 1.0)
+    axes.set_xlabel(f"Power ({scale_ticks(axes.xaxis, 'W')})")
+    axes.legend(
+        fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=0.1,
+    )  # fmt: skip
 
 
-def new_figure(chosen: ChosenDesign, what: str, size: tuple[float, float]) -> Figure:
+def figure_of(chosen: ChosenDesign, what: str, width_mm: float | None, height_mm: float) -> Figure:
     """An empty figure that says of which design it is, and whether that breaks a limit."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
     broken = " (breaks a limit)" if chosen.broken else ""
-    figure.suptitle(f"{chosen.title}: {what}{broken}\n{chosen.words}", fontsize=9)
-    return figure
+    title = f"{chosen.title}: {what}{broken}\n{chosen.words}"
+    return new_figure(width_mm, height_mm, title, chosen.results)
 
 
 def _need(chosen: ChosenDesign, rows: Sequence[Any], keys: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codesign.evaluators.economics.frontier import Points
-from codesign.report.figures import COLORS, LINES, drawing_style, save_figure
+from codesign.report.drawing import COLORS, LINES, drawing_style, save_figure
 
 
 def save_frontiers(

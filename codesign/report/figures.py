@@ -1,9 +1,6 @@
 """Figures of a campaign: hypervolume against evaluations, and the front.
 
-With ``scatter.py`` the only module that imports matplotlib. Files are deterministic: the same
-results give the same bytes under the same matplotlib. Colors are those of Okabe and Ito (2008),
-which people with impaired color vision can tell apart; each series has its own line or marker as
-well.
+See ``drawing.py`` for what all figures share.
 """
 
 from __future__ import annotations
@@ -12,15 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import InputError, MissingExtraError, describe_unknown
-from codesign.files import replacing
 from codesign.metrics import Metric
-from codesign.report.labels import axis_label, takes_prefix
+from codesign.report.callouts import write_names
+from codesign.report.drawing import (
+    COLORS,
+    LINES,
+    USUAL_WIDTH_MM,
+    drawing_style,
+    is_column,
+    is_crowded,
+    label_objective,
+    new_figure,
+    save_figure,
+)
 from codesign.report.summary import convergence, optimizer_names
 
 if TYPE_CHECKING:
@@ -28,29 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from codesign.campaign import Results
-    from codesign.problem import Objective
 
-FORMATS = ("png", "svg", "pdf")
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 _GRAY, _FRONT_COLOR, _NAMED_COLOR = "#9A9A9A", "#0072B2", "#D55E00"
-_STYLE = {
-    "font.size": 10.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E3E3E3",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "figure.dpi": 100.0,
-    "savefig.dpi": 160.0,
-    "svg.fonttype": "path",
-    # Whole TrueType fonts inside: what publishers accept.
-    "pdf.fonttype": 42,
-    # Identifiers inside an SVG are derived from this instead of being drawn at random.
-    "svg.hashsalt": "codesign",
-}
 _MOST_LABELS = 12
 
 
@@ -71,91 +56,90 @@ class MarkedDesigns:
     designs: Sequence[Mapping[str, Any]] = ()
 
 
-def save_convergence(results: Results, path: Path) -> Path:
+def save_convergence(results: Results, path: Path, width_mm: float | None = None) -> Path:
     """Draw hypervolume against evaluations: mean over the seeds, band of one standard deviation.
 
+    Args:
+        results: Of the campaign.
+        path: PNG, SVG or PDF.
+        width_mm: How wide it will be printed; both columns of a page if None.
+
     Raises:
         MissingExtraError: matplotlib is not installed.
         InputError: The format is unknown or the file cannot be written.
     """
-    with drawing_style():
-        figure = _new_figure(1)
-        _draw_convergence(figure.axes[0], results)
+    with drawing_style(width_mm):
+        n_curves = len(optimizer_names(results)) + (results.exact_hypervolume is not None)
+        below = _LEGEND_LINE_MM * -(-n_curves // 2) if is_column(width_mm) else 0.0
+        height = _panel_height(width_mm, 1) + below
+        title = f"{results.definition.name}: mean ± standard deviation"
+        figure = new_figure(width_mm, height, title, results)
+        axes = figure.subplots()
+        _draw_convergence(axes, results)
+        _add_legend(figure, axes, "lower right", is_column(width_mm))
         return save_figure(figure, path)
 
 
-def save_front(results: Results, path: Path, marked: MarkedDesigns | None = None) -> Path:
+def save_front(
+    results: Results,
+    path: Path,
+    marked: MarkedDesigns | None = None,
+    width_mm: float | None = None,
+) -> Path:
     """Draw the feasible observations, the non-dominated ones among them, and marked designs.
 
-    One panel per pair of objectives; a single objective is drawn against the evaluations.
+    One panel per pair of objectives; a single objective is drawn against the evaluations. An axis
+    on which nearly all designs would fall together is logarithmic.
+
+    Args:
+        results: Of the campaign.
+        path: PNG, SVG or PDF.
+        marked: Shown by name.
+        width_mm: How wide it will be printed; both columns of a page if None.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         InputError: The format is unknown or the file cannot be written.
     """
-    with drawing_style():
+    with drawing_style(width_mm):
         pairs = _panels(results)
-        figure = _new_figure(len(pairs))
-        for axes, (x, y) in zip(figure.axes, pairs, strict=True):
+        n_columns = 1 if is_column(width_mm) else min(2, len(pairs))
+        n_rows = -(-len(pairs) // n_columns)
+        has_cell = n_rows * n_columns > len(pairs)
+        is_below = not has_cell and (is_column(width_mm) or len(pairs) > 1)
+        height = n_rows * _panel_height(width_mm, n_columns) + 2 * _LEGEND_LINE_MM * is_below
+        title = f"{results.definition.name}: Pareto front"
+        figure = new_figure(width_mm, height, title, results)
+        panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for axes, (x, y) in zip(panels, pairs, strict=False):
             _draw_front(axes, results, x, y, marked)
-        figure.axes[0].legend(loc="best", fontsize=9)
-        figure.suptitle(f"{results.definition.name}: Pareto front", fontsize=11)
+        if has_cell:
+            panels[-1].axis("off")
+            panels[-1].legend(*panels[0].get_legend_handles_labels(), loc="center")
+        else:
+            _add_legend(figure, panels[0], "best", is_below)
+        if marked is not None:
+            for axes, (x, y) in zip(panels, pairs, strict=False):
+                _name_marked(axes, results, x, y, marked)
         return save_figure(figure, path)
 
 
-def check_format(form: str) -> None:
-    """Refuse a format that figures are not drawn in.
-
-    Raises:
-        InputError: There is no such format.
-    """
-    if form not in FORMATS:
-        raise InputError(describe_unknown("figure format", form, FORMATS))
+_LEGEND_LINE_MM = 5.0
 
 
-def drawing_style() -> Any:
-    """The look of every figure, as a context.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.style
-    except ImportError as error:
-        raise MissingExtraError("a figure", "report") from error
-    # From the defaults, so that a reader's own settings do not change the figure.
-    return matplotlib.style.context(["default", _STYLE])
+def _panel_height(width_mm: float | None, n_columns: int) -> float:
+    """Of one panel: two thirds of its width."""
+    return 0.66 * (USUAL_WIDTH_MM if width_mm is None else width_mm) / n_columns + 6.0
 
 
-def _new_figure(n_panels: int) -> Figure:
-    from matplotlib.figure import Figure
-
-    width = 7.2 if n_panels == 1 else 5.6 * n_panels
-    figure = Figure(figsize=(width, 4.6), layout="constrained")
-    figure.subplots(1, n_panels)
-    return figure
-
-
-def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure in the format of the path's suffix; the same figure gives the same bytes.
-
-    Raises:
-        InputError: The format is unknown or the file cannot be written.
-    """
-    form = path.suffix.removeprefix(".").lower()
-    check_format(form)
-    # Neither the date nor the version of the software belongs to the result.
-    metadata = _NAMELESS[form]
-    with replacing(path) as unfinished:
-        figure.savefig(unfinished, format=form, metadata=metadata)
-    return path
-
-
-_NAMELESS: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
+def _add_legend(
+    figure: Figure, axes: Axes, place: Literal["best", "lower right"], is_below: bool
+) -> None:
+    if is_below:
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize="small")
+    else:
+        axes.legend(loc=place, fontsize="small")
 
 
 def _draw_convergence(axes: Axes, results: Results) -> None:
@@ -186,8 +170,6 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
     axes.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
     axes.set_xlabel("Evaluated designs")
     axes.set_ylabel(_hypervolume_label(results))
-    axes.set_title(f"{results.definition.name}: mean ± standard deviation", fontsize=11)
-    axes.legend(loc="lower right", fontsize=9)
 
 
 def _mark_initial(axes: Axes, n_initial: int) -> None:
@@ -201,7 +183,7 @@ def _mark_initial(axes: Axes, n_initial: int) -> None:
         xycoords=axes.get_xaxis_transform(),
         xytext=(4, 0),
         textcoords="offset points",
-        fontsize=8,
+        fontsize="small",
         color="#555555",
     )
 
@@ -249,9 +231,16 @@ def _draw_front(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesi
     _draw_line(axes, x_values[front], y_values[front], _staircase(results, x))
     if marked is not None and x >= 0:
         _draw_marked(axes, results, x, y, marked)
+    if not len(shown):
+        said = f"none of {len(results.rows):,} evaluated designs\nkeeps every limit"
+        axes.text(0.5, 0.5, said, transform=axes.transAxes, ha="center", va="center")
+    if is_crowded(x_values[shown]):
+        axes.set_xscale("log")
+    if is_crowded(y_values[shown]):
+        axes.set_yscale("log")
+    axes.margins(0.06)
     for axis, objective in ((axes.xaxis, x), (axes.yaxis, y)):
         _label_axis(axis, results, objective)
-    axes.margins(0.06)
 
 
 def _staircase(results: Results, x: int) -> str | None:
@@ -300,8 +289,7 @@ def _draw_exact(axes: Axes, results: Results, x: int, y: int) -> None:
 
 
 def _draw_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesigns) -> None:
-    names = [results.problem.objectives[index].metric.name for index in (x, y)]
-    points = np.column_stack([marked.metrics[name] for name in names])
+    points = _marked_points(results, x, y, marked)
     for is_feasible in (True, False):
         chosen = points[(marked.feasible == is_feasible) & np.isfinite(points).all(axis=1)]
         if len(chosen):
@@ -316,12 +304,21 @@ def _draw_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDes
                 zorder=4,
                 label="named design" + ("" if is_feasible else ", over a limit"),
             )
-    for name, (x_value, y_value) in list(zip(marked.names, points, strict=True))[:_MOST_LABELS]:
-        if np.isfinite(x_value) and np.isfinite(y_value):
-            axes.annotate(
-                name, (x_value, y_value), xytext=(0, 6), textcoords="offset points",
-                ha="center", fontsize=9, color="#8A3A00", zorder=5,
-            )  # fmt: skip
+
+
+def _name_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesigns) -> None:
+    if x < 0:
+        return
+    points = _marked_points(results, x, y, marked)
+    known = np.flatnonzero(np.isfinite(points).all(axis=1))[:_MOST_LABELS]
+    if len(known):
+        names = [marked.names[at] for at in known]
+        write_names(axes, points[known], names, "#8A3A00", reach=5.0)
+
+
+def _marked_points(results: Results, x: int, y: int, marked: MarkedDesigns) -> FloatArray:
+    names = [results.problem.objectives[index].metric.name for index in (x, y)]
+    return np.column_stack([marked.metrics[name] for name in names])
 
 
 def _label_axis(axis: Any, results: Results, objective: int) -> None:
@@ -329,19 +326,6 @@ def _label_axis(axis: Any, results: Results, objective: int) -> None:
         axis.set_label_text("Evaluated designs")
     else:
         label_objective(axis, results.problem.objectives[objective])
-
-
-def label_objective(axis: Any, objective: Objective) -> None:
-    """Name an axis after an objective, say in which direction it is better, and set its units."""
-    from matplotlib.ticker import EngFormatter, StrMethodFormatter
-
-    arrow = "→" if axis.axis_name == "x" else "↑"
-    if objective.sense == "minimize":
-        arrow = "←" if axis.axis_name == "x" else "↓"
-    metric = objective.metric
-    axis.set_label_text(f"{axis_label(metric)}  {arrow} better")
-    is_prefixed = takes_prefix(metric.unit)
-    axis.set_major_formatter(EngFormatter(sep="") if is_prefixed else StrMethodFormatter("{x:,g}"))
 
 
 def save_occupancy(
@@ -365,8 +349,10 @@ def save_occupancy(
         InputError: The format is unknown or the file cannot be written.
     """
     with drawing_style():
-        figure = _new_figure(1)
-        axes = figure.axes[0]
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.subplots()
         axes.grid(visible=False)
         names = list(busy)
         shares = np.stack([busy[name] for name in names])
@@ -388,7 +374,9 @@ def save_occupancy(
             if (stop - begin) * scale > 0.03 * end:
                 middle = (begin + stop) / 2 * scale
                 label = name.replace("_", " ").replace(" projection", "")
-                axes.text(middle, -0.6, label, ha="center", va="bottom", fontsize=8, rotation=30)
+                axes.text(
+                    middle, -0.6, label, ha="center", va="bottom", fontsize="small", rotation=30
+                )
         figure.colorbar(image, ax=axes, label="Busy")
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(title, fontsize="medium")
         return save_figure(figure, path)

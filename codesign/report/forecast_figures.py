@@ -22,7 +22,7 @@ from codesign.evaluators.forecast.scenarios import (
 )
 from codesign.evaluators.forecast.variants import VARIANTS
 from codesign.evaluators.forecast.work import CLASSES, OPS
-from codesign.report.figures import COLORS, drawing_style, save_figure
+from codesign.report.drawing import COLORS, drawing_style, save_figure
 from codesign.workload.model import LanguageModel
 
 if TYPE_CHECKING:

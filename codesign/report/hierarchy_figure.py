@@ -1,36 +1,51 @@
-"""The figure of a design's memories along the edges of its die, to scale."""
+"""The figure of a design's memories along the edges of its die, to scale.
+
+The die is drawn as the largest that lithography exposes at once, 26 mm x 33 mm [MemExplorer]_
+(section 2.1, with Eq. 1): two edges of 33 mm are the 66 mm of edge that it allows for memory. No
+evaluator here models the area of a die, so a real one may be smaller; the figure says so.
+
+.. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs", section 2.1 for
+   the reticle field and Eq. 1, Table 1 for the edge that each technology takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.report.design_figures import new_figure
-from codesign.report.figures import COLORS, drawing_style, save_figure
+from codesign.report.design_figures import figure_of
+from codesign.report.drawing import COLORS, USUAL_WIDTH_MM, drawing_style, save_figure
 from codesign.report.labels import format_value
+from codesign.report.page.accounts import memory_edge_mm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from codesign.report.chosen import ChosenDesign
     from codesign.report.machine import Machine, MachineLevel
 
-EDGE_MM = 33.0
-"""A long edge of the reticle; two of them carry memory interfaces (MemExplorer §2, Eq. 1)."""
-DIE_WIDTH_MM = 26.0
-"""The short edge of the reticle field, 26 mm x 33 mm (the limit that MemExplorer's edge is of)."""
-_SMALLEST_DEPTH_MM, _LARGEST_DEPTH_MM = 1.5, 30.0
+EDGE_MM, DIE_WIDTH_MM = 33.0, 26.0
+"""The long and the short edge of the reticle field."""
+_SMALLEST_DEPTH_MM, _LARGEST_DEPTH_MM = 1.5, 22.0
+_MM_PER_BYTES_PER_S = 1.0 / 500e9
+"""Thickness of a link; a stack of HBM4 with 2 TB/s then takes 4 mm of its 15 mm."""
+_GAP_MM = 5.0
+"""Between die and memories, where the links are drawn."""
+_MARGIN_MM = 2.0
 _ON_CHIP_COLOR = "#F6E3C5"
-_TIER_COLORS = (COLORS[1], COLORS[2], COLORS[3])
+_TIER_COLORS = (COLORS[4], COLORS[5], COLORS[3])
+_TIER_HATCHES = ("", "///", "...")
+"""Tiers are told apart without color too."""
 
 
 @dataclass(frozen=True)
 class _Block:
     """One interface on an edge."""
 
-    level: MachineLevel
     number: int
     name: str
     edge_mm: float
@@ -39,41 +54,75 @@ class _Block:
     bandwidth_bytes_per_s: float
 
 
-def save_hierarchy(chosen: ChosenDesign, path: Path) -> Path:
+@dataclass(frozen=True)
+class _Placed:
+    """Where an interface is drawn: along its edge, and outward from the die."""
+
+    block: _Block
+    side: str
+    begin_mm: float
+    depth_mm: float
+    is_deepened: bool
+
+    @property
+    def is_vertical(self) -> bool:
+        """Whether its edge of the die runs up and down."""
+        return self.side in ("left", "right")
+
+    def rectangle(self, begin: float, end: float, near: float, far: float) -> tuple[float, ...]:
+        """x, y, width and height of what is at ``begin`` to ``end`` along the edge."""
+        half = (DIE_WIDTH_MM if self.is_vertical else EDGE_MM) / 2
+        low, high = half + near, half + far
+        if self.side in ("left", "bottom"):
+            low, high = -high, -low
+        if self.is_vertical:
+            return low, begin, high - low, end - begin
+        return begin, low, end - begin, high - low
+
+
+def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:
     """Draw the die with its memories along the edges, to scale in millimetres.
 
     The length of a memory along the edge is the shoreline of its interface, its area is
     proportional to its capacity (unless it would be too thin to see), the thickness of its link
     is proportional to its bandwidth. Interfaces that take no reserved edge are at the short
-    edges. What is inside the die is not to scale.
+    edges. What is inside the die is not to scale. The figure says all this.
+
+    Args:
+        chosen: The design.
+        path: PNG, SVG or PDF.
+        width_mm: How wide it will be printed; both columns of a page if None.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         InputError: The evaluator models no memory levels, or the file cannot be written.
     """
     machine = chosen.machine
-    blocks = _blocks(machine)
-    with drawing_style():
-        figure = new_figure(chosen, "memory hierarchy", (8.4, 7.0))
+    placed = _placed(_blocks(machine))
+    edge_mm = memory_edge_mm(chosen.evaluated) or 2 * EDGE_MM
+    x_ends, y_ends = _extent(placed)
+    with drawing_style(width_mm):
+        width = USUAL_WIDTH_MM if width_mm is None else width_mm
+        # Letters need a die of at least a quarter of the width, paper has an end.
+        high = width * min((y_ends[1] - y_ends[0]) / (x_ends[1] - x_ends[0]), 0.9)
+        key = _key(machine, _notes(machine, placed, edge_mm), width)
+        n_lines = sum(1 + text.count("\n") for _, _, text in key)
+        figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
         axes = figure.subplots()
         axes.set_aspect("equal")
         axes.axis("off")
         _draw_die(axes, machine)
-        sides = _sides(blocks)
-        densest = max((b.capacity_bytes / b.edge_mm for b in blocks), default=1.0)
-        for side, listed in sides.items():
-            _draw_side(axes, side, listed, _LARGEST_DEPTH_MM / densest)
-        _draw_scale(axes)
-        _draw_key(axes, machine)
-        axes.autoscale_view()
-        axes.margins(0.04)
+        for item in placed:
+            _draw_placed(axes, item)
+        _draw_scale(axes, placed)
+        axes.set(xlim=x_ends, ylim=y_ends)
+        _draw_key(figure, key)
         return save_figure(figure, path)
 
 
 def _blocks(machine: Machine) -> list[_Block]:
     return [
         _Block(
-            level=level,
             number=number,
             name=bank.technology.name,
             edge_mm=bank.technology.shoreline.at(bank.level) * 1e3,
@@ -87,56 +136,84 @@ def _blocks(machine: Machine) -> list[_Block]:
     ]
 
 
-def _sides(blocks: Sequence[_Block]) -> dict[str, list[_Block]]:
-    """Each interface on the edge of its kind that has more room left, the longest first."""
-    sides: dict[str, list[_Block]] = {"left": [], "right": [], "top": [], "bottom": []}
-    for block in sorted(blocks, key=lambda item: -item.edge_mm):
-        pair = ("left", "right") if block.is_reserved else ("top", "bottom")
-        used = {side: sum(item.edge_mm for item in sides[side]) for side in pair}
-        sides[min(pair, key=lambda side: used[side])].append(block)
-    return {side: sorted(listed, key=lambda b: b.number) for side, listed in sides.items()}
+def _placed(blocks: Sequence[_Block]) -> list[_Placed]:
+    """Each interface on an edge of its kind, one after the other, centred on the edge."""
+    densest = max((b.capacity_bytes / b.edge_mm for b in blocks), default=1.0)
+    found = []
+    for is_reserved, sides in ((True, ("right", "left")), (False, ("top", "bottom"))):
+        halves = split_evenly([b for b in blocks if b.is_reserved == is_reserved])
+        for side, listed in zip(sides, halves, strict=True):
+            along = -sum(block.edge_mm for block in listed) / 2
+            for block in listed:
+                depth = _LARGEST_DEPTH_MM * block.capacity_bytes / block.edge_mm / densest
+                shown = max(depth, _SMALLEST_DEPTH_MM)
+                found.append(_Placed(block, side, along, shown, shown > depth))
+                along += block.edge_mm
+    return found
 
 
-_GAP_MM = 5.0
-"""Between die and memories, where the links are drawn."""
+def split_evenly(blocks: Sequence[_Block]) -> tuple[list[_Block], list[_Block]]:
+    """Interfaces for two edges so that the longer of the two sums is as short as it can be."""
+    # By what is on the first edge, in micrometres: there are few lengths, so few sums.
+    reached: dict[int, tuple[int, ...]] = {0: ()}
+    for at, block in enumerate(blocks):
+        step = round(block.edge_mm * 1e3)
+        more = {total + step: (*chosen, at) for total, chosen in reached.items()}
+        reached = more | reached
+    whole = sum(round(block.edge_mm * 1e3) for block in blocks)
+    best = min(reached, key=lambda total: (max(total, whole - total), total))
+    first = set(reached[best])
+    return (
+        [block for at, block in enumerate(blocks) if at not in first],
+        [block for at, block in enumerate(blocks) if at in first],
+    )
 
 
-def _draw_side(axes: Axes, side: str, blocks: Sequence[_Block], mm2_per_byte: float) -> None:
-    """Blocks one after the other along an edge, centred; each is a rectangle and its link."""
-    along = -sum(block.edge_mm for block in blocks) / 2
-    for block in blocks:
-        depth = block.capacity_bytes * mm2_per_byte / block.edge_mm
-        shown = max(depth, _SMALLEST_DEPTH_MM)
-        color = _TIER_COLORS[block.number % len(_TIER_COLORS)]
-        half = EDGE_MM / 2 if side in ("top", "bottom") else DIE_WIDTH_MM / 2
-        sign = 1 if side in ("right", "top") else -1
-        near, far = sorted((sign * (half + _GAP_MM), sign * (half + _GAP_MM + shown)))
-        begin, end = along + 0.15, along + block.edge_mm - 0.15
-        link = [(sign * half, sign * (half + _GAP_MM)), ((begin + end) / 2,) * 2]
-        width = 14.0 * block.bandwidth_bytes_per_s / 2e12
-        if side in ("left", "right"):
-            _rectangle(axes, near, begin, far - near, end - begin, color)
-            axes.plot(link[0], link[1], color=color, linewidth=max(width, 0.6), alpha=0.6,
-                      solid_capstyle="butt", zorder=1)  # fmt: skip
+def _extent(placed: Sequence[_Placed]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Ends of the drawing in x and y, with room for the scale and the tiers' numbers."""
+    x = [DIE_WIDTH_MM / 2 + _GAP_MM + 14.0]
+    y = [EDGE_MM / 2 + 5.0]
+    for item in placed:
+        out = _GAP_MM + item.depth_mm + 4.0
+        if item.is_vertical:
+            x.append(DIE_WIDTH_MM / 2 + out)
+            y.append(abs(item.begin_mm) + _MARGIN_MM)
         else:
-            _rectangle(axes, begin, near, end - begin, far - near, color)
-            axes.plot(link[1], link[0], color=color, linewidth=max(width, 0.6), alpha=0.6,
-                      solid_capstyle="butt", zorder=1)  # fmt: skip
-        along += block.edge_mm
+            y.append(EDGE_MM / 2 + out)
+            x.append(abs(item.begin_mm) + _MARGIN_MM)
+    return (-max(x), max(x)), (-max(y), max(y))
 
 
-def _rectangle(axes: Axes, x: float, y: float, width: float, height: float, color: str) -> None:
+def _draw_placed(axes: Axes, item: _Placed) -> None:
+    block, begin, end = item.block, item.begin_mm + 0.15, item.begin_mm + item.block.edge_mm - 0.15
+    number = block.number % len(_TIER_COLORS)
+    middle, half = (begin + end) / 2, block.bandwidth_bytes_per_s * _MM_PER_BYTES_PER_S / 2
+    link = item.rectangle(middle - half, middle + half, 0.0, _GAP_MM)
+    _rectangle(axes, link, "#777777", linewidth=0.0)
+    far = _GAP_MM + item.depth_mm
+    _rectangle(
+        axes, item.rectangle(begin, end, _GAP_MM, far), _TIER_COLORS[number],
+        hatch=_TIER_HATCHES[number],
+    )  # fmt: skip
+    x, y, _, _ = item.rectangle(middle, middle, far + 1.6, far + 1.6)
+    axes.text(x, y, str(block.number + 1), ha="center", va="center", fontsize="small")
+
+
+def _rectangle(
+    axes: Axes, place: Sequence[float], color: str, hatch: str = "", linewidth: float = 0.6
+) -> None:
     from matplotlib.patches import Rectangle
 
+    x, y, width, height = place
     axes.add_patch(
-        Rectangle((x, y), width, height, facecolor=color, edgecolor="black", linewidth=0.6,
-                  alpha=0.85, zorder=2)
+        Rectangle((x, y), width, height, facecolor=color, edgecolor="black", hatch=hatch,
+                  linewidth=linewidth, zorder=2)
     )  # fmt: skip
 
 
 def _draw_die(axes: Axes, machine: Machine) -> None:
     half_x, half_y = DIE_WIDTH_MM / 2, EDGE_MM / 2
-    _rectangle(axes, -half_x, -half_y, DIE_WIDTH_MM, EDGE_MM, "#F2F2F2")
+    _rectangle(axes, (-half_x, -half_y, DIE_WIDTH_MM, EDGE_MM), "#F2F2F2")
     parts = [
         f"matrix array\n{machine.array_rows} x {machine.array_columns}\n"
         f"{format_value(machine.peak_flop_per_s, 'FLOP/s', 3)}",
@@ -152,43 +229,88 @@ def _draw_die(axes: Axes, machine: Machine) -> None:
     for i, text in enumerate(parts):
         top = half_y - i * height
         color = ("#CFE2F0", "#DDEBD8", _ON_CHIP_COLOR)[i]
-        _rectangle(axes, -half_x + 1, top - height + 0.7, DIE_WIDTH_MM - 2, height - 1.4, color)
-        axes.text(0, top - height / 2, text, ha="center", va="center", fontsize=8, zorder=3)
+        _rectangle(axes, (-half_x + 1, top - height + 0.5, DIE_WIDTH_MM - 2, height - 1.0), color)
+        axes.text(0, top - height / 2, text, ha="center", va="center", fontsize="small", zorder=3)
 
 
-def _draw_scale(axes: Axes) -> None:
-    """Ten millimetres, left of the die below."""
-    x, y = -DIE_WIDTH_MM / 2 - _GAP_MM - 12.0, -EDGE_MM / 2
+def _draw_scale(axes: Axes, placed: Sequence[_Placed]) -> None:
+    """Ten millimetres in the lower left, between the memories of two edges."""
+    short = [abs(item.begin_mm) for item in placed if not item.is_vertical]
+    long = [abs(item.begin_mm) for item in placed if item.is_vertical]
+    x = -max([DIE_WIDTH_MM / 2, *short]) - 2.0 - 10.0
+    y = -max([EDGE_MM / 2, *long]) - 1.5
     axes.plot([x, x + 10.0], [y, y], color="black", linewidth=2, solid_capstyle="butt")
-    axes.annotate("10 mm", (x + 5.0, y), xytext=(0, 4), textcoords="offset points", ha="center",
-                  fontsize=8)  # fmt: skip
+    axes.annotate("10 mm", (x + 5.0, y), xytext=(0, -3), textcoords="offset points", ha="center",
+                  va="top", fontsize="small")  # fmt: skip
 
 
-def _draw_key(axes: Axes, machine: Machine) -> None:
+def _notes(machine: Machine, placed: Sequence[_Placed], edge_mm: float) -> Iterator[str]:
+    """What is to scale, and everything that is not."""
+    used = sum(level.shoreline_m for level in machine.tiers) * 1e3
+    yield f"memory takes {used:.4g} of {edge_mm:.4g} mm of die edge reserved for it"
+    yield (
+        "to scale: lengths along the edge; areas of memories, by capacity (not their footprint); "
+        "thickness of links, 1 mm for 500 GB/s"
+    )
+    deepened = sorted({item.block.number + 1 for item in placed if item.is_deepened})
+    if deepened:
+        tiers = ", ".join(f"tier {number}" for number in deepened)
+        yield f"not to scale: area of {tiers}, raised to be {_SMALLEST_DEPTH_MM:g} mm deep"
+    yield "not to scale: distances, and what is inside the die"
+    elsewhere = {item.block.name for item in placed if not item.block.is_reserved}
+    if elsewhere:
+        yield f"at the short edges, on none reserved for memory: {', '.join(sorted(elsewhere))}"
+    beyond = sorted({side for side in ("left", "right", "top", "bottom") if _over(placed, side)})
+    if beyond:
+        yield (
+            f"longer than their edge of the die: {', '.join(beyond)}; the limit counts the "
+            "reserved edges together, and no other"
+        )
+    yield (
+        f"die: a whole reticle field, {DIE_WIDTH_MM:g} mm × {EDGE_MM:g} mm (MemExplorer, section "
+        "2.1); its area is not modelled"
+    )
+
+
+def _over(placed: Sequence[_Placed], side: str) -> bool:
+    edge = EDGE_MM if side in ("left", "right") else DIE_WIDTH_MM
+    return sum(item.block.edge_mm for item in placed if item.side == side) > edge + 1e-6
+
+
+def _key(
+    machine: Machine, notes: Iterator[str], width_mm: float
+) -> list[tuple[str | None, str, str]]:
+    """Color, hatch and text of each line below the drawing; a note has no color."""
+    from matplotlib import rcParams
+
+    # A letter of the small size is about 0.45 of the font's size wide.
+    n_letters = int((width_mm - 16.0) / 25.4 * 72 / (0.45 * rcParams["font.size"]))
+    listed = [
+        (_TIER_COLORS[i % 3], _TIER_HATCHES[i % 3], level) for i, level in enumerate(machine.tiers)
+    ]
+    if machine.on_chip is not None:
+        listed.insert(0, (_ON_CHIP_COLOR, "", machine.on_chip))
+    found: list[tuple[str | None, str, str]] = [
+        (color, hatch, textwrap.fill(_level_words(level), n_letters))
+        for color, hatch, level in listed
+    ]
+    return [*found, *((None, "", textwrap.fill(note, n_letters)) for note in notes)]
+
+
+def _level_words(level: MachineLevel) -> str:
+    words = (
+        f"{level.title}: {level.words}; {format_value(level.capacity_bytes, 'B', 3)}, "
+        f"{format_value(level.bandwidth_bytes_per_s, 'B/s', 3)}"
+    )
+    return words + (f", {level.shoreline_m * 1e3:.4g} mm of edge" if level.shoreline_m else "")
+
+
+def _draw_key(figure: Figure, key: Sequence[tuple[str | None, str, str]]) -> None:
     from matplotlib.patches import Patch
 
-    listed = [(_TIER_COLORS[i % len(_TIER_COLORS)], level) for i, level in enumerate(machine.tiers)]
-    if machine.on_chip is not None:
-        listed.insert(0, (_ON_CHIP_COLOR, machine.on_chip))
     handles = [
-        Patch(
-            facecolor=color,
-            edgecolor="black",
-            label=f"{level.title}: {level.words}; {format_value(level.capacity_bytes, 'B', 3)}, "
-            f"{format_value(level.bandwidth_bytes_per_s, 'B/s', 3)}"
-            + (f", {level.shoreline_m * 1e3:.4g} mm of edge" if level.shoreline_m else ""),
-        )
-        for color, level in listed
-    ]
-    used = sum(level.shoreline_m for level in machine.tiers) * 1e3
-    lines = (
-        f"die edge for memory: {used:.4g} of {2 * EDGE_MM:.4g} mm (the two long edges of "
-        f"{EDGE_MM:.4g} mm)\n"
-        f"to scale: length along the edge, area of a memory (its capacity; at least "
-        f"{_SMALLEST_DEPTH_MM:g} mm deep), thickness of a link (its bandwidth)\n"
-        "not to scale: what is inside the die; at the short edges: interfaces without reserved edge"
-    )
-    axes.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.01), fontsize=8, title=lines,
-        title_fontsize=8, ncols=1,
-    )  # fmt: skip
+        Patch(facecolor=color or "none", edgecolor="black" if color else "none", hatch=hatch,
+              linewidth=0.6, label=text)
+        for color, hatch, text in key
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower left", fontsize="small", ncols=1)

@@ -33,6 +33,7 @@ _TITLES = {
     "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
     "offchip_bytes_per_token": "off-chip traffic",
     "n_devices": "devices",
+    "usd_per_million_tokens": "price",
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")

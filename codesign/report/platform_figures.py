@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.scaling import Scaling
-from codesign.report.figures import COLORS, drawing_style, save_figure
+from codesign.report.drawing import COLORS, drawing_style, save_figure
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:

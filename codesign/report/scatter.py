@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.report.figures import COLORS, drawing_style, save_figure
+from codesign.report.drawing import COLORS, drawing_style, save_figure
 
 
 def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:

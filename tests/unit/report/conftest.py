@@ -88,6 +88,10 @@ class Results:
         )
     )
 
+    @property
+    def is_partial(self) -> bool:
+        return self.state not in ("complete", "exhausted")
+
     def front(self) -> IntArray:
         kept = np.flatnonzero(self.feasible)
         kept = kept[non_dominated(self.objectives[kept])]

@@ -1,5 +1,7 @@
 """Figures: what they show, and that the same results give the same bytes."""
 
+import itertools
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -9,10 +11,14 @@ from types import SimpleNamespace
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
 from codesign.errors import InputError, MissingExtraError
 from codesign.metrics import METRICS
-from codesign.report import figures
+from codesign.report import drawing, figures
+from codesign.report.callouts import write_names
+from codesign.report.hierarchy_figure import split_evenly
 
 
 @pytest.fixture
@@ -28,7 +34,7 @@ def marked() -> figures.MarkedDesigns:
     )
 
 
-@pytest.mark.parametrize("form", figures.FORMATS)
+@pytest.mark.parametrize("form", drawing.FORMATS)
 def test_the_same_results_give_the_same_bytes(results, marked, tmp_path: Path, form):
     for draw in (figures.save_convergence, lambda r, p: figures.save_front(r, p, marked)):
         once = draw(results, tmp_path / f"a.{form}").read_bytes()
@@ -78,7 +84,7 @@ def test_there_is_one_panel_per_pair_of_objectives(
     results, marked, tmp_path, monkeypatch, names, n_panels
 ):
     figure = _drawn(_with_objectives(results, *names), marked, tmp_path, monkeypatch)
-    assert len(figure.axes) == n_panels
+    assert sum(axes.axison for axes in figure.axes) == n_panels
 
 
 def test_the_front_plot_shows_all_feasible_designs_and_highlights_the_front(
@@ -123,8 +129,15 @@ def test_the_convergence_plot_has_a_line_with_a_band_per_optimizer(results, tmp_
     assert "← initial sample" in [text.get_text() for text in axes.texts]
 
 
-def test_a_campaign_without_a_feasible_design_can_be_drawn(results, tmp_path: Path):
+def test_a_campaign_without_a_feasible_design_can_be_drawn_and_says_so(
+    results, tmp_path: Path, monkeypatch
+):
     nothing = replace(results, feasible=np.zeros(16, dtype=bool), hypervolume=np.zeros(16))
+    with monkeypatch.context() as patch:
+        (axes,) = _drawn(nothing, None, tmp_path, patch).axes
+    assert [text.get_text() for text in axes.texts] == [
+        "none of 16 evaluated designs\nkeeps every limit"
+    ]
     assert figures.save_front(nothing, tmp_path / "a.png").is_file()
     assert figures.save_convergence(nothing, tmp_path / "b.png").is_file()
 
@@ -146,11 +159,112 @@ def test_the_exact_front_is_the_line_at_100_percent_and_below_what_was_found(res
     known = replace(results, exact=SimpleNamespace(objectives=points), exact_hypervolume=40.0)
     for objective in known.problem.objectives:
         objective.sign = objective.metric.sign
-    figure = figures._new_figure(2)
-    with figures.drawing_style():
-        figures._draw_convergence(figure.axes[0], known)
-        figures._draw_front(figure.axes[1], known, 1, 0, None)
+    figure = Figure()
+    first, second = figure.subplots(1, 2)
+    figures._draw_convergence(first, known)
+    figures._draw_front(second, known, 1, 0, None)
     labels = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
     assert set(labels["exact front (100 %)"].get_ydata()) == {40.0}
     assert labels["exact front (2)"].get_xdata().tolist() == [180.0, 690.0]
     assert labels["exact front (2)"].get_ydata().tolist() == [300.0, 6000.0]
+
+
+def test_a_figure_of_a_part_of_a_campaign_says_so_inside(results, marked, tmp_path, monkeypatch):
+    part = replace(results, state="stopped")
+    part.definition.budget = 300
+    for drawn, said in ((part, "NOT FINISHED: stopped, 16 of 1,200 evaluated"), (results, None)):
+        with monkeypatch.context() as patch:
+            title = _drawn(drawn, marked, tmp_path, patch).get_suptitle()
+        assert title.splitlines()[1:] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("width_mm", "font", "smallest"), [(None, 10.0, 8.0), (183.0, 10.0, 8.0), (89.0, 8.5, 7.0)]
+)
+def test_a_figure_is_as_wide_as_asked_and_its_letters_can_be_read(
+    results, marked, tmp_path, width_mm, font, smallest
+):
+    path = figures.save_front(results, tmp_path / "a.pdf", marked, width_mm)
+    box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+) ([\d.]+) *\]", path.read_bytes())
+    assert float(box[1]) / 72 * 25.4 == pytest.approx(width_mm or 183.0, abs=0.1)
+    with drawing.drawing_style(width_mm):
+        assert matplotlib.rcParams["font.size"] == font
+        assert FontProperties(size="small").get_size_in_points() > smallest
+
+
+def test_one_column_has_its_panels_one_below_the_other(results, marked, tmp_path, monkeypatch):
+    three = _with_objectives(results, "throughput_tokens_per_s", "tdp_watts", "batch_size")
+    kept = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: kept.append(figure) or path)
+    figures.save_front(three, tmp_path / "a.png", marked, 89.0)
+    corners = [axes.get_position() for axes in kept[0].axes]
+    assert len(corners) == 3
+    assert corners[0].y0 > corners[1].y1 > corners[1].y0 > corners[2].y1
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit", "label", "tick"),
+    [
+        (76_800.0, "W", "kW", "20"),
+        (0.8, "s", "ms", "200"),
+        (4_000.0, "s", "s", "1,000"),  # nobody reads kiloseconds
+        (2e14, "FLOP/s", "TFLOP/s", "50"),
+        (3_000.0, "token/s", "token/s", "1,000"),
+    ],
+)
+def test_the_prefix_is_in_the_label_and_not_in_the_ticks(largest, unit, label, tick):
+    axes = Figure().subplots()
+    axes.set_xlim(0, largest)
+    assert drawing.scale_ticks(axes.xaxis, unit) == label
+    assert tick in [text.get_text() for text in axes.get_xticklabels()]
+
+
+def test_an_axis_is_logarithmic_where_a_line_would_press_all_together(
+    results, marked, tmp_path, monkeypatch
+):
+    assert drawing.is_crowded(np.array([1.0] * 19 + [100.0]))
+    assert not drawing.is_crowded(np.array([0.0] * 19 + [100.0]))  # no logarithm of nothing
+    assert not drawing.is_crowded(np.arange(1.0, 20.0))
+    stretched = 10.0 ** np.argsort(np.argsort(results.metrics["tdp_watts"]))
+    metrics = {**results.metrics, "tdp_watts": np.where(results.failed, np.nan, stretched)}
+    spread = replace(results, metrics=metrics, feasible=~results.failed)
+    (axes,) = _drawn(spread, marked, tmp_path, monkeypatch).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+
+
+def test_names_of_near_points_do_not_cover_each_other():
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    points = np.array([[0.50, 0.5], [0.53, 0.5], [0.50, 0.55], [0.5, 0.5], [0.9, 0.98]])
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    write_names(axes, points, ["first", "second", "third", "fourth", "corner"], "black")
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == [
+        "first\nfourth",
+        "second",
+        "third",
+        "corner",
+    ]
+    assert not any(one.overlaps(two) for at, one in enumerate(boxes) for two in boxes[:at])
+    inside = axes.get_window_extent()
+    assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 for box in boxes)
+    assert all(inside.y0 <= box.y0 and box.y1 <= inside.y1 for box in boxes)
+
+
+@pytest.mark.parametrize(
+    "lengths", [(15, 15, 11, 11, 11), (15, 15, 8.25), (15, 15, 15, 8.25, 8.25), (11,) * 6, ()]
+)
+def test_interfaces_are_split_over_two_edges_as_evenly_as_any_split_is(lengths):
+    """Against all splits. 15 + 15 and 3 x 11 fit two edges of 33 mm; longest first does not."""
+    blocks = [SimpleNamespace(edge_mm=length) for length in lengths]
+    ours = max(sum(block.edge_mm for block in side) for side in split_evenly(blocks))
+    best = min(
+        max(
+            sum(itertools.compress(lengths, chosen)),
+            sum(lengths) - sum(itertools.compress(lengths, chosen)),
+        )
+        for chosen in itertools.product((0, 1), repeat=len(lengths))
+    )
+    assert ours == pytest.approx(best)
+    assert best <= 33.0

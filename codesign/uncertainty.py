@@ -46,7 +46,7 @@ SAMPLES = 500
 MOST_DESIGNS = 20_000
 """Designs that a front is compared with; 500 draws of so many take half a minute."""
 OFTEN = 0.25
-"""Share of the draws from which a design off the typical front is worth a look."""
+"""Share of the draws from which a design off the typical front is worth a look [ours]."""
 _NEAREST_CHUNK = 1024
 
 

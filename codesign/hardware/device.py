@@ -48,8 +48,9 @@ class Device(Record):
     n_cores: Annotated[int, Field(ge=1, strict=True)]
     """Streaming multiprocessors, compute units, matrix units or cores: what tiles share."""
     sustained_fraction: Fraction = 0.8
-    """Part of the peak that the power limit lets large products sustain; 0.8, the low end of
-    NVIDIA's data center GPUs, where nobody published it."""
+    """Part of the peak that the power limit lets large products sustain. Where nobody published
+    it, 0.8 [ours]: the low end of NVIDIA's data center GPUs, 80.3 % (H100) to 86.9 % (A100) in
+    Bekman, Machine Learning Engineering (2025), maximum achievable matmul table."""
     bandwidth: Annotated[float, quantity("GB/s")]
     """Peak bytes per second of the main memory."""
     capacity: Annotated[float, quantity("GB")]
@@ -78,7 +79,8 @@ class Device(Record):
     """Other names, as published measurements use them."""
     note: str = ""
     sources: dict[str, str] = Field(min_length=1)
-    """Where each number was read."""
+    """Where each number was read: ``read in`` a document; a document that ``agrees with`` another
+    one that was read; ``[unchecked: stated from ...]``; ``[ours]``. See ``docs/sources.md``."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

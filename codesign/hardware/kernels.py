@@ -52,15 +52,16 @@ TILES = (
     (16, 64),
     (1, 64),
 )
-"""Rows and columns of an output that one core computes at a time, as matrix libraries offer."""
+"""Rows and columns of an output that one core computes at a time, as matrix libraries offer;
+which of them [ours]."""
 SPLITS = (1, 2, 4, 8)
-"""Parts in which the inner size may be cut, to give every core work."""
+"""Parts in which the inner size may be cut, to give every core work [ours]."""
 ATTENTION_ROWS = 128
 """Queries that one core takes at a time (FlashAttention-2's block)."""
 
 _LARGEST_TILE = 1 / 256 + 1 / 128
-_PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits
-_OVERLAP = 4.0  # exponent of the norm that joins the two sides of the roofline
+_PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
+_OVERLAP = 4.0  # [ours] exponent of the norm that rounds the roofline's corner: 19 % at its tip
 
 _Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
 _Positive: TypeAlias = Annotated[float, Field(gt=0)]

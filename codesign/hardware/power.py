@@ -27,6 +27,7 @@ VECTOR_LANE_ENERGY_JOULES = 0.32e-12
 [Jouppi2021]_ Table 2. 0.7 W for 2048 lanes at 1 GHz; without it a longer vector is free."""
 
 _REFERENCE_BITS = 8.0
+"""Of the operands that ``MAC_ENERGY_JOULES`` is for."""
 
 
 def mac_energy_joules(first_bits: FloatArray, second_bits: FloatArray) -> FloatArray:

@@ -40,8 +40,8 @@ START = Efficiency.model_validate(
 )
 """Where the fit starts, and stays where no measurement says otherwise: round numbers."""
 
-_LOSS_SCALE = 0.1  # relative errors beyond this count linearly, not squared
-_PULL = 0.01  # weight of a departure from START by a factor e, against an error of each row
+_LOSS_SCALE = 0.1  # [ours] relative errors beyond this count linearly, not squared
+_PULL = 0.01  # [ours] weight of a departure from START by a factor e, against an error of each row
 _SCALED_RATES = (("compute", "attention"), ("bandwidth", "rowwise_bandwidth"))
 _SECONDS = (
     *(name for name in Efficiency.model_fields if "overhead" in name),

@@ -20,7 +20,7 @@ from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import Load
 
 DRAFT_LENGTHS = (2, 3, 4, 5)
-"""Tokens drafted ahead that are tried."""
+"""Tokens drafted ahead that are tried [ours: Epoch section 4.1 leaves the choice open]."""
 ACCEPTANCE = 0.8
 """Probability that a drafted token is accepted (Epoch section 4.1, for Llama 3)."""
 

@@ -26,6 +26,8 @@ _BLOCK_POINTS = 16_384
 class Grid:
     """Instance sizes and batches to try, real numbers as in the paper, or whole ones.
 
+    How fine and how far is [ours]; the paper does not print its grid.
+
     Attributes:
         n_points: Along either axis.
         most_devices: Largest instance.

@@ -34,9 +34,10 @@ KERNELS_PER_LAYER = 4
 KERNEL_S = 4e-6
 """Launch of one kernel (section 4)."""
 N_DEPTHS = 10
-"""Pipeline depths tried: powers of the deepest with exponents 0, 1/9, ..., 1."""
+"""Pipeline depths tried: powers of the deepest with exponents 0, 1/9, ..., 1 [ours]."""
 N_SHRINKS = 6
-"""Attention groups tried: powers of the stage's devices with exponents 1, 4/5, ..., 0."""
+"""Attention groups tried: powers of the stage's devices with exponents 1, 4/5, ..., 0
+[ours]."""
 
 
 class Parts(NamedTuple):

@@ -46,8 +46,9 @@ Profile: TypeAlias = Literal["plain", "life"]
 INVERSE_OPS = 2.0
 """Reciprocal or inverse square root: an addition and a product (LIFE Table 2)."""
 RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 1.0, 1.0, 1.0
+"""Of an element: one addition or product [fit: see above]."""
 SOFTMAX_OPS = 4.0
-"""Of a score, the exponential apart."""
+"""Of a score, the exponential apart: maximum, subtraction, sum, product [fit: see above]."""
 PWL_OPS = 2.0
 """A piecewise-linear function: a product and a sum (LIFE Table 1)."""
 ROPE_TABLE_ROWS = 4096

@@ -32,7 +32,7 @@ from codesign.hardware.array import Dataflow, Organization
 MOST_VISITS = 1 << 18
 """Visits of one product that are told apart; beyond, the innermost loop is taken as one visit."""
 _GROWTH = 1.5
-"""How fast steps grow from single visits to full size."""
+"""How fast steps grow from single visits to full size [ours]."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench gallery clean
+.PHONY: help demo test check bench gallery interop clean
 
 help: ## Show the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,11 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
 			--output $(CURDIR)/docs/gallery/osworld-prefill.html \
 		&& rm -r $$folder
+
+interop: $(READY) ## Load every export in its consumer, each in a new environment (10 minutes)
+	folder=$$(mktemp -d) && XDG_CACHE_HOME=$$folder \
+		$(BIN)/pytest -n 0 -m slow -rs tests/e2e/test_interop.py; \
+		state=$$?; rm -rf $$folder; exit $$state
 
 clean: ## Remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

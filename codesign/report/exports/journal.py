@@ -123,6 +123,8 @@ def _trial(
         distributions={name: distributions[name] for name in settings},
         user_attrs={"step": step, **metrics} | ({"reason": reason} if reason else {}),
         constraints=None if has_failed else dict(limits),
+        # optuna-dashboard 0.21 does not know limits by name and marks what it finds here.
+        system_attrs=None if has_failed or not limits else {"constraints": list(limits.values())},
     )
     trial.datetime_start = _BEGIN + timedelta(seconds=step)
     trial.datetime_complete = _BEGIN + timedelta(seconds=step + 1)

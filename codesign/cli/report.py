@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +15,10 @@ from codesign.cli.output import AsJson, report, say
 if TYPE_CHECKING:
     from codesign.campaign import Campaign
     from codesign.problem import Problem
-    from codesign.report.page.accounts import Account
+    from codesign.report.explanation import EvaluatedDesign
     from codesign.report.page.designs import Named
+    from codesign.report.page.explained import Explainer
+    from codesign.report.uncertainty import Swing
 
 _LEAST_PERIOD_S = 1.0
 
@@ -34,6 +36,14 @@ def report_page(
             help="Write it anew this often for as long as the campaign runs.",
         ),
     ] = None,
+    design: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NUMBER|NAME",
+            help="A design that must have its diagram and breakdowns: its number on the page, or "
+            "its name in the space. Repeatable. [those of the front, the knees, the named ones]",
+        ),
+    ] = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -43,11 +53,11 @@ def report_page(
 
     campaign = api.load_campaign(name, folder)
     path = output or campaign.folder / "report.html"
-    state = _write(campaign, path, every)
+    state = _write(campaign, path, every, design or [])
     while every is not None and state == "running":
         say(f"wrote {shown_path(path)}; again in {every:g} s while the campaign runs")
         time.sleep(every)
-        state = _write(campaign, path, every)
+        state = _write(campaign, path, every, design or [])
     written, size = shown_path(path), path.stat().st_size
     report(
         as_json,
@@ -56,7 +66,7 @@ def report_page(
     )
 
 
-def _write(campaign: Campaign, path: Path, every: float | None) -> str:
+def _write(campaign: Campaign, path: Path, every: float | None, asked: list[str]) -> str:
     """Write the page once; returns the state that it shows."""
     from codesign.report.page.page import write_page
 
@@ -64,7 +74,7 @@ def _write(campaign: Campaign, path: Path, every: float | None) -> str:
     status = campaign.status()
     results = campaign.results()
     problem = results.problem
-    write_page(path, results, status, _named(problem), _explainer(problem), every)
+    write_page(path, results, status, _named(problem), _explainer(problem), every, asked)
     return status.state
 
 
@@ -78,24 +88,27 @@ def _named(problem: Problem) -> Named | None:
     return Named(marked.names, marked.designs, marked.metrics, marked.feasible)
 
 
-def _explainer(problem: Problem) -> Callable[[Mapping[str, Any]], Account] | None:
-    """How to explain a design of the problem; None if its evaluator cannot."""
+def _explainer(problem: Problem) -> Explainer | None:
+    """How designs of the problem are explained; None if its evaluator cannot."""
+    import numpy as np
+
     from codesign import api
     from codesign.evaluators.base import Explains, VariesTechnology
-    from codesign.report.page.accounts import Account
-    from codesign.uncertainty import design_uncertainty
+    from codesign.report.page.explained import Explainer
+    from codesign.uncertainty import design_swings
 
     if not isinstance(problem.evaluator, Explains):
         return None
-    varies = isinstance(problem.evaluator, VariesTechnology)
 
-    def explain(design: Mapping[str, Any]) -> Account:
-        evaluated = api.evaluate(design=design, space=problem.space, evaluator=problem.evaluator)
-        # The ends of the ranges are all that a page shows of them; they take no draws.
-        swings = design_uncertainty(evaluated, samples=1).tornado if varies else {}
-        return Account(evaluated, swings)
+    def explain(design: Mapping[str, Any]) -> EvaluatedDesign:
+        return api.evaluate(design=design, space=problem.space, evaluator=problem.evaluator)
 
-    return explain
+    def vary(designs: Sequence[Mapping[str, Any]]) -> list[dict[str, tuple[Swing, ...]]]:
+        rows = np.concatenate([problem.space.encode(design) for design in designs])
+        metrics = [objective.metric.name for objective in problem.objectives]
+        return design_swings(problem, rows, metrics)
+
+    return Explainer(explain, vary if isinstance(problem.evaluator, VariesTechnology) else None)
 
 
 report_page.__name__ = "report"

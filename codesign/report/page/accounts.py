@@ -10,10 +10,12 @@ none is above the ceiling of its level, because crossing takes at least ``bytes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from codesign.report.labels import format_value
 from codesign.report.uncertainty import Swing
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _COMPUTE_TIMES = ("compute_time_s", "compute_s")
 """What evaluators call the time that an operator's arithmetic takes by itself."""
 _MOST_SWINGS = 6
+_ROUNDING = 1e-9
 _ANY_LEVEL = "memory"
 
 
@@ -56,6 +59,7 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
         "operators": operators,
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
+        "power_notes": above_tdp(evaluated.power, evaluated.notes),
         "swings": {
             name: [_swing(item) for item in account.swings[name][:_MOST_SWINGS]]
             for name in metrics
@@ -153,6 +157,36 @@ def _component(row: Mapping[str, Any]) -> dict[str, Any]:
         "tdp_watts": row.get("tdp_watts"),
         "average_watts": row.get("average_watts"),
     }
+
+
+def above_tdp(power: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[str]:
+    """Why components draw more on average than their TDP, as far as the evaluator says.
+
+    A TDP is a component's energy in the time that it needs by itself; an average is over the time
+    that the whole work takes. So the average is above the TDP where the model lets a component
+    work in less time than it needs.
+
+    Args:
+        power: Rows of an explanation.
+        notes: The assumptions of the same explanation.
+
+    Returns:
+        One sentence per component, with the first assumption that names it.
+    """
+    said = []
+    for item in map(_component, power):
+        tdp, average = item["tdp_watts"], item["average_watts"]
+        if tdp is None or average is None or average <= tdp * (1 + _ROUNDING):
+            continue
+        words = re.compile(rf"\b{re.escape(item['name'])}\b")
+        why = next((note for note in notes if words.search(note)), None)
+        numbers = f"{format_value(average, 'W', 3)} on average, {format_value(tdp, 'W', 3)} at TDP"
+        reason = f"The evaluator assumes: {why}" if why else "The assumptions below do not say why"
+        said.append(
+            f"{item['name']}: {numbers}. Its energy is counted, and spread over less time than it "
+            f"needs at its TDP. {reason}."
+        )
+    return said
 
 
 def _swing(swing: Swing) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.report.labels import format_metric, metric_title
 from codesign.report.library import size_text
+from codesign.report.plain import to_plain
 from codesign.report.results import front_table, reference_text
 from codesign.report.tables import format_cell
 
@@ -74,9 +77,29 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
         "seeds": seeds,
-        "time": _duration(seconds) + " of computing, all runs together",
+        "time": f"{_duration(seconds)} of computing, all runs together" if seconds else "",
+        "versions": versions_text(results),
+        "digest": f"{digest(results)} (SHA-256 of the definition and all that it names)",
     }
     return {name: value for name, value in found.items() if value}
+
+
+def versions_text(results: Results) -> str:
+    """The libraries with which the campaign was begun."""
+    return ", ".join(f"{name} {number}" for name, number in results.versions.items())
+
+
+def digest(results: Results) -> str:
+    """First 16 digits of the SHA-256 of what was asked: equal where a campaign is the same.
+
+    Of the definition, and of the space, evaluator, objectives and constraints that its names
+    stood for. It depends on neither dates nor machines nor the number of designs evaluated.
+    """
+    asked = {
+        "definition": to_plain(results.definition),
+        "problem": to_plain(results.problem.provenance()),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def choice_text(name: str, options: Mapping[str, Any]) -> str:
@@ -104,7 +127,7 @@ def _duration(seconds: float) -> str:
 def dependencies(results: Results, carried: Carried) -> list[str]:
     """Sentences on what is shown and what the numbers depend on."""
     said = [reference_text(results), *_thinning(carried)]
-    versions = ", ".join(f"{name} {number}" for name, number in results.versions.items())
+    versions = versions_text(results)
     said.append(f"The campaign was begun with {versions}." if versions else "")
     reasons = Counter(results.reasons.values()).most_common(_MOST_REASONS)
     said += [f"{n:,} evaluations failed: {reason}" for reason, n in reasons]

@@ -8,9 +8,7 @@ by hand. The same results give the same bytes under the same versions of Plotly 
 
 from __future__ import annotations
 
-import gzip
-from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -18,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.errors import JobError, MissingExtraError
+from codesign.errors import MissingExtraError
+from codesign.evaluators.base import Explains
 from codesign.files import replacing
 from codesign.insight.choices import knees_of
 from codesign.report.page import facts
-from codesign.report.page.accounts import Account, account_document
 from codesign.report.page.designs import (
     Carried,
     Named,
@@ -31,25 +29,25 @@ from codesign.report.page.designs import (
     evenly,
     metric_documents,
 )
+from codesign.report.page.explained import Explained, Explainer, numbers_asked
 from codesign.report.page.optimizers import optimizer_document
+from codesign.report.page.packing import packed
 from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
     from codesign.campaign import CampaignStatus, Results
 
-MOST_EXPLAINED = 40
-"""[ours] Designs of the front with diagram and breakdowns: 10 kB and a fifth of a second each."""
-_MOST_NAMED = 12
+MOST_BYTES = 5_900_000
+"""[ours] Of a page: the largest that mail and chat carry without complaint is often 6 MB less a
+little. A design's diagram and breakdowns take 1.5 kB of it; an account that does not fit is left
+out, and the page says of how many designs."""
 _MOST_EXACT = 2_000
 _MOST_PLAIN = 25
 _PROGRAM = (
     "format.js", "state.js", "charts.js", "front.js", "lines.js", "table.js", "diagram.js",
-    "breakdown.js", "chosen.js", "optimizers.js", "main.js",
+    "breakdown.js", "chosen.js", "optimizers.js", "keys.js", "main.js",
 )  # fmt: skip
 """In the order in which they need one another."""
-
-Explain = Callable[[Mapping[str, Any]], Account]
-"""From a design by its parameters to its account; may raise ``JobError``."""
 
 
 def write_page(
@@ -57,8 +55,9 @@ def write_page(
     results: Results,
     status: CampaignStatus,
     named: Named | None = None,
-    explain: Explain | None = None,
+    explainer: Explainer | None = None,
     every_s: float | None = None,
+    asked: Sequence[str] = (),
 ) -> Path:
     """Write a campaign as one HTML page.
 
@@ -67,16 +66,19 @@ def write_page(
         results: Of the campaign.
         status: Of the campaign.
         named: Designs to mark by name.
-        explain: How to explain a design; without it there are no diagrams and breakdowns.
+        explainer: How designs are explained; without it there are no diagrams and breakdowns.
         every_s: A page that is written anew this often reloads itself while the campaign runs.
+        asked: Designs by their number on the page, or by name, that must have theirs.
 
     Raises:
         MissingExtraError: Plotly is not installed.
-        InputError: The file cannot be written.
+        InputError: The file cannot be written, or there is no such design.
     """
     carried = carry(results)
-    document = page_document(results, carried, status, named, explain, every_s)
-    text = page_html(results, carried, status, document)
+    numbers = numbers_asked(asked, results, carried, named)
+    document = page_document(results, carried, status, named, every_s)
+    explained = Explained(results, carried, named, numbers, document["knees"], explainer)
+    text = page_html(results, carried, status, document, explained)
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
     return path
@@ -87,23 +89,20 @@ def page_document(
     carried: Carried,
     status: CampaignStatus,
     named: Named | None = None,
-    explain: Explain | None = None,
     every_s: float | None = None,
 ) -> dict[str, Any]:
-    """All that the page's program draws, as plain values."""
-    knees = _knees(results, carried)
-    chosen = _to_explain(results, carried, named, knees)
-    names = [objective.metric.name for objective in results.problem.objectives]
+    """All that the page's program draws, but the accounts of designs, as plain values."""
     return {
         "name": results.definition.name,
         "state": status.state,
+        "own": list(results.problem.space.designs),
+        "explains": isinstance(results.problem.evaluator, Explains),
         "every_s": every_s if status.state == "running" else None,
         "metrics": metric_documents(results),
-        "objectives": names,
+        "objectives": [objective.metric.name for objective in results.problem.objectives],
         "designs": design_document(results, carried, named),
-        "knees": knees,
+        "knees": _knees(results, carried),
         "exact": _exact(results),
-        "accounts": _accounts(chosen, explain, names) if explain else {},
         "optimizers": optimizer_document(results),
     }
 
@@ -111,35 +110,6 @@ def page_document(
 def _knees(results: Results, carried: Carried) -> list[int]:
     front = results.objectives[carried.positions[: carried.n_front]]
     return [knee.point for knee in knees_of(front)] if len(front) > 2 else []
-
-
-def _to_explain(
-    results: Results, carried: Carried, named: Named | None, knees: list[int]
-) -> dict[int, dict[str, Any]]:
-    """Designs by their number on the page: some of the front, its knees, the named ones."""
-    spread = evenly(np.arange(carried.n_front), MOST_EXPLAINED - len(knees)).tolist()
-    numbers = sorted({*spread, *knees})
-    found = {number: results.design(int(carried.positions[number])) for number in numbers}
-    if named:
-        own = results.problem.space.designs
-        pairs = list(zip(named.names, named.designs, strict=True))[:_MOST_NAMED]
-        for number, (name, design) in enumerate(pairs, start=len(carried.positions)):
-            if name in own:  # others are designs of other spaces
-                found[number] = {key: value for key, value in design.items() if value is not None}
-    return found
-
-
-def _accounts(
-    chosen: Mapping[int, Mapping[str, Any]], explain: Explain, metrics: list[str]
-) -> dict[str, Any]:
-    found = {}
-    for number, design in chosen.items():
-        try:
-            found[str(number)] = account_document(explain(design), metrics)
-        except JobError:
-            # The evaluator gives up on it: the page says that it is not explained.
-            continue
-    return found
 
 
 def _exact(results: Results) -> list[list[float]] | None:
@@ -153,7 +123,11 @@ def _exact(results: Results) -> list[list[float]] | None:
 
 
 def page_html(
-    results: Results, carried: Carried, status: CampaignStatus, document: Mapping[str, Any]
+    results: Results,
+    carried: Carried,
+    status: CampaignStatus,
+    document: Mapping[str, Any],
+    explained: Explained,
 ) -> str:
     """The file: template, style, program, data and library in one text."""
     definition = results.definition
@@ -172,15 +146,13 @@ def page_html(
         "data": packed(to_json_text(document, indent=None)),
         "library": packed(_library()),
     }
+    # What is counted is letters, nearly all of them one byte; the template has a few more.
+    others = sum(map(len, parts.values())) + len(_static("template.html"))
+    parts["accounts"] = explained.within(MOST_BYTES - others)
     text = _static("template.html")
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part)
     return text
-
-
-def packed(text: str) -> str:
-    """Compressed, in letters that HTML leaves alone; equal texts give equal letters."""
-    return b64encode(gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)).decode("ascii")
 
 
 def _static(name: str) -> str:

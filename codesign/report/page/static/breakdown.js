@@ -31,7 +31,7 @@ function timeFigure(account, both) {
 function powerFigure(account, both) {
   const rows = account.power;
   const kinds = [["tdp_watts", "at TDP"], ["average_watts", "on average"]].filter(([key]) => rows.some((row) => isNumber(row[key])));
-  const traces = kinds.map(([key, name], i) => bar(i, { name, orientation: "h", y: rows.map((row) => row.name.replace(/^tier(\d)/, "tier $1")), x: rows.map((row) => row[key]), text: rows.map((row) => withPrefix(row[key], "W", 3)), textposition: "outside", cliponaxis: false, constraintext: "none", hovertemplate: `%{y}: %{text} ${name}<extra></extra>` }));
+  const traces = kinds.map(([key, name], i) => bar(i, { name, orientation: "h", y: rows.map((row) => row.name.replace(/^tier(\d)/, "tier $1")), x: rows.map((row) => row[key]), text: rows.map((row) => withPrefix(row[key], "W", 3)), textposition: "outside", cliponaxis: false, constraintext: "none", hoverinfo: "text", hovertext: rows.map((row) => `${escapeHtml(row.name.replace(/^tier(\d)/, "tier $1"))}: ${withPrefix(row[key], "W", 3)} ${name}`) }));
   const end = maximum(both.flatMap((item) => item.power.flatMap((row) => [row.tdp_watts, row.average_watts])));
   return { traces, barmode: "group", height: 80 + 42 * rows.length, showlegend: true, dragmode: false, margin: { l: 10, r: 60, t: 34, b: 34 },
     xaxis: axis({ range: [0, 1.05 * end], tickformat: "~s", ticksuffix: "W", fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }), legend: { ...layout().legend, traceorder: "normal" } };
@@ -50,7 +50,7 @@ function trafficFigure(account, both) {
   const names = [...new Set(rows.flatMap((row) => row.parts.map(([name]) => name)))];
   const traces = names.map((name, i) => {
     const moved = rows.map((row) => (row.parts.find(([part]) => part === name) || [])[1]);
-    return bar(i + 2, { name, orientation: "h", y: rows.map((row) => row.name), x: moved.map((x) => (x > 0 ? x : null)), text: moved.map((x) => withPrefix(x, "B", 3)), textposition: "outside", cliponaxis: false, constraintext: "none", hovertemplate: `%{y}: %{text} ${name}<extra></extra>` });
+    return bar(i + 2, { name, orientation: "h", y: rows.map((row) => row.name), x: moved.map((x) => (x > 0 ? x : null)), text: moved.map((x) => withPrefix(x, "B", 3)), textposition: "outside", cliponaxis: false, constraintext: "none", hoverinfo: "text", hovertext: rows.map((row, k) => `${escapeHtml(row.name)}: ${withPrefix(moved[k], "B", 3)} ${name}`) });
   });
   const values = both.flatMap((item) => trafficRows(item).flatMap((row) => row.parts.map(([, moved]) => moved))).filter((moved) => moved > 0);
   if (!values.length) return empty("No traffic is told");

@@ -27,7 +27,7 @@ function layout(more) {
 }
 
 // Draws now, and anew whenever colors or width change.
-function draw(div, figure, buttons = false) {
+function draw(div, figure, said, buttons = false) {
   const paint = () => {
     const { traces, ...rest } = figure();
     const config = {
@@ -37,16 +37,21 @@ function draw(div, figure, buttons = false) {
     return Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
   };
   drawings.set(div, paint);
+  reachable(div, said);
   return paint();
 }
 function forget(div) {
-  div.querySelectorAll(".chart").forEach((chart) => { drawings.delete(chart); Plotly.purge(chart); });
+  div.querySelectorAll(".chart").forEach((chart) => { drawings.delete(chart); cursors.delete(chart); Plotly.purge(chart); });
 }
 function redrawAll() {
   for (const paint of drawings.values()) paint();
 }
 function watchLook() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  // On paper everything is dark on light and as wide as the paper.
+  const print = (is) => { document.documentElement.classList.toggle("printing", is); redrawAll(); };
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
   let width = window.innerWidth, waiting = null;
   window.addEventListener("resize", () => {
     if (window.innerWidth === width) return; // a phone's address bar comes and goes

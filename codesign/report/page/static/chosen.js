@@ -17,12 +17,17 @@ function comparisonRows() {
 
 function showComparison() {
   const both = state.A !== null && state.B !== null;
-  $("compare-box").hidden = !both;
-  if (!both) return;
-  const only = $("only-different").checked;
-  const rows = comparisonRows().filter((row) => !only || row.texts[0] !== row.texts[1]);
-  $("compare").tHead.innerHTML = `<tr><th scope="col"></th><th scope="col" class="number">A: ${escapeHtml(labelOf(state.A))}</th><th scope="col" class="number">B: ${escapeHtml(labelOf(state.B))}</th><th scope="col" class="number">B of A</th></tr>`;
-  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${!only && row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${row.note ? "★ " : ""}${escapeHtml(row.name)}</td>${row.texts.map((text) => `<td class="number">${escapeHtml(text)}</td>`).join("")}<td class="number">${row.ratio} ${row.note || ""}</td></tr>`).join("");
+  const slots = ["A", "B"].filter((slot) => state[slot] !== null);
+  $("compare-box").hidden = !slots.length;
+  if (!slots.length) return;
+  // One design alone has no differences; its settings and metrics are still worth a table.
+  $("compare-title").textContent = both ? "Differences" : `Settings and metrics of design ${slots[0]}`;
+  $("only-different").parentElement.hidden = !both;
+  const only = both && $("only-different").checked;
+  const shown = slots.map((slot) => (slot === "A" ? 0 : 1));
+  const rows = comparisonRows().filter((row) => (both ? !only || row.texts[0] !== row.texts[1] : !["", "–"].includes(row.texts[shown[0]])));
+  $("compare").tHead.innerHTML = `<tr><th scope="col">setting or metric</th>${slots.map((slot) => `<th scope="col" class="number">${slot}: ${escapeHtml(labelOf(state[slot]))}</th>`).join("")}${both ? `<th scope="col" class="number">B of A</th>` : ""}</tr>`;
+  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${both && !only && row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${row.note ? "★ " : ""}${escapeHtml(row.name)}</td>${shown.map((k) => `<td class="number">${escapeHtml(row.texts[k])}</td>`).join("")}${both ? `<td class="number">${row.ratio} ${row.note || ""}</td>` : ""}</tr>`).join("");
 }
 
 // The parts of a design; the same ones in the same order for both, so that they stand level.
@@ -40,6 +45,7 @@ const PARTS = {
   },
   power: (id, account, both) => account.power.length && {
     title: "Power by component", figure: () => powerFigure(account, both), hint: energyText(id),
+    after: account.power_notes.map((note) => `<p class="warning">${escapeHtml(note)}</p>`).join(""),
   },
   traffic: (id, account, both) => account.operators.length && {
     title: "Traffic by memory level", figure: () => trafficFigure(account, both),
@@ -53,12 +59,12 @@ const PARTS = {
   }])),
 };
 
-function addPart(article, part) {
+function addPart(article, part, said) {
   const box = document.createElement("div");
   article.append(box);
   if (!part) return;
   box.innerHTML = `<h3>${escapeHtml(part.title)}</h3>${part.hint ? `<p class="hint">${escapeHtml(part.hint)}</p>` : ""}<div class="chart"></div>${part.after || ""}`;
-  draw(box.querySelector(".chart"), part.figure);
+  draw(box.querySelector(".chart"), part.figure, `${part.title} of ${said}`);
 }
 
 function showSlot(slot) {
@@ -67,14 +73,36 @@ function showSlot(slot) {
   if (id === null) { article.innerHTML = `<p class="hint">No design ${slot} yet: click a point, or take one from the list.</p>`; return; }
   const account = accountOf(id);
   const facts = D.objectives.map((name) => `${metricOf[name].title} ${metricText(value(id, name), metricOf[name])}`).join(", ");
-  article.innerHTML = `<div><h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${statusOf(id)}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(facts)}</p></div>`;
+  article.innerHTML = `<div><h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${statusOf(id)}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(facts)}</p>${standingHtml(id)}</div>`;
   if (!account) {
-    article.insertAdjacentHTML("beforeend", `<p class="hint">${Object.keys(D.accounts).length ? "The page has no diagram of this design; it has those of the designs in the lists above. “codesign evaluate” explains any design." : "This evaluator does not explain its designs."}</p>`);
+    article.insertAdjacentHTML("beforeend", unexplainedHtml(id));
     return;
   }
   const both = [accountOf(state.A), accountOf(state.B)].filter(Boolean);
-  for (const part of Object.values(PARTS)) addPart(article, part(id, account, both));
+  for (const part of Object.values(PARTS)) addPart(article, part(id, account, both), `design ${slot}, ${labelOf(id)}`);
   article.insertAdjacentHTML("beforeend", `<details><summary>Assumptions</summary><ul class="notes">${account.notes.map((note) => `<li>${escapeHtml(note)}</li>`).join("")}</ul></details>`);
+}
+
+// Why a design is not on the front.
+const MOST_BETTER = 3;
+function standingHtml(id) {
+  if (isNamed(id) || isFront(id)) return "";
+  const broken = D.designs.broken[id - D.designs.n_feasible];
+  if (broken) return `<p class="warning">It breaks ${escapeHtml(broken)}.</p>`;
+  const atLeast = (other, name) => (metricOf[name].sense === "maximize" ? value(other, name) >= value(id, name) : value(other, name) <= value(id, name));
+  const better = range(0, D.designs.n_front).filter((other) => D.objectives.every((name) => atLeast(other, name)));
+  if (!better.length) return ""; // the front of the page was thinned
+  const rest = better.length - MOST_BETTER;
+  return `<p class="warning">It is dominated: ${better.slice(0, MOST_BETTER).map(labelOf).join(", ")}${rest > 0 ? ` and ${rest.toLocaleString("en-US")} more` : ""} of the front ${better.length === 1 ? "is" : "are"} at least as good in every objective.</p>`;
+}
+
+// What the page does not have of a design, and how to come by it.
+function unexplainedHtml(id) {
+  if (!D.explains) return `<p class="hint">The evaluator of this campaign does not explain its designs, so there is no diagram and no breakdown; settings and metrics are in the table above.</p>`;
+  const add = isNamed(id) && !D.own.includes(nameOf(id))
+    ? "It is a design of another space, which only “codesign evaluate” explains."
+    : `“codesign report ${escapeHtml(D.name)} --design ${isNamed(id) ? escapeHtml(nameOf(id)) : id + 1}” writes the page with them.`;
+  return `<p class="hint">Settings and metrics of this design are in the table above. Its diagram, roofline and breakdowns are not on this page. ${add}</p>`;
 }
 
 // A component's share of the average power is its share of the energy.
@@ -90,8 +118,16 @@ function fillPickers() {
     $(`pick-${slot}`).innerHTML = `<option value="">none</option>${ids.map((id) => `<option value="${id}">${escapeHtml(optionText(id))}</option>`).join("")}`;
     $(`pick-${slot}`).value = state[slot] === null ? "" : String(state[slot]);
   }
-  const n = explained.filter((id) => !isNamed(id)).length;
-  $("chosen-hint").textContent = n ? `Diagrams and breakdowns are here for ${n === D.designs.n_front ? `all ${n}` : `${n} of ${D.designs.n_front.toLocaleString("en-US")}, evenly spread,`} designs of the front${explained.length > n ? " and for the named designs" : ""}.` : "This evaluator does not explain its designs; settings and metrics can be compared.";
+  $("chosen-hint").textContent = explained.length ? hintText(explained) : "This evaluator does not explain its designs; settings and metrics can be compared.";
+}
+
+// Of which designs there are diagrams.
+function hintText(explained) {
+  const n = explained.filter(isFront).length, of = D.designs.n_front.toLocaleString("en-US");
+  const front = n === D.designs.n_front ? `all ${of} designs of the front` : `${n.toLocaleString("en-US")} of ${of} designs of the front, evenly spread`;
+  const rest = explained.some((id) => !isFront(id) && !isNamed(id)) ? "those that were asked for" : "";
+  const named = explained.some(isNamed) ? "the named designs" : "";
+  return `Diagrams and breakdowns are here for ${[n ? front : "no design of the front", named, rest].filter(Boolean).join(", for ")}. “codesign report ${D.name} --design NUMBER” adds those of any other.`;
 }
 
 function showChosen() {

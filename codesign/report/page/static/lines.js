@@ -39,14 +39,16 @@ function linesFigure() {
   const chosen = [...state.selected];
   const traces = [
     lineTrace(front, axes, { ...style("blue", 1, chosen.length ? 0.25 : 0.5, 5), name: "front" }),
-    lineTrace(inside(chosen).slice(0, MOST_LINES), axes, { ...style("orange", 2, 0.9, 6), name: "selected" }),
-    ...["A", "B"].map((slot) => lineTrace(inside([state[slot]]), axes, { ...style("ink", 3, 1, 8), name: `design ${slot}`, line: { width: 3, color: color("ink"), dash: slot === "A" ? "solid" : "dash" }, marker: { size: 9, color: color("ink"), symbol: slot === "A" ? "square" : "star-diamond" } })),
+    lineTrace(inside(chosen).slice(0, MOST_LINES), axes, { ...style("orange", 2, 0.9, 6), name: "selected", meta: "mark" }),
+    ...["A", "B"].map((slot) => lineTrace(inside([state[slot]]), axes, { ...style("ink", 3, 1, 8), name: `design ${slot}`, meta: "mark", line: { width: 3, color: color("ink"), dash: slot === "A" ? "solid" : "dash" }, marker: { size: 9, color: color("ink"), symbol: slot === "A" ? "square" : "star-diamond" } })),
   ].filter((trace) => trace.x.length);
   const labels = axes.flatMap((item, i) => [
     { x: i, y: 1.06, text: `<b>${escapeHtml(item.title).replace(/ (?=\S{4})/g, "<br>")}</b>`, showarrow: false, yanchor: "bottom", font: { size: 11 } },
     ...item.ticks.map(([y, text]) => ({ x: i, y, text: escapeHtml(text), showarrow: false, xanchor: "left", xshift: 7, font: { size: 10.5, color: color("ink") }, bgcolor: color("paper"), opacity: 0.82 })),
   ]);
-  const width = Math.max($("lines-chart").parentElement.clientWidth, 110 * axes.length);
+  // On paper nothing scrolls.
+  const least = document.documentElement.classList.contains("printing") ? 0 : 110;
+  const width = Math.max($("lines-chart").parentElement.clientWidth, least * axes.length);
   const shapes = axes.map((_, i) => ({ type: "line", x0: i, x1: i, y0: 0, y1: 1, line: { color: color("rule"), width: 1 }, layer: "below" }));
   return {
     traces, shapes, annotations: labels, width, height: 380, dragmode: isTouch ? false : "select", selections: [], showlegend: true,
@@ -57,7 +59,7 @@ function linesFigure() {
 
 function startLines() {
   const div = $("lines-chart");
-  draw(div, linesFigure);
+  draw(div, linesFigure, "Parallel coordinates: one line per design of the front, from its objectives through the choices that differ");
   if (D.designs.n_front > 1) pickFrom(div);
   listen(() => drawings.get(div)());
 }

@@ -1,4 +1,5 @@
 // Unpack, then show.
+const QUIET_MS = 2000;
 async function unpacked(id) {
   const letters = atob($(id).textContent);
   const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
@@ -8,14 +9,29 @@ async function unpacked(id) {
 
 function reloadWhileRunning(seconds) {
   const box = document.createElement("label");
-  box.innerHTML = `<input type="checkbox" id="follow" checked> reload every ${seconds} s`;
+  box.innerHTML = `<input type="checkbox" id="follow"> reload every ${seconds} s`;
   document.querySelector(".state").append(box);
-  setInterval(() => { if ($("follow").checked) { remember(); location.reload(); } }, 1000 * seconds);
+  $("follow").checked = state.follow;
+  $("follow").addEventListener("change", () => { state.follow = $("follow").checked; remember(); });
+  // Nobody is torn from what they are doing.
+  let last = 0, due = false;
+  for (const kind of ["keydown", "pointerdown", "pointermove", "wheel"]) window.addEventListener(kind, () => { last = Date.now(); }, { passive: true });
+  setInterval(() => { due = true; }, 1000 * seconds);
+  setInterval(() => { if (due && state.follow && Date.now() - last > QUIET_MS) { remember(); location.reload(); } }, 250);
+}
+
+// After a reload everything is where it was.
+function comeBack(kept) {
+  $("rows").parentElement.scrollTop = kept.boxTop || 0;
+  const focused = kept.focus && $(kept.focus);
+  if (focused) focused.focus({ preventScroll: true });
+  window.scrollTo(0, kept.top || 0);
 }
 
 async function start() {
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for the page: Chrome 80, Firefox 113 or Safari 16.4 is needed");
   D = JSON.parse(await unpacked("data"));
+  D.accounts = JSON.parse(await unpacked("accounts"));
   metricOf = Object.fromEntries(D.metrics.map((metric) => [metric.name, metric]));
   const script = document.createElement("script");
   script.textContent = await unpacked("library");
@@ -23,14 +39,15 @@ async function start() {
   // Charts need their width, so the page shows before they are drawn.
   $("main").hidden = false;
   $("nav").hidden = false;
-  const top = recall();
+  const kept = recall();
   for (const view of [startFront, startTable, startLines, startChosen, startOptimizers]) {
     view();
     await new Promise((done) => setTimeout(done)); // the browser shows what there is so far
   }
+  setNext(state.next);
   watchLook();
   if (D.every_s) reloadWhileRunning(D.every_s);
-  if (top) window.scrollTo(0, top);
+  if (kept) comeBack(kept);
   document.documentElement.dataset.ready = "yes";
 }
 start().catch((error) => {

@@ -1,11 +1,19 @@
 // The optimizers: hypervolume against evaluations, regret, ranks.
+function band(curve, i, [low, high]) {
+  const back = [...curve.evaluations].reverse();
+  return { x: [...curve.evaluations, ...back], y: [...high, ...[...low].reverse()], fill: "toself", fillcolor: seriesColor(i), opacity: 0.16, line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false, legendgroup: D.optimizers.names[i] };
+}
+function curveLine(curve, i, y, texts) {
+  const name = `${D.optimizers.names[i]} (${curve.n_runs} seed${curve.n_runs === 1 ? "" : "s"})`;
+  return { x: curve.evaluations, y, name, legendgroup: D.optimizers.names[i], mode: "lines", line: { color: seriesColor(i), dash: DASHES[i % DASHES.length], width: 2 }, text: texts.map((text, k) => `${text} after ${curve.evaluations[k].toLocaleString("en-US")}`), hovertemplate: "%{text}<extra>%{fullData.name}</extra>" };
+}
+
 function hypervolumeFigure() {
   const o = D.optimizers, traces = [];
   o.curves.forEach((curve, i) => {
     if (!curve.evaluations.length) return;
-    const paint = seriesColor(i), back = [...curve.evaluations].reverse();
-    if (curve.n_runs > 1) traces.push({ x: [...curve.evaluations, ...back], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself", fillcolor: paint, opacity: 0.16, line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false, legendgroup: o.names[i] });
-    traces.push({ x: curve.evaluations, y: curve.mean, name: `${o.names[i]} (${curve.n_runs} seed${curve.n_runs === 1 ? "" : "s"})`, legendgroup: o.names[i], mode: "lines", line: { color: paint, dash: DASHES[i % DASHES.length], width: 2 }, hovertemplate: "%{y:.4s} after %{x}<extra>%{fullData.name}</extra>" });
+    if (curve.n_runs > 1) traces.push(band(curve, i, [curve.low, curve.high]));
+    traces.push(curveLine(curve, i, curve.mean, curve.mean.map((mean) => plainNumber(mean))));
   });
   if (!traces.length) return empty("No design has been evaluated yet");
   const last = Math.max(...o.curves.map((curve) => curve.evaluations.at(-1) || 0));
@@ -16,11 +24,30 @@ function hypervolumeFigure() {
     xaxis: axis({ title: { text: "Evaluated designs" }, range: [0, last] }), yaxis: axis({ title: { text: o.unit ? `Hypervolume (${o.unit})` : "Hypervolume" }, rangemode: "tozero", tickformat: "~s" }) };
 }
 
+// Steps of 1, 2 and 5 over a logarithmic axis, or of decades where those would crowd.
+const MOST_DECADES = 3;
+function logTicks(low, high) {
+  const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
+  const digits = Math.log10(high / low) > MOST_DECADES ? [1] : [1, 2, 5];
+  return range(from, to + 1).flatMap((power) => digits.map((digit) => digit * 10 ** power));
+}
+
 function regretFigure() {
-  const o = D.optimizers;
-  const traces = o.curves.map((curve, i) => ({ x: curve.evaluations, y: curve.regret.map((r) => (r > 0 ? r : null)), name: o.names[i], mode: "lines", line: { color: seriesColor(i), dash: DASHES[i % DASHES.length], width: 2 }, hovertemplate: "%{y:.3%} after %{x}<extra>%{fullData.name}</extra>" }));
+  const o = D.optimizers, traces = [];
+  const above = (numbers) => numbers.map((r) => (r > 0 ? r : null));
+  const seen = o.curves.flatMap((curve) => above(curve.regret)).filter(isNumber);
+  if (!seen.length) return empty(o.curves.some((curve) => curve.evaluations.length) ? "Every optimizer found the whole exact front" : "No design has been evaluated yet");
+  const [low, high] = extent(seen);
+  const floor = low / 2; // a logarithmic axis has no zero; a band that reaches it ends here
+  o.curves.forEach((curve, i) => {
+    if (!curve.evaluations.length) return;
+    if (curve.n_runs > 1) traces.push(band(curve, i, [curve.regret_low, curve.regret_high].map((edge) => edge.map((r) => Math.max(r, floor)))));
+    traces.push(curveLine(curve, i, above(curve.regret), curve.regret.map((r) => `${plainNumber(100 * r, 3)} %`)));
+  });
+  const ends = [floor, Math.max(1, high)], ticks = logTicks(...ends);
   return { traces, height: 380, margin: { l: 60, r: 16, t: 56, b: 44 }, showlegend: true,
-    xaxis: axis({ title: { text: "Evaluated designs" }, rangemode: "tozero" }), yaxis: axis({ type: "log", tickformat: ".2~%" }) };
+    xaxis: axis({ title: { text: "Evaluated designs" }, rangemode: "tozero" }),
+    yaxis: axis({ type: "log", range: ends.map(Math.log10), tickvals: ticks, ticktext: ticks.map((tick) => `${plainNumber(100 * tick, 3)} %`) }) };
 }
 
 function optimizerTable() {
@@ -48,8 +75,8 @@ function testsText() {
 function startOptimizers() {
   const isKnown = Boolean(D.optimizers.exact);
   if (!isKnown) $("regret").remove(); // the other chart takes its place
-  draw($("hypervolume-chart"), hypervolumeFigure);
-  if (isKnown) draw($("regret-chart"), regretFigure);
+  draw($("hypervolume-chart"), hypervolumeFigure, "Hypervolume against evaluated designs by optimizer, mean over seeds; the table below has the last values");
+  if (isKnown) draw($("regret-chart"), regretFigure, "Regret against evaluated designs by optimizer, mean over seeds");
   optimizerTable();
   $("tests").textContent = testsText();
 }

@@ -1,6 +1,7 @@
 // What the reader has chosen; views listen to it. It outlives a reload of the page.
 const $ = (id) => document.getElementById(id);
-const state = { A: null, B: null, next: "A", selected: new Set(), scope: "front", filter: "", wide: false, log: null };
+const PAGE = 50; // rows at first
+const state = { A: null, B: null, next: "A", selected: new Set(), scope: "front", filter: "", wide: false, log: null, sortBy: null, sortUp: true, nShown: PAGE, follow: true };
 const listeners = [];
 let D = null; // the campaign
 let metricOf = {};
@@ -10,6 +11,7 @@ const isFront = (id) => id < D.designs.n_front;
 const isNamed = (id) => id >= D.designs.n;
 const nameOf = (id) => D.designs.named[id - D.designs.n];
 const value = (id, metric) => (D.designs.metrics[metric] || [])[id];
+const titleOf = (name) => metricOf[name].title;
 const setting = (parameter, id) => parameter.values[parameter.codes[id]];
 
 function labelOf(id) {
@@ -55,6 +57,8 @@ function select(ids) {
   changed("selected");
 }
 
+// Of the table: what is shown, in which order, how many rows; and whether the page follows a run.
+const KEPT = ["scope", "filter", "wide", "log", "next", "sortBy", "sortUp", "nShown", "follow"];
 // A design is remembered by its settings, because its number changes while a campaign runs.
 const MOST_REMEMBERED = 500;
 const keyOf = (id) => (isNamed(id) ? nameOf(id) : D.designs.parameters.map((p) => setting(p, id)).join("|"));
@@ -62,7 +66,8 @@ function remember() {
   const kept = {
     A: state.A === null ? null : keyOf(state.A), B: state.B === null ? null : keyOf(state.B),
     selected: [...state.selected].slice(0, MOST_REMEMBERED).map(keyOf),
-    scope: state.scope, filter: state.filter, wide: state.wide, log: state.log, top: window.scrollY,
+    ...Object.fromEntries(KEPT.map((key) => [key, state[key]])), top: window.scrollY,
+    boxTop: $("rows").parentElement.scrollTop, focus: document.activeElement.id,
   };
   try { sessionStorage.setItem(`codesign ${D.name}`, JSON.stringify(kept)); } catch { /* not allowed here */ }
 }
@@ -79,7 +84,8 @@ function recall() {
   const ids = new Map();
   for (let id = total() - 1; id >= 0; id -= 1) ids.set(keyOf(id), id);
   const known = (key) => (ids.has(key) ? ids.get(key) : null);
-  Object.assign(state, { scope: kept.scope, filter: kept.filter, wide: kept.wide, log: kept.log, A: known(kept.A), B: known(kept.B) });
+  KEPT.forEach((key) => { if (key in kept) state[key] = kept[key]; });
+  Object.assign(state, { A: known(kept.A), B: known(kept.B) });
   state.selected = new Set(kept.selected.map(known).filter((id) => id !== null));
-  return kept.top;
+  return kept;
 }

@@ -1,6 +1,6 @@
 // The designs as a table: sorted, filtered, copied, downloaded.
-const PAGE = 50, KEY_METRICS = ["batch_size", "tokens_per_joule_tdp"];
-let sortBy = null, sortUp = true, nShown = PAGE;
+const KEY_METRICS = ["batch_size", "tokens_per_joule_tdp"];
+const isNarrow = matchMedia("(max-width: 600px)");
 
 const SCOPES = {
   front: ["the front", () => range(0, D.designs.n_front)],
@@ -34,8 +34,8 @@ function columns() {
   const metricColumns = shown.map((name) => ({ title: metricOf[name].title, hint: metricOf[name].meaning, number: true, raw: (id) => value(id, name), text: (id) => metricText(value(id, name), metricOf[name]) }));
   const settings = state.wide ? D.designs.parameters.filter((p) => p.values.length > 1).map((p) => ({ title: p.title, number: false, raw: (id) => p.codes[id], text: (id) => setting(p, id) || "–" })) : [];
   const words = { title: "design", number: false, raw: (id) => D.designs.words[id], text: (id) => D.designs.words[id], cell: "words" };
-  // On a phone the numbers come first, or nobody would see them.
-  const first = window.innerWidth < 600 ? [...metricColumns, words] : [words, ...metricColumns];
+  // On a phone the words have a line of their own under each row.
+  const first = isNarrow.matches ? metricColumns : [words, ...metricColumns];
   return [
     { title: "#", number: false, raw: (id) => id, text: labelOf, cell: "nowrap" },
     ...first, ...settings,
@@ -47,9 +47,9 @@ function columns() {
 function tableIds() {
   const filter = readFilter(state.filter);
   const ids = SCOPES[state.scope][1]().filter(filter.keep);
-  const by = columns().find((column) => column.title === sortBy);
+  const by = columns().find((column) => column.title === state.sortBy);
   if (by) {
-    const sign = sortUp ? 1 : -1;
+    const sign = state.sortUp ? 1 : -1;
     const key = (id) => { const v = by.raw(id); return v === null || v === undefined || v === "" ? null : v; };
     ids.sort((a, b) => {
       const [x, y] = [key(a), key(b)];
@@ -62,26 +62,27 @@ function tableIds() {
 
 function headHtml() {
   const cell = (column) => {
-    const sorted = column.title === sortBy ? (sortUp ? "ascending" : "descending") : "none";
+    const sorted = column.title === state.sortBy ? (state.sortUp ? "ascending" : "descending") : "none";
     const arrow = { ascending: " ▲", descending: " ▼", none: "" }[sorted];
     return `<th scope="col" aria-sort="${sorted}" class="${column.number ? "number" : ""}" title="${escapeHtml(column.hint || "")}"><button type="button" data-sort="${escapeHtml(column.title)}">${escapeHtml(column.title)}${arrow}</button></th>`;
   };
-  return `<tr><th scope="col"><span aria-label="selected">✓</span></th><th scope="col">compare</th>${columns().map(cell).join("")}</tr>`;
+  return `<tr><th scope="col"><span class="unseen">selected</span><span aria-hidden="true">✓</span></th><th scope="col">compare</th>${columns().map(cell).join("")}</tr>`;
 }
 
 function rowHtml(id) {
   const pick = ["A", "B"].map((slot) => `<button type="button" data-slot="${slot}" data-id="${id}" aria-pressed="${state[slot] === id}" aria-label="Take ${escapeHtml(labelOf(id))} as design ${slot}">${slot}</button>`).join(" ");
   const cells = columns().map((column) => `<td class="${column.number ? "number" : column.cell || "nowrap"}">${escapeHtml(column.text(id))}</td>`).join("");
   const ticked = state.selected.has(id);
-  return `<tr class="${ticked ? "selected" : ""}"><td><input type="checkbox" data-select="${id}" aria-label="Select ${escapeHtml(labelOf(id))}" ${ticked ? "checked" : ""}></td><td class="nowrap">${pick}</td>${cells}</tr>`;
+  const line = isNarrow.matches ? `<tr class="words${ticked ? " selected" : ""}"><td colspan="${columns().length + 2}"><div>${escapeHtml(D.designs.words[id])}</div></td></tr>` : "";
+  return `<tr class="${ticked ? "selected" : ""}"><td><input type="checkbox" data-select="${id}" aria-label="Select ${escapeHtml(labelOf(id))}" ${ticked ? "checked" : ""}></td><td class="nowrap">${pick}</td>${cells}</tr>${line}`;
 }
 
 function showTable() {
   const { ids, problem } = tableIds();
   const focused = document.activeElement && document.activeElement.dataset ? { ...document.activeElement.dataset } : {};
   $("rows").tHead.innerHTML = headHtml();
-  $("rows").tBodies[0].innerHTML = ids.slice(0, nShown).map(rowHtml).join("");
-  const rest = ids.length - Math.min(ids.length, nShown);
+  $("rows").tBodies[0].innerHTML = ids.slice(0, state.nShown).map(rowHtml).join("");
+  const rest = ids.length - Math.min(ids.length, state.nShown);
   $("more").hidden = rest === 0;
   $("more").textContent = `Show ${Math.min(rest, 4 * PAGE)} more of ${rest.toLocaleString("en-US")}`;
   $("table-count").textContent = problem || `${ids.length.toLocaleString("en-US")} designs.`;
@@ -127,11 +128,11 @@ function startTable() {
   $("scope").value = state.scope;
   $("filter").value = state.filter;
   $("wide").checked = state.wide;
-  const set = (key, found) => { state[key] = found; nShown = PAGE; remember(); showTable(); };
+  const set = (key, found) => { state[key] = found; state.nShown = PAGE; remember(); showTable(); };
   $("scope").addEventListener("change", () => set("scope", $("scope").value));
   $("filter").addEventListener("input", () => set("filter", $("filter").value));
   $("wide").addEventListener("change", () => set("wide", $("wide").checked));
-  $("more").addEventListener("click", () => { nShown += 4 * PAGE; showTable(); });
+  $("more").addEventListener("click", () => { state.nShown += 4 * PAGE; showTable(); });
   $("select-shown").addEventListener("click", () => select(tableIds().ids));
   $("download").addEventListener("click", () => download(csvText(tableIds().ids), `${D.name}.csv`));
   $("copy").addEventListener("click", async () => {
@@ -141,7 +142,7 @@ function startTable() {
   });
   table.addEventListener("click", (event) => {
     const { sort, slot, id } = event.target.dataset;
-    if (sort) { sortUp = sortBy === sort ? !sortUp : true; sortBy = sort; showTable(); }
+    if (sort) { state.sortUp = state.sortBy === sort ? !state.sortUp : true; state.sortBy = sort; remember(); showTable(); }
     if (slot) choose(Number(id), slot);
   });
   table.addEventListener("change", (event) => {
@@ -149,6 +150,7 @@ function startTable() {
     if (event.target.checked) state.selected.add(id); else state.selected.delete(id);
     changed("selected");
   });
+  isNarrow.addEventListener("change", showTable);
   listen(showTable);
   showTable();
 }

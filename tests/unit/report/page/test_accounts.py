@@ -3,7 +3,7 @@
 import pytest
 
 import codesign
-from codesign.report.page.accounts import Account, account_document
+from codesign.report.page.accounts import Account, above_tdp, account_document
 from codesign.report.uncertainty import Swing
 
 
@@ -67,3 +67,32 @@ def test_only_the_largest_swings_of_the_objectives_are_shown():
     found = account_document(account, ["tdp_watts", "throughput_tokens_per_s"])["swings"]
     assert list(found) == ["tdp_watts"]
     assert [item["name"] for item in found["tdp_watts"]] == [f"hbf number {i}" for i in range(6)]
+
+
+def test_a_component_above_its_tdp_on_average_is_explained_by_the_assumption_that_names_it():
+    power = [
+        {"component": "array", "tdp_watts": 10.0, "average_watts": 9.0},
+        {"component": "vector", "tdp_watts": 0.041, "average_watts": 1.23},
+        {"component": "tier2", "tdp_watts": 1.0, "average_watts": 2.0},
+        {"component": "links", "tdp_watts": None, "average_watts": 2.0},
+    ]
+    said = above_tdp(power, ["vectors are long", "one pass: vector work is not counted"])
+    assert len(said) == 2
+    assert said[0].startswith("vector: 1.23 W on average, 41 mW at TDP.")
+    assert said[0].endswith("The evaluator assumes: one pass: vector work is not counted.")
+    assert said[1].startswith("tier2: 2 W") and "do not say why" in said[1]
+
+
+def test_hidden_vector_work_is_why_a_short_vector_unit_exceeds_its_tdp():
+    # Energy over time exceeds power where the vector unit needs longer than the pass takes.
+    design = dict(_evaluated("P1", "prefill").design) | {"vector_length": 128}
+    short = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
+        options={"profile": "memexplorer"},
+    )  # fmt: skip
+    needed = sum(row["vector_time_s"] for row in short.operators)
+    vector = next(row for row in short.power if row["component"] == "vector")
+    taken = sum(row["time_s"] for row in short.operators)
+    assert vector["average_watts"] / vector["tdp_watts"] == pytest.approx(needed / taken)
+    (said,) = account_document(Account(short), [])["power_notes"]
+    assert said.startswith("vector: ") and "vector work is not counted" in said

@@ -53,7 +53,16 @@ def test_regret_is_the_share_of_the_exact_hypervolume_that_is_missing():
     found = optimizer_document(_three(1, exact=10.0))
     a = found["curves"][0]
     np.testing.assert_allclose(a["regret"], [0.9, 0.8, 0.7])
+    np.testing.assert_allclose(a["regret_low"], a["regret"])  # one seed has no band
     assert found["table"][0]["share"] == pytest.approx(0.5)  # c ends at 5 of 10
+
+
+def test_the_band_of_regret_is_that_of_the_hypervolume_seen_from_the_exact_front():
+    # b over three seeds: 1.6, 2.6, 3.6 with a sample standard deviation of 0.1,.
+    curve = optimizer_document(_three(3, exact=3.65))["curves"][1]
+    np.testing.assert_allclose(curve["regret"], [2.05 / 3.65, 1.05 / 3.65, 0.05 / 3.65])
+    np.testing.assert_allclose(curve["regret_high"], [2.15 / 3.65, 1.15 / 3.65, 0.15 / 3.65])
+    np.testing.assert_allclose(curve["regret_low"], [1.95 / 3.65, 0.95 / 3.65, 0.0])
 
 
 def test_without_an_exact_front_nothing_is_said_of_regret():

@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.errors import InputError, JobError, MissingExtraError
+from codesign.errors import InputError, MissingExtraError
 from codesign.report.page.designs import carry
-from codesign.report.page.page import MOST_EXPLAINED, page_document, write_page
+from codesign.report.page.facts import digest
+from codesign.report.page.page import page_document, write_page
 
 
 def _packed(text: str, name: str) -> str:
@@ -92,24 +93,32 @@ def _first(results, n):
     return replace(results, **cut, metrics=metrics, violations=violations)
 
 
+def test_the_head_says_what_was_asked_and_with_what_it_was_made(written):
+    head = re.search(r"<header>.*</header>", written(), re.DOTALL)[0]
+    said = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", head))
+    assert said["space"].startswith("memexplorer, ") and said["seeds"] == "0, 1, 2"
+    assert said["workload"] == "model llama-3.3-70b, trace osworld, phase prefill"
+    assert said["constraints"].startswith("tdp_watts &lt;= 700")
+    assert said["time"] == "9.0 s of computing, all runs together"  # six runs of 1.5 s
+    assert said["versions"] == "codesign 0.0, numpy 0.0"
+    assert {"evaluated", "feasible", "failed", "on the front"} <= set(said)
+
+
+def test_the_digest_is_that_of_what_was_asked_and_of_nothing_else(results):
+    same = digest(_first(results, 10))
+    assert re.fullmatch("[0-9a-f]{16}", same) and same == digest(results)
+    definition = results.definition
+    assert digest(replace(results, definition=definition.model_copy(update={"budget": 31}))) != same
+    problem = replace(results.problem, constraints=())
+    assert digest(replace(results, problem=problem)) != same
+
+
 def test_reasons_of_failures_are_counted(written, results):
     failed = np.arange(len(results)) < 3
     reasons = {0: "no license", 1: "no license", 2: "time is <up>"}
     text = written(changed=replace(results, failed=failed, reasons=reasons))
     assert "2 evaluations failed: no license" in text
     assert "1 evaluations failed: time is &lt;up&gt;" in text
-
-
-def test_a_design_that_cannot_be_explained_is_left_unexplained(results, status):
-    asked = []
-
-    def refuse(design):
-        asked.append(design)
-        raise JobError("no")
-
-    found = page_document(results, carry(results), status("complete"), explain=refuse)
-    assert found["accounts"] == {}
-    assert 0 < len(asked) <= MOST_EXPLAINED
 
 
 def test_a_page_reloads_itself_only_while_the_campaign_runs(results, status):

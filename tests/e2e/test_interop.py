@@ -1,7 +1,8 @@
 """The real consumers load and run our exports, each in an environment of its own.
 
-Slow: the environments are made on first use, in ``XDG_CACHE_HOME`` or ``~/.cache``. AccelForge
-needs a Python 3.12 or later, taken from ``CODESIGN_PYTHON312`` or the path.
+Slow: the environments are made on first use, in ``XDG_CACHE_HOME`` or ``~/.cache``, with what the
+extras ``interop-*`` of pyproject.toml name; ``make interop`` makes them anew. AccelForge needs a
+Python 3.12 or later, taken from ``CODESIGN_PYTHON312``, the path, or pyenv.
 """
 
 from __future__ import annotations
@@ -10,23 +11,28 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+import tomllib
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import codesign
 from codesign.cli import main
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _RUNNERS = Path(__file__).parent / "interop_runners.py"
-_REQUIREMENTS = {
-    "scalesim": ("scalesim>=3,<4", "numpy<2.4"),
-    "genz": ("genz-llm==0.0.16",),
-    "accelforge": ("accelforge>=1.0.467,<2",),
-}
+_EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]["optional-dependencies"]
 _CAMPAIGN = """\
 name: trial
 space: memexplorer
@@ -34,9 +40,10 @@ evaluator: {name: npu}
 workload: {model: llama-3-8b, prompt_tokens: 64, generated_tokens: 8, phase: prefill, batch: 2}
 objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
 fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8}
-optimizers: [random]
+constraints: [tdp_watts <= 700]
+optimizers: [random, {name: random, label: again}]
 initial: 4
-budget: 4
+budget: 24
 reference_point: {throughput_tokens_per_s: 0, tdp_watts: 5000}
 workers: 1
 """
@@ -59,7 +66,7 @@ def _environment(name: str, python: str = sys.executable) -> Path:
     interpreter = folder / "bin" / "python"
     if not (folder / "ready").exists():
         subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
-        install = [interpreter, "-m", "pip", "install", "--quiet", *_REQUIREMENTS[name]]
+        install = [interpreter, "-m", "pip", "install", "--quiet", *_EXTRAS[f"interop-{name}"]]
         subprocess.run(install, check=True)
         (folder / "ready").touch()
     return interpreter
@@ -83,6 +90,19 @@ def consume(folder, tmp_path, monkeypatch) -> Callable[..., dict]:
         return json.loads(done.stdout.strip().splitlines()[-1])
 
     return run
+
+
+def _newer_python() -> str | None:
+    """An interpreter that AccelForge takes."""
+    named = os.environ.get("CODESIGN_PYTHON312")
+    on_path = [shutil.which(f"python3.{minor}") for minor in (12, 13)]
+    of_pyenv = sorted(Path.home().glob(".pyenv/versions/3.1[23].*/bin/python"))
+    for python in [named] if named else [*on_path, *map(str, of_pyenv)]:
+        # What is on the path may be a stand-in that only says that nothing is chosen.
+        ask = [python, "-c", "import sys, venv; sys.exit(sys.version_info < (3, 12))"]
+        if python and subprocess.run(ask, capture_output=True, check=False).returncode == 0:
+            return python
+    return None
 
 
 def test_scalesim_runs_the_configuration_at_the_cycles_of_the_closed_form(consume, tmp_path):
@@ -113,9 +133,9 @@ def test_genz_understands_the_machine_that_was_meant(consume):
 
 
 def test_accelforge_maps_a_product_onto_the_machine(consume, tmp_path):
-    python = os.environ.get("CODESIGN_PYTHON312") or shutil.which("python3.12")
+    python = _newer_python()
     if python is None:
-        pytest.skip("AccelForge needs Python 3.12")
+        pytest.skip("AccelForge needs Python 3.12: name one in CODESIGN_PYTHON312")
     workload = tmp_path / "product.yaml"
     workload.write_text(_PRODUCT, encoding="utf-8")
     answer = consume("accelforge", "Base", "base.yaml", str(workload), python=python)
@@ -149,3 +169,88 @@ workload:
     - {name: C, projection: [m, n], output: True}
     renames: {weight: W, input: A, output: C}
 """
+
+
+@contextmanager
+def _dashboard(journal: Path) -> Iterator[Callable[[str], dict]]:
+    """optuna-dashboard serves the file; gives what its JSON interface answers."""
+    pytest.importorskip("optuna_dashboard")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [Path(sys.executable).with_name("optuna-dashboard"), "--host", "127.0.0.1"]
+    server = subprocess.Popen(
+        [*command, "--port", str(port), journal],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def ask(path: str) -> dict:
+        # An opener without proxies: the server is on this machine.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://127.0.0.1:{port}/{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    try:
+        for _ in range(120):
+            try:
+                ask("api/studies")
+            except OSError:
+                assert server.poll() is None, "the dashboard ended"
+                time.sleep(0.5)
+            else:
+                break
+        ask.port = port
+        yield ask
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+@pytest.fixture
+def journal(folder, tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(folder)
+    path = tmp_path / "all.journal"
+    assert main(["export", "trial", "--scope", "all", "--output", str(path)]) == 0
+    return path
+
+
+def test_optuna_dashboard_serves_every_study_with_its_values_and_limits(journal):
+    results = codesign.load_campaign("trial").results()
+    with _dashboard(journal) as ask:
+        studies = ask("api/studies")["study_summaries"]
+        assert [item["study_name"] for item in studies] == [
+            "trial, random, seed 0", "trial, again, seed 0",
+        ]  # fmt: skip
+        study = ask(f"api/studies/{studies[1]['study_id']}")
+    assert study["directions"] == ["maximize", "minimize"]
+    assert study["objective_names"] == ["throughput_tokens_per_s", "tdp_watts"]
+    ours = np.flatnonzero(results.run_index == 1)
+    assert len(study["trials"]) == len(ours) == 24
+    assert {trial["state"] for trial in study["trials"]} == {"Complete"}
+    for trial, position in zip(study["trials"], ours, strict=True):
+        assert trial["values"] == [
+            results.metrics[name][position] for name in study["objective_names"]
+        ]
+        # It marks as infeasible what has a positive number here.
+        assert (max(trial["constraints"]) <= 0) == results.feasible[position]
+    assert 0 < results.feasible[ours].sum() < 24
+
+
+def test_optuna_dashboard_draws_the_study_without_a_javascript_error(journal):
+    sync = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no Chromium on the path")
+    errors: list[str] = []
+    with _dashboard(journal) as ask, sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1500})
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"http://127.0.0.1:{ask.port}/dashboard/studies/0")
+        page.get_by_text("Pareto Front").wait_for()
+        page.get_by_text("Infeasible").first.wait_for()  # in the legend of its time line
+        page.locator(".scatterlayer .point").first.wait_for()
+        shown = page.inner_text("body")
+        browser.close()
+    assert errors == []
+    assert "throughput_tokens_per_s" in shown and "tdp_watts" in shown

@@ -125,15 +125,39 @@ def test_optuna_loads_every_run_as_a_study_with_limits_and_failures(results, tmp
         assert trial.params["tier1_technology"] == results.design(position)["tier1_technology"]
 
 
-def test_optuna_plots_what_it_loaded(tmp_path):
+def _study(path: Path):
     optuna = pytest.importorskip("optuna")
-    path = _export(tmp_path, "all.journal", "--scope", "all")
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
-    study = optuna.load_study(study_name="trial, random, seed 0", storage=storage)
+    return optuna, optuna.load_study(study_name="trial, random, seed 0", storage=storage)
+
+
+def test_optuna_plots_what_it_loaded(results, tmp_path):
+    optuna, study = _study(_export(tmp_path, "all.journal", "--scope", "all"))
+    pytest.importorskip("plotly")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna marks its plots as an experiment
+        front = optuna.visualization.plot_pareto_front(study)
+        volumes = optuna.visualization.plot_hypervolume_history(study, [0.0, 700.0])
         optuna.visualization.matplotlib.plot_pareto_front(study)
-        optuna.visualization.matplotlib.plot_hypervolume_history(study, [0.0, 5000.0])
+    assert front.layout.xaxis.title.text == "throughput_tokens_per_s"
+    ours = np.flatnonzero(results.run_index == 0)
+    shown = np.concatenate([trace.x for trace in front.data])
+    assert sorted(shown) == sorted(results.metrics["throughput_tokens_per_s"][ours])
+    # The reference point is the campaign's, so the two hypervolumes are one quantity. Optuna
+    # computes its own, of the trials that keep every limit.
+    assert volumes.data[0].y == pytest.approx(results.hypervolume[ours].tolist(), rel=1e-9)
+
+
+def test_optuna_ranks_the_parameters_of_what_it_loaded(tmp_path):
+    pytest.importorskip("sklearn")
+    optuna, study = _study(_export(tmp_path, "all.journal", "--scope", "all"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an experiment, too
+        figure = optuna.visualization.plot_param_importances(
+            study, target=lambda trial: trial.values[1], target_name="tdp_watts"
+        )
+    assert "tier1_technology" in figure.data[0].y
+    assert sum(figure.data[0].x) == pytest.approx(1)
 
 
 def test_a_journal_has_the_same_bytes_every_time(tmp_path):
@@ -161,6 +185,55 @@ def test_the_file_and_the_screen_say_what_one_memory_cannot_express(tmp_path, ca
     for part in ("2 off-chip tiers are one memory", "writes at 10 pJ/bit"):
         assert part in said
         assert any(part in note for note in json.loads(path.read_text("utf-8"))["notes"])
+
+
+def _tables_of_markdown(text: str) -> list[list[list[str]]]:
+    """Tables, lines, cells, as a parser of Markdown sees them."""
+    parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    tables: list[list[list[str]]] = []
+    for token in parser.parse(text):
+        if token.type == "table_open":
+            tables.append([])
+        elif token.type == "tr_open":
+            tables[-1].append([])
+        elif token.type == "inline" and tables and token.level >= 4:
+            tables[-1][-1].append("".join(child.content for child in token.children))
+    return tables
+
+
+def test_a_markdown_parser_finds_one_table_with_every_design(results, tmp_path):
+    text = _export(tmp_path, "all.md", "--scope", "all").read_text("utf-8")
+    ((header, *lines),) = _tables_of_markdown(text)
+    assert header[:2] == ["#", "design"] and header[-1] == "found by"
+    assert [line[0] for line in lines] == [str(number) for number in range(1, len(results) + 1)]
+    assert {len(line) for line in lines} == {len(header)}
+
+
+def test_a_markdown_parser_finds_the_tables_of_a_spec_sheet(tmp_path):
+    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
+    tables = _tables_of_markdown(path.read_text("utf-8"))
+    assert [table[0][0] for table in tables[:4]] == ["part", "level", "parameter", "metric"]
+    assert all(len(line) == len(table[0]) for table in tables for line in table)
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_an_exported_design_evaluates_again_to_the_same_metrics(tmp_path, capsys, form):
+    path = _export(tmp_path, f"front.{form}")
+    document = yaml.safe_load(path.read_text("utf-8"))
+    if form == "json":  # a list for programs; the design itself is a design file
+        (outcome,) = document["observations"][:1]
+        path.write_text(json.dumps(outcome["design"]), encoding="utf-8")
+        workload = document["definition"]["workload"]
+        more = [
+            "--model", workload["model"], "--phase", workload["phase"], "--prompt-tokens", "64",
+            "--generated-tokens", "8", "--request", f"batch={workload['batch']}",
+        ]  # fmt: skip
+    else:  # carries its workload
+        outcome, more = document["results"]["front-1"], ["--design", "front-1"]
+    capsys.readouterr()
+    assert main(["evaluate", "--design-file", str(path), "--json", *more]) == 0
+    again = json.loads(capsys.readouterr().out)["metrics"]
+    assert again == pytest.approx(outcome["metrics"], rel=1e-12)
 
 
 _STATE = "stopped, 4 of 24 evaluated"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,12 @@ def test_our_cycles_are_those_that_scale_sim_counts() -> None:
     assert all(target["is_met"] for target in study.targets)
     assert max(abs(row["error"]) for row in study.rows) <= scalesim.TOLERANCE
     assert {row["dataflow"] for row in study.rows} == {"ws", "is", "os"}
+
+
+def test_the_environment_gets_what_the_extra_names() -> None:
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    assert list(scalesim.REQUIREMENTS) == extras["interop-scalesim"]
 
 
 def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch: pytest.MonkeyPatch) -> None:

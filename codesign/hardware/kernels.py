@@ -59,7 +59,7 @@ SPLITS = (1, 2, 4, 8)
 ATTENTION_ROWS = 128
 """Queries that one core takes at a time (FlashAttention-2's block)."""
 
-_LARGEST_TILE = 1 / 256 + 1 / 128
+_LARGEST_TILE = 1 / 256 + 1 / 128  # of TILES: 256 x 128
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _OVERLAP = 4.0  # [ours] exponent of the norm that rounds the roofline's corner: 19 % at its tip
 

@@ -54,6 +54,7 @@ SOFTMAX_OPS = 6
 ROPE_OPS = 3
 ROUTING_OPS = 6
 COMBINE_OPS = 2
+"""Per element; the table above says what is counted."""
 
 
 @dataclass(frozen=True)

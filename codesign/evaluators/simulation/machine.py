@@ -28,6 +28,7 @@ from codesign.evaluators.simulation.tiles import Steps
 ARRAY = 0
 ON_CHIP = 1
 _FIRST_TIER = 2
+"""Numbers of the resources: the array, the on-chip memory, then the streams of each tier."""
 STREAMS = ("matrix", "vector")
 
 

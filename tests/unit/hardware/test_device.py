@@ -89,6 +89,34 @@ def test_the_h100_peak_follows_from_its_cores_and_clock() -> None:
     assert device.peak["bf16"] == pytest.approx(device.n_cores * 2048 * 2 * 1.83e9, rel=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "all_reduce_bytes_per_s", "n_chips"),
+    [
+        ("tpu-v3", 340e12, 1024),
+        ("tpu-v4", 1.1e15, 4096),
+        ("tpu-v5e", 51.2e12, 256),
+        ("tpu-v6e", 102.4e12, 256),
+    ],
+)
+def test_a_tpus_links_one_way_add_up_to_the_all_reduce_bandwidth_of_its_pod(
+    name: str, all_reduce_bytes_per_s: float, n_chips: int
+) -> None:
+    # Google Cloud's pages of v3, v4, v5e and v6e, "All-reduce bandwidth per Pod", two digits.
+    link = load_device(name).link_bandwidth
+    assert link == pytest.approx(all_reduce_bytes_per_s / n_chips, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "clock_hz", "macs_per_cycle"),
+    [("mi300x", 2.1e9, 1216 * 256), ("gaudi-2", 1.65e9, 2 * 256 * 256)],
+)
+def test_a_peak_follows_from_clock_and_units(
+    name: str, clock_hz: float, macs_per_cycle: int
+) -> None:
+    # Bekman, Machine Learning Engineering (2025), how to calculate theoretical TFLOPS.
+    assert load_device(name).peak["bf16"] == pytest.approx(2 * clock_hz * macs_per_cycle, rel=2e-3)
+
+
 def test_measurements_names_lead_to_their_device() -> None:
     assert load_device("NVIDIA V100 (126 TFLOPS, 900 GB/s as stated)").key == "v100-sxm"
     assert load_device("A100 80GB").key == "a100-pcie-80gb"

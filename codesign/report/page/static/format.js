@@ -35,7 +35,8 @@ function metricText(value, metric) {
 const escapeHtml = (text) => String(text).replace(/[&<>"]/g, (sign) =>
   ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 
-// Long texts over several lines, for hovers.
+// Long texts over several lines, for hovers; such a break is no pause.
+const SOFT_BREAK = "<br soft>";
 function wrapped(text, width = 44) {
   const lines = [""];
   for (const word of escapeHtml(text).split(" ")) {
@@ -43,5 +44,5 @@ function wrapped(text, width = 44) {
     if (last && last.length + word.length >= width) lines.push(word);
     else lines[lines.length - 1] = last ? `${last} ${word}` : word;
   }
-  return lines.join("<br>");
+  return lines.join(SOFT_BREAK);
 }

@@ -42,10 +42,10 @@ function frontTraces(pair, number) {
     points(dominated, pair, { ...order(`dominated${few}`), marker: { size: 5, color: color("dim"), opacity: 0.45 } }),
     exactTrace(pair, two ? shape : null, order("exact front")),
     points(front, pair, { ...order("front"), mode: two ? "lines+markers" : "markers", line: { shape, color: color("blue"), width: 1.3 }, marker: { size: 8, color: color("blue"), opacity: 1, line: { width: 1, color: color("paper") } } }),
-    points(D.knees, pair, { ...order("knee"), mode: "markers+text", textposition: "top left", texttemplate: "knee", textfont: { color: color("ink"), size: 12 }, marker: { symbol: "circle-open", size: 16, color: color("green"), opacity: 1, line: { width: 2.5 } } }),
+    points(D.knees, pair, { ...order("knee"), mode: "markers+text", textposition: two ? "top left" : "top right", texttemplate: "knee", textfont: { color: color("ink"), size: 12 }, marker: { symbol: "circle-open", size: 16, color: color("green"), opacity: 1, line: { width: 2.5 } } }),
     points(named, pair, { ...order("named design"), mode: "markers+text", textposition: "bottom center", texttemplate: named.map(nameOf), textfont: { color: color("ink"), size: 12 }, marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("vermilion"), opacity: 1 } }),
     points([...state.selected], pair, { ...order("selected"), meta: "mark", marker: { symbol: "circle-open", size: 13, color: color("orange"), opacity: 1, line: { width: 2.5 } } }),
-    ...["A", "B"].map((slot) => points(state[slot] === null ? [] : [state[slot]], pair, { ...order(`design ${slot}`), meta: "mark", mode: "markers+text", texttemplate: slot, textposition: "middle right", textfont: { size: 16, color: color("ink") }, marker: { symbol: slot === "A" ? "square-open" : "star-diamond-open", size: 18, color: color("ink"), opacity: 1, line: { width: 2.5 } } })),
+    ...["A", "B"].map((slot) => points(state[slot] === null ? [] : [state[slot]], pair, { ...order(`design ${slot}`), meta: "mark", mode: "markers+text", texttemplate: slot, textposition: slot === "A" ? "middle right" : "middle left", textfont: { size: 16, color: color("ink") }, marker: { symbol: slot === "A" ? "square-open" : "star-diamond-open", size: 18, color: color("ink"), opacity: 1, line: { width: 2.5 } } })),
   ];
   return shown.filter((trace) => trace && trace.x.length);
 }

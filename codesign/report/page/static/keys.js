@@ -1,9 +1,9 @@
 // Charts by keyboard: arrows step from point to point; what a hover shows is shown and said.
 const HOVER_MS = 80; // Plotly waits 50 ms between two hovers
-const cursors = new Map(); // chart -> { curve, at }
+const cursors = new Map(); // chart -> { key, at }
 
 const textsOf = (trace) => (Array.isArray(trace.hovertext) ? trace.hovertext : Array.isArray(trace.text) ? trace.text : []);
-const plainText = (text) => { const box = document.createElement("div"); box.innerHTML = String(text).replaceAll("<br>", ", "); return box.textContent; };
+const plainText = (text) => { const box = document.createElement("div"); box.innerHTML = String(text).replaceAll(SOFT_BREAK, " ").replaceAll("<br>", ", "); return box.textContent; };
 const panelOf = (trace) => `${trace.xaxis || "x"}${trace.yaxis || "y"}`;
 const isDrawn = (v) => v !== null && v !== undefined;
 
@@ -19,15 +19,16 @@ function seriesOf(div) {
       return true;
     });
     if (trace.orientation !== "h") points.sort((a, b) => trace.x[a] - trace.x[b]);
-    return { trace, curve, points, texts, ids };
+    // Its number changes when a mark comes or goes, its name and panel do not.
+    return { trace, curve, key: `${panelOf(trace)} ${trace.name}`, points, texts, ids };
   }).filter((series) => series && series.points.length);
 }
 
 // Where the reader is; at first on the front.
 function cursorOf(div, all) {
   const known = cursors.get(div);
-  const series = all.find((item) => known && item.curve === known.curve) || all.find((item) => item.trace.name === "front") || all[0];
-  const at = known && known.curve === series.curve ? Math.min(known.at, series.points.length - 1) : 0;
+  const series = all.find((item) => known && item.key === known.key) || all.find((item) => item.trace.name === "front") || all[0];
+  const at = known && known.key === series.key ? Math.min(known.at, series.points.length - 1) : 0;
   return { series, at };
 }
 
@@ -35,7 +36,7 @@ function point(div, aloud = true) {
   const all = seriesOf(div);
   if (!all.length) { $("said").textContent = "This chart has no points."; return null; }
   const { series, at } = cursorOf(div, all), i = series.points[at], panel = panelOf(series.trace);
-  cursors.set(div, { curve: series.curve, at });
+  cursors.set(div, { key: series.key, at });
   Plotly.Fx.hover(div, [{ curveNumber: series.curve, pointNumber: i }], panel);
   const id = Number.isInteger(series.ids[i]) ? series.ids[i] : null;
   const marks = id === null ? "" : ["A", "B"].filter((slot) => state[slot] === id).map((slot) => ` Taken as design ${slot}.`).join("") + (state.selected.has(id) ? " Selected." : "");
@@ -53,7 +54,7 @@ function changeSeries(div, pick) {
   const same = next.points.findIndex((k) => isDrawn(next.ids[k]) && next.ids[k] === series.ids[i]);
   const far = next.points.map((k) => Math.abs(next.trace.x[k] - series.trace.x[i]));
   const near = next.trace.orientation === "h" ? Math.min(at, next.points.length - 1) : far.indexOf(Math.min(...far));
-  cursors.set(div, { curve: next.curve, at: same >= 0 ? same : Math.max(0, near) });
+  cursors.set(div, { key: next.key, at: same >= 0 ? same : Math.max(0, near) });
 }
 function changePanel(all, k, step) {
   const panels = [...new Set(all.map((item) => panelOf(item.trace)))];
@@ -66,7 +67,7 @@ function move(div, where) {
   const all = seriesOf(div);
   if (!all.length) return;
   const { series, at } = cursorOf(div, all);
-  cursors.set(div, { curve: series.curve, at: Math.max(0, Math.min(series.points.length - 1, where(at, series.points.length))) });
+  cursors.set(div, { key: series.key, at: Math.max(0, Math.min(series.points.length - 1, where(at, series.points.length))) });
 }
 
 const MOVES = {

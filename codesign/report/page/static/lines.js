@@ -46,9 +46,9 @@ function linesFigure() {
     { x: i, y: 1.06, text: `<b>${escapeHtml(item.title).replace(/ (?=\S{4})/g, "<br>")}</b>`, showarrow: false, yanchor: "bottom", font: { size: 11 } },
     ...item.ticks.map(([y, text]) => ({ x: i, y, text: escapeHtml(text), showarrow: false, xanchor: "left", xshift: 7, font: { size: 10.5, color: color("ink") }, bgcolor: color("paper"), opacity: 0.82 })),
   ]);
-  // On paper nothing scrolls.
-  const least = document.documentElement.classList.contains("printing") ? 0 : 110;
-  const width = Math.max($("lines-chart").parentElement.clientWidth, least * axes.length);
+  const room = $("lines-chart").parentElement.clientWidth, width = Math.max(room, 110 * axes.length);
+  // Paper does not scroll.
+  $("lines-chart").style.zoom = document.documentElement.classList.contains("printing") ? room / width : 1;
   const shapes = axes.map((_, i) => ({ type: "line", x0: i, x1: i, y0: 0, y1: 1, line: { color: color("rule"), width: 1 }, layer: "below" }));
   return {
     traces, shapes, annotations: labels, width, height: 380, dragmode: isTouch ? false : "select", selections: [], showlegend: true,

@@ -26,6 +26,8 @@ from codesign.cli import (
     library,
     platform,
     report,
+    requirements,
+    scaling,
     validation,
     watch,
 )
@@ -72,6 +74,8 @@ for _module in (
     evaluation,
     forecast,
     platform,
+    requirements,
+    scaling,
     economics,
     library,
     validation,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.evaluation import read_pairs
+from codesign.cli.flags import naming, told_by
 from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
     from codesign.hardware.accelerator import AcceleratorBatch
 
 _SPACE = "memexplorer"
+_FLAGS = {
+    "model": "--model",
+    "context_tokens": "--context-tokens",
+    "draft": "--draft",
+    "acceptance": "--acceptance",
+    "price_usd_per_hour": "--price-per-hour",
+    "capital_cost_usd": "--capital-cost",
+    "power_watts": "--power-watts",
+    "lifetime_years": "--lifetime-years",
+    "demand_tokens_per_s": "--demand",
+    "profile": "--profile",
+}
+"""Flag by the key of the evaluator's workload or options."""
 _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
 
 
@@ -120,6 +134,9 @@ def economics(
     }
     options = _options(sold, read_pairs("--option", option, as_yaml=True))
     workload = _workload(model, context_tokens, draft, acceptance)
+    if draft_kv_heads is not None:
+        with told_by("--draft-kv-heads"):
+            options.shape(draft, draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
     formats = _formats(weight_format, activation_format, kv_format, settings)
     split, devices = _split(tp, pp, ep, layout, devices)
@@ -173,7 +190,8 @@ def _check_figure(path: Path | None) -> None:
     if path is not None:
         from codesign.report.drawing import check_format
 
-        check_format(path.suffix.removeprefix(".").lower())
+        with told_by("--figure"):
+            check_format(path.suffix.removeprefix(".").lower())
 
 
 def _options(given: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
@@ -183,8 +201,10 @@ def _options(given: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOpti
     named = {key: value for key, value in given.items() if value is not None}
     twice = sorted((named.keys() - {"profile"}) & more.keys())
     if twice:
-        raise InputError(f"{twice[0]!r} is given twice", "--option")
-    return to_record(Document("economics", {**named, **more}, {}), EconomicsOptions)
+        flag = _FLAGS[twice[0]]
+        raise InputError(f"{twice[0]!r} is given twice, the other time by {flag}", "--option")
+    with naming(_FLAGS, more):
+        return to_record(Document("option", {**named, **more}, {}), EconomicsOptions)
 
 
 def _workload(model: str, context: float, draft: str, acceptance: float) -> EconomicsWorkload:
@@ -197,7 +217,8 @@ def _workload(model: str, context: float, draft: str, acceptance: float) -> Econ
         "draft": draft,
         "acceptance": acceptance,
     }
-    return to_record(Document("economics", asked, {}), EconomicsWorkload)
+    with naming(_FLAGS):
+        return to_record(Document("workload", asked, {}), EconomicsWorkload)
 
 
 def _offer(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from codesign.cli.evaluation import read_pairs
+from codesign.cli.flags import naming, told_by
 from codesign.cli.output import AsJson, make_console, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     from codesign.report.forecast_figures import Scene
 
 _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
+_FLAGS = {
+    "model": "--model",
+    "batch": "--batch",
+    "trace": "--workload",
+    "prompt_tokens": "--prompt-tokens",
+    "generated_tokens": "--generated-tokens",
+    "profile": "--profile",
+    "variant": "--set",
+    "chunk_tokens": "--chunk-tokens",
+    "attention_tile": "--tile",
+    "compute_efficiency": "--compute-efficiency",
+    "memory_efficiency": "--memory-efficiency",
+    "dispatch_latency_s": "--dispatch-latency",
+}
+"""Flag by the key of the evaluator's workload or options."""
 
 
 def forecast(
@@ -104,11 +120,9 @@ def forecast(
         "memory_efficiency": _shares("--memory-efficiency", memory_efficiency),
         "dispatch_latency_s": _seconds("--dispatch-latency", dispatch_latency),
     }
-    tokens = _tokens(workload, prompt_tokens, generated_tokens)
-    evaluator = cast(
-        "ForecastEvaluator",
-        api.build_evaluator("forecast", {"model": model, "batch": batch, **tokens}, options),
-    )
+    asked = {"model": model, "batch": batch, **_tokens(workload, prompt_tokens, generated_tokens)}
+    with naming(_FLAGS):
+        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", asked, options))
     if device is not None:
         _check_fits(evaluator, device)
     scene = _scene(evaluator, _machine(evaluator, tops, gbps, device))
@@ -126,7 +140,8 @@ def _check_figures(names: list[str], form: str) -> None:
     from codesign.report.drawing import check_format
     from codesign.report.forecast_figures import FIGURES
 
-    check_format(form)
+    with told_by("--format"):
+        check_format(form)
     for name in names:
         if name not in FIGURES:
             raise UnknownNameError("figure", name, FIGURES, "--figure")
@@ -140,8 +155,11 @@ def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tokens(trace: str | None, prompt: int | None, generated: int | None) -> dict[str, Any]:
     if trace is not None:
-        given = {"trace": trace, "prompt_tokens": prompt, "generated_tokens": generated}
-        return {key: value for key, value in given.items() if value is not None}
+        if prompt is not None or generated is not None:
+            raise InputError(
+                "expected --workload, or --prompt-tokens and --generated-tokens, got both"
+            )
+        return {"trace": trace}
     return {
         "prompt_tokens": _DEFAULT_PROMPT if prompt is None else prompt,
         "generated_tokens": _DEFAULT_GENERATED if generated is None else generated,
@@ -158,19 +176,15 @@ def _shares(name: str, text: str) -> Any:
 def _number(name: str, text: str) -> float:
     from codesign.units import parse_quantity
 
-    try:
+    with told_by(name):
         return parse_quantity(text, "1")
-    except InputError as error:
-        raise InputError(str(error), name) from None
 
 
 def _seconds(name: str, text: str) -> float:
     from codesign.units import parse_quantity
 
-    try:
+    with told_by(name):
         seconds = parse_quantity(text, "s")
-    except InputError as error:
-        raise InputError(str(error), name) from None
     if seconds < 0:
         raise InputError(f"expected a time of 0 s or more, got {text}", name)
     return seconds

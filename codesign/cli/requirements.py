@@ -1,0 +1,108 @@
+"""What a use case asks of any platform, and the fewest of each device that give it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.flags import told_by
+from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.platform_options import (
+    Batch,
+    Beams,
+    Format,
+    Generated,
+    KvFormat,
+    Model,
+    Options,
+    Prompt,
+    UseCase,
+    WeightFormat,
+    asked_of,
+    build,
+    count,
+    formats_of,
+    limits_of,
+    workload_of,
+)
+from codesign.errors import InputError
+
+if TYPE_CHECKING:
+    from codesign.evaluators.platform import PlatformEvaluator
+    from codesign.evaluators.platform.requirements import Limits
+
+
+def requirements(
+    model: Model,
+    use_case: UseCase = None,
+    prompt_tokens: Prompt = None,
+    generated_tokens: Generated = None,
+    beams: Beams = None,
+    first_token: Annotated[
+        str | None, typer.Option(help="Limit on the time to first token, such as '0.4 s'.")
+    ] = None,
+    output_token: Annotated[
+        str | None, typer.Option(help="Limit on the time per output token, such as '10 ms'.")
+    ] = None,
+    batch: Batch = 1,
+    format_: Format = "fp8",
+    weight_format: WeightFormat = None,
+    kv_format: KvFormat = None,
+    most_devices: Annotated[
+        int, typer.Option(help="Where the search for the fewest devices ends.")
+    ] = 512,
+    option: Options = None,
+    as_json: AsJson = False,
+) -> None:
+    """Size the PFLOP/s, TB/s and GB that a use case asks, and the fewest of each device."""
+    from codesign.evaluators.platform import requirements as sizing
+    from codesign.report import platforms as shown
+
+    asked = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
+    evaluator, _ = build(asked, option, None)
+    limits = _asked_limits(evaluator, first_token, output_token)
+    others = {"batch_size": count("--batch", batch)}
+    # mypy infers a dictionary of numbers from the line above.
+    others |= formats_of(format_, weight_format, kv_format)  # type: ignore[arg-type]
+    needed = sizing.size_requirements(evaluator, limits, others)
+    most = count("--most-devices", most_devices)
+    rows = sizing.rows_of(list(sizing.fewest_devices(evaluator, limits, others, needed, most)))
+    said = asked_of(evaluator, others)
+    report(
+        as_json,
+        lambda: shown.requirements_document(said, limits, needed, rows),
+        lambda: shown.requirements_tables(said, limits, needed, rows, make_console().width),
+    )
+
+
+def _asked_limits(
+    evaluator: PlatformEvaluator, first_token: str | None, output_token: str | None
+) -> Limits:
+    from codesign.evaluators.platform.requirements import Limits
+
+    stated = limits_of(evaluator)
+    first = None if stated is None else stated.time_to_first_token_s
+    step = None if stated is None else stated.time_per_output_token_s
+    first = _seconds("--first-token", first_token, first)
+    step = _seconds("--output-token", output_token, step)
+    return Limits(first, step)
+
+
+def _seconds(name: str, text: str | None, stated: float | None) -> float:
+    from codesign.units import parse_quantity
+
+    if text is None and stated is None:
+        raise InputError("expected a time, or --use-case, which has one", name)
+    if text is None:
+        assert stated is not None
+        return stated
+    with told_by(name):
+        value = parse_quantity(text, "s")
+    if value <= 0:
+        raise InputError(f"expected a time above 0, got {text!r}", name)
+    return value
+
+
+COMMANDS: list[Callable[..., Any]] = [requirements]

@@ -1,0 +1,136 @@
+"""One number of a platform varied: what each phase gains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from codesign.cli.flags import naming, told_by
+from codesign.cli.output import AsJson, report, say
+from codesign.cli.platform_options import (
+    DEGREE_FLAGS,
+    FLAGS,
+    Batch,
+    Beams,
+    Ep,
+    Format,
+    Generated,
+    KvFormat,
+    Model,
+    Options,
+    Pp,
+    Prompt,
+    Sp,
+    Tp,
+    UseCase,
+    WeightFormat,
+    asked_of,
+    build,
+    count,
+    degrees_of,
+    formats_of,
+    workload_of,
+)
+from codesign.errors import InputError, UnknownNameError
+
+
+def scaling(
+    axis: Annotated[
+        str,
+        typer.Argument(help="flops, bandwidth, link-bandwidth, link-latency or offload."),
+    ],
+    model: Model,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Accelerator, or the path of its file. [GenZ's, section VI]"),
+    ] = None,
+    factors: Annotated[
+        str | None,
+        typer.Option(help="Factors, or batch sizes for offload, such as 1,2,4. [the paper's]"),
+    ] = None,
+    tp: Tp = None,
+    pp: Pp = None,
+    ep: Ep = None,
+    sp: Sp = None,
+    batch: Batch = 1,
+    use_case: UseCase = None,
+    prompt_tokens: Prompt = None,
+    generated_tokens: Generated = None,
+    beams: Beams = None,
+    format_: Format = "bf16",
+    weight_format: WeightFormat = None,
+    kv_format: KvFormat = None,
+    option: Options = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw both phases to this PNG or SVG file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Vary one number of a platform and see what both phases gain (GenZ section VI)."""
+    from codesign.evaluators.platform import scaling as study
+    from codesign.report import platforms as shown
+    from codesign.report.drawing import check_format
+
+    if plot is not None:
+        with told_by("--plot"):
+            check_format(plot.suffix.removeprefix("."))
+    if axis not in study.AXES:
+        raise UnknownNameError("axis", axis, study.AXES)
+    asked = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
+    options = [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
+    chosen = str(study.REFERENCE_FILE) if device is None else device
+    evaluator, name = build(asked, options, chosen)
+    design = {"device": name, "batch_size": count("--batch", batch)}
+    design |= degrees_of(dict(zip(DEGREE_FLAGS, (tp, pp, ep, sp), strict=False)))
+    design |= formats_of(format_, weight_format, kv_format)
+    varied = study.AXES[axis]
+    with naming(FLAGS):
+        found = study.scale(evaluator, design, varied, _read_factors(factors, varied))
+    said = asked_of(evaluator, design) | {"axis": axis, "paper": varied.section}
+    title = f"{model} on {name}: {varied.words}"
+    files = []
+    if plot is not None:
+        from codesign.report.platform_figures import save_scaling
+
+        files.append(str(save_scaling(found, title, plot)))
+        say(f"wrote {files[0]}")
+    report(
+        as_json,
+        lambda: {**said, "rows": found.rows(), "files": files},
+        lambda: shown.scaling_tables(title, found),
+    )
+    _warn_of_limits(found)
+    if axis.startswith("link-") and not found.has_messages:
+        say("note: no messages are sent, so nothing changes; split the model, such as by --tp 8")
+
+
+def _warn_of_limits(found: Any) -> None:
+    for name, values in found.violations.items():
+        count = int((values > 0).sum())
+        if count:
+            say(f"warning: {count} of {len(values)} values break the limit {name!r}")
+
+
+def _read_factors(text: str | None, axis: Any) -> list[float] | None:
+    import math
+
+    if text is None:
+        return None
+    values = []
+    for part in text.split(","):
+        try:
+            value = float(part)
+        except ValueError:
+            raise InputError(f"expected numbers such as 1,2,4, got {part!r}", "--factors") from None
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"expected finite numbers above 0, got {part.strip()}", "--factors")
+        if axis.parameter == "batch_size" and value != round(value):
+            raise InputError(f"expected whole batch sizes, got {part.strip()}", "--factors")
+        values.append(value)
+    return values
+
+
+COMMANDS: list[Callable[..., Any]] = [scaling]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Name
-from codesign.cli.output import AsJson, make_console, report, say
+from codesign.cli.output import AsJson, make_console, report, report_stream, say
 from codesign.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from codesign.campaign import Campaign, Results
     from codesign.report.watch import Frame
 
@@ -96,18 +98,37 @@ def _is_run(campaign: Campaign) -> bool:
 
 
 def _live(look: _Look, interval: float) -> Frame:
-    """Frames until nobody runs the campaign any more; the last one stays."""
+    """Frames until nobody runs the campaign any more; the last one stays.
+
+    Into a file or a pipe goes a line per frame, and the last frame whole.
+    """
+    from codesign.report.watch import facts_line, frame_tables
+
+    console = make_console()
+    if console.is_terminal:
+        return _live_on_terminal(look, interval, console)
+    frame = look.frame()
+    while not frame.is_over:
+        print(facts_line(frame), file=report_stream(), flush=True)
+        time.sleep(max(interval, _GENTLE * look.took_s))
+        frame = look.frame()
+    for part in frame_tables(frame):
+        console.print(part)
+    return frame
+
+
+def _live_on_terminal(look: _Look, interval: float, console: Console) -> Frame:
     from rich.console import Group
     from rich.live import Live
 
-    from codesign.report.watch import frame_tables
+    from codesign.report.watch import WHOLE_WIDTH, frame_tables
 
-    console = make_console()
-    height = console.height if console.is_terminal else None
     frame = look.frame()
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
         while True:
-            live.update(Group(*frame_tables(frame, height)), refresh=True)
+            # The last one may be longer than the terminal is high: it is printed whole.
+            shown = None if frame.is_over and console.width >= WHOLE_WIDTH else console
+            live.update(Group(*frame_tables(frame, shown)), refresh=True)
             if frame.is_over:
                 return frame
             time.sleep(max(interval, _GENTLE * look.took_s))

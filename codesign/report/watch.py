@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from codesign.report.summary import convergence, optimizer_names
 from codesign.report.tables import plain_table, text_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from codesign.campaign import CampaignStatus, Results
     from codesign.campaign.campaign import RunStatus
@@ -93,39 +94,57 @@ def sparkline(values: FloatArray, highest: float, width: int = _WIDTH) -> str:
     return "".join(_BARS[round(one * (len(_BARS) - 1))] for one in share.tolist())
 
 
-def frame_tables(frame: Frame, height: int | None = None) -> list[RenderableType]:
+def frame_tables(frame: Frame, console: Console | None = None) -> list[RenderableType]:
     """The frame for the terminal.
 
     Args:
         frame: The frame.
-        height: Lines of the terminal, which the front is cut to; a few designs if None.
+        console: Where it is shown; what does not fit its height is left out, of the runs first
+            those that have ended. All runs and a few designs if None.
     """
-    parts: list[RenderableType] = [text_line(_facts(frame), "bold"), text_line("")]
-    n_front, n_optimizers = _FRONT_DESIGNS, 0
+    parts: list[RenderableType] = [text_line(facts_line(frame), "bold"), text_line("")]
+    is_narrow = console is not None and console.width < WHOLE_WIDTH
     if frame.results is not None and len(frame.results):
-        n_optimizers = len(optimizer_names(frame.results))
-        parts += [_hypervolume_table(frame.results), text_line("")]
-    parts += [_runs_table(frame), text_line("")]
-    if height is not None:
-        left = height - _OTHER_LINES - n_optimizers - len(frame.status.runs)
-        n_front = max(0, min(_FRONT_DESIGNS, left // _LINES_OF_A_DESIGN))
-    n_found = 0 if frame.results is None else len(frame.results.front())
-    if n_found and n_front and frame.results is not None:
-        parts.append(front_table(frame.results, n_front))
-    else:
-        said = f"{n_found:,} designs on the front" if n_found else "no feasible design yet"
-        parts.append(text_line(said))
-    return parts
+        parts += [_hypervolume_table(frame.results, is_narrow), text_line("")]
+    if console is None:
+        return [*parts, _runs_table(frame), text_line(""), _front(frame, _FRONT_DESIGNS)]
+    # One line for the cursor, a blank one between runs and front, one of the front at least.
+    left = console.height - 3 - _n_lines(console, parts)
+    runs = _fitting(
+        console, left, len(frame.status.runs), lambda n: _runs_table(frame, n, is_narrow)
+    )
+    parts += [runs, text_line("")]
+    left = console.height - 1 - _n_lines(console, parts)
+    return [*parts, _fitting(console, left, _FRONT_DESIGNS, lambda n: _front(frame, n))]
 
 
 _FRONT_DESIGNS = 8
-_LINES_OF_A_DESIGN = 2
-"""On 80 columns."""
-_OTHER_LINES = 21
-"""Titles, headers, blanks, and the line below the front."""
+WHOLE_WIDTH = 76
+"""Columns that the table of runs takes; with fewer, only what one waits for is shown."""
 
 
-def _facts(frame: Frame) -> str:
+def _n_lines(console: Console, parts: Sequence[RenderableType]) -> int:
+    return sum(len(console.render_lines(part)) for part in parts)
+
+
+def _fitting(
+    console: Console, height: int, most: int, table: Callable[[int], RenderableType]
+) -> RenderableType:
+    """The table with as many entries as fit; the one with none if no other does."""
+    tables = (table(n) for n in range(most, 0, -1))
+    return next((found for found in tables if _n_lines(console, [found]) <= height), table(0))
+
+
+def _front(frame: Frame, most: int) -> RenderableType:
+    """At most so many designs, or the number of them."""
+    n_found = 0 if frame.results is None else len(frame.results.front())
+    if n_found and most and frame.results is not None:
+        return front_table(frame.results, most)
+    return text_line(f"{n_found:,} designs on the front" if n_found else "no feasible design yet")
+
+
+def facts_line(frame: Frame) -> str:
+    """State, counts, rate and time left in one line."""
     status = frame.status
     share = 100 * status.done / status.total if status.total else 0.0
     failed = sum(run.failed for run in status.runs)
@@ -144,7 +163,7 @@ def _facts(frame: Frame) -> str:
     return ", ".join(facts)
 
 
-def _hypervolume_table(results: Results) -> Table:
+def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
     curves = {name: convergence(results, name) for name in optimizer_names(results)}
     highest = max((curve.mean[-1] for curve in curves.values() if len(curve.mean)), default=0.0)
     whole = results.exact_hypervolume
@@ -159,26 +178,43 @@ def _hypervolume_table(results: Results) -> Table:
             continue
         last = float(curve.mean[-1])
         share = [f"{100 * last / whole:.1f} %"] if whole else []
-        bars = sparkline(curve.mean, float(highest))
+        width = _WIDTH // 4 if is_narrow else _WIDTH
+        bars = sparkline(curve.mean, float(highest), width)
         table.add_row(name, bars, f"{last:.4g}", *share, f"{int(curve.evaluations[-1]):,}")
     return table
 
 
-def _runs_table(frame: Frame) -> Table:
-    numbers = ["seed", "evaluated", "feasible", "failed", "designs/s", "time left"]
-    table = plain_table("Runs", ["optimizer", *numbers, "state"], numbers)
-    for run, pace in zip(frame.status.runs, frame.paces, strict=True):
-        table.add_row(
-            run.run.optimizer,
-            str(run.run.seed),
-            f"{run.done:,}",
-            f"{run.feasible:,}",
-            f"{run.failed:,}",
-            "–" if pace.designs_per_s is None else format_value(pace.designs_per_s, "", 3),
-            "–" if pace.left_s is None else describe_time(pace.left_s),
-            run.state,
-        )
+def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) -> Table:
+    """The runs, or so many of them, those first that have not ended; and how many are left out."""
+    numbers = ["seed", "evaluated", "feasible", "failed", "designs/s", "left"]
+    shown = ["seed", "evaluated", "left"] if is_narrow else numbers
+    state = [] if is_narrow else ["state"]
+    table = plain_table("Runs", ["optimizer", *shown, *state], shown)
+    pairs = list(zip(frame.status.runs, frame.paces, strict=True))
+    if most is not None and most < len(pairs):
+        pairs.sort(key=lambda pair: _INTEREST.index(pair[0].state))
+        table.caption = _left_out([run for run, _ in pairs[most:]])
+    for run, pace in pairs[:most]:
+        cells = {
+            "seed": str(run.run.seed),
+            "evaluated": f"{run.done:,}",
+            "feasible": f"{run.feasible:,}",
+            "failed": f"{run.failed:,}",
+            "designs/s": format_value(pace.designs_per_s, "", 3),
+            "left": "–" if pace.left_s is None else describe_time(pace.left_s),
+            "state": run.state,
+        }
+        table.add_row(run.run.optimizer, *(cells[name] for name in [*shown, *state]))
     return table
+
+
+_INTEREST = ("running", "stopped", "not started", "exhausted", "complete")
+"""States of runs, those first of which one wants to know."""
+
+
+def _left_out(runs: Sequence[RunStatus]) -> str:
+    counts = Counter(run.state for run in runs)
+    return "and " + ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def frame_document(frame: Frame) -> dict[str, Any]:

@@ -95,6 +95,40 @@ def test_a_pdf_has_the_same_bytes_every_time_and_its_fonts_inside(tmp_path, kind
     assert b"/Subtype /Type3" not in content
 
 
+def _draw_some(folder: Path) -> None:
+    """Every library that draws, and names placed beside points."""
+    for kind, form in (("front", "svg"), ("front", "pdf"), ("roofline", "svg"), ("front", "png")):
+        path = folder / f"{kind}.{form}"
+        assert main([*_arguments(kind), "--output", str(path), "--json"]) == 0
+
+
+def test_another_process_with_other_hashes_draws_the_same_bytes(folder, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); "
+        "import test_cli_figure; test_cli_figure._draw_some(Path(sys.argv[2]))"
+    )
+    for place in (here, there):
+        place.mkdir()
+    _draw_some(here)
+    subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parent), str(there)],
+        cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "7"}, check=True,
+    )  # fmt: skip
+    drawn = [{path.name: path.read_bytes() for path in place.iterdir()} for place in (here, there)]
+    assert len(drawn[0]) == 4
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("width", ["89 mm", "3.5in", "18.3 cm"])
+def test_a_figure_is_drawn_for_a_width(tmp_path, width):
+    path = tmp_path / "a.pdf"
+    assert main([*_arguments("roofline"), "--output", str(path), "--width", width]) == 0
+    box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+)", path.read_bytes())
+    expected_mm = {"89 mm": 89.0, "3.5in": 88.9, "18.3 cm": 183.0}[width]
+    assert float(box[1]) / 72 * 25.4 == pytest.approx(expected_mm, abs=0.05)
+
+
 def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
     assert main(["figure", "roofline", "trial", "--design", "1", "--format", "png"]) == 0
     assert "runs/trial/roofline-1.png" in capsys.readouterr().out
@@ -122,6 +156,9 @@ def test_the_roofline_counts_the_bytes_that_the_metric_counts(name):
         (["figure", "front", "nothing"], "unknown campaign 'nothing'"),
         (["figure", "front", "trial", "--format", "pdf", "--output", "a.svg"], "ends in .pdf"),
         (["figure", "front", "smoke"], "has no results yet"),
+        (["figure", "front", "trial", "--width", "89"], "--width: expected a quantity in mm"),
+        (["figure", "front", "trial", "--width", "1cm"], "expected 60 to 400 mm, got 10 mm; near"),
+        (["figure", "front", "trial", "--width", "3.5inch"], "--width: unknown unit 'inch'"),
         (["watch", "smoke"], "has no results yet; 'codesign run smoke' starts it"),
         (["watch", "trial", "--json"], "--json: one document is one frame; expected --once"),
         (["watch", "trail"], "unknown campaign 'trail'"),
@@ -169,7 +206,10 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
         watch = subprocess.Popen([*command, "watch", "long", "--interval", "0.2"], cwd=folder,
                                  env=environment, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)  # fmt: skip
-        time.sleep(3)
+        # Into a pipe goes a line per frame.
+        lines = [watch.stdout.readline().decode() for _ in range(3)]
+        assert all(line.startswith("long: running, ") for line in lines)
+        assert len(set(lines)) == 3
         assert watch.poll() is None
         watch.send_signal(signal.SIGINT)
         _, error = watch.communicate(timeout=30)
@@ -193,6 +233,37 @@ def test_a_broken_off_campaign_is_said_to_be_stopped(folder, capsys, tmp_path):
     path = tmp_path / "front.csv"
     assert main(["export", "long", "--output", str(path)]) == 2
     assert "long: is stopped" in capsys.readouterr().err
+    draw = ["figure", "convergence", "long", "--output", str(tmp_path / "a.svg")]
+    assert main(draw) == 2
+    assert re.fullmatch(
+        r"error: long: is stopped, [\d,]+ of 400,000 evaluated; finish it by 'codesign run long', "
+        r"or draw what is stored by --partial\n",
+        capsys.readouterr().err,
+    )
+    assert not list(tmp_path.iterdir())
+    assert main([*draw, "--partial"]) == 0
+    assert "note: long is stopped" in capsys.readouterr().out
+
+
+def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
+    for name in ("seen", "unseen"):
+        _define(folder, name, 200)
+    assert main(["run", "unseen", "--json"]) == 0
+    run = subprocess.Popen([sys.executable, "-m", "codesign", "run", "seen"], cwd=folder,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    n_frames = 0
+    while run.poll() is None:
+        if (folder / "runs" / "seen" / "campaign.sqlite").exists():
+            assert main(["watch", "seen", "--once", "--json"]) == 0
+            n_frames += 1
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 0 and "locked" not in said, said
+    assert n_frames > 0
+    seen, unseen = (codesign.load_campaign(name).results() for name in ("seen", "unseen"))
+    assert len(seen) == 400
+    np.testing.assert_array_equal(seen.rows, unseen.rows)
+    np.testing.assert_array_equal(seen.objectives, unseen.objectives)
+    np.testing.assert_array_equal(seen.hypervolume, unseen.hypervolume)
 
 
 def test_a_sparkline_goes_from_nothing_to_the_highest():

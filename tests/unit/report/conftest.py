@@ -88,6 +88,9 @@ class Results:
         )
     )
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     @property
     def is_partial(self) -> bool:
         return self.state not in ("complete", "exhausted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from codesign.errors import InputError
@@ -21,10 +21,8 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         InputError: The place cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = _beside(path, "part")
     try:
-        if path.is_dir():
-            raise InputError("is a folder, expected a file to write", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         yield unfinished
         unfinished.replace(path)
@@ -53,7 +51,7 @@ def replacing_together(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
 @contextmanager
 def _restoring(path: Path) -> Iterator[None]:
     """What was at ``path`` is there again if the block fails."""
-    kept = path.with_name(f".{path.name}.{os.getpid()}.old")
+    kept = _beside(path, "old")
     try:
         existed = path.is_file()
         if existed:
@@ -72,11 +70,20 @@ def _restoring(path: Path) -> Iterator[None]:
         _discard(kept)
 
 
+def _beside(path: Path, ending: str) -> Path:
+    try:
+        if path.is_dir():  # ".", too, which is what an empty name means
+            raise InputError("is a folder, expected a file to write", str(path))
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
+
+
 def _unwritable(path: Path, error: OSError) -> InputError:
     return InputError(f"cannot be written: {error.strerror or error}", str(path))
 
 
 def _discard(path: Path) -> None:
-    # After a success there is nothing to remove; in a folder that cannot be used, nothing to do.
-    if path.parent.is_dir() and path.is_file():
+    # After a success there is nothing to remove; in a place that cannot be used, nothing to do.
+    with suppress(OSError):
         path.unlink()

@@ -464,6 +464,28 @@ def test_what_cannot_be_exported_is_one_line_and_no_file(tmp_path, capsys, argum
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("design", [[], ["--format", "scalesim", "--design", "P1"]])
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("", "is a folder, expected a file"),
+        (".", "is a folder, expected a file"),
+        ("runs", "runs: is a folder, expected a file"),
+        ("runs/trial.yaml/below", "cannot be written"),
+        ("x" * 300, "cannot be written: File name too long"),
+        # A name that the system takes, and one for the unfinished file that it does not.
+        ("x" * 250, "cannot be written: File name too long"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(folder, capsys, output, message, design):
+    before = sorted(folder.rglob("*"))
+    command = ["export", "trial", "--output", output, *(design or ["--format", "csv"])]
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and message in err and len(err.splitlines()) == 1
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_a_design_without_an_array_is_refused_by_formats_for_arrays(folder, tmp_path, capsys):
     text = """\
 name: platform

@@ -123,8 +123,8 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
     fields = [f"{item.name}_x{item.times:.6g}{',1' * _N_LAYOUT_FIELDS},\n" for item in products]
     texts = {
         path: head + "\n" + _configuration(name, machine),
-        path.with_name(f"{name}_gemm.csv"): "Layer, M, N, K,\n" + "".join(listed),
-        path.with_name(f"{name}_layout.csv"): (
+        path.parent / f"{name}_gemm.csv": "Layer, M, N, K,\n" + "".join(listed),
+        path.parent / f"{name}_layout.csv": (
             f"Layer{',x' * _N_LAYOUT_FIELDS},\n" + "".join(fields)
         ),
     }

@@ -42,6 +42,7 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
 			--output $(CURDIR)/docs/gallery/osworld-prefill.html \
 		&& rm -r $$folder
+	$(BIN)/python docs/screenshots.py docs/gallery/osworld-prefill.html docs/images
 
 interop: $(READY) ## Load every export in its consumer, each in a new environment (10 minutes)
 	folder=$$(mktemp -d) && XDG_CACHE_HOME=$$folder \

@@ -321,6 +321,21 @@ class Problem:
         return violations
 
 
+def most_broken(violations: Mapping[str, FloatArray]) -> str:
+    """The limit that most designs break and how near one comes to it, in words; none: empty.
+
+    Args:
+        violations: (n,) relative excess by limit, of designs that did not fail.
+    """
+    broken = {name: int((values > 0).sum()) for name, values in violations.items()}
+    worst = max(broken, key=lambda name: broken[name], default=None)
+    if worst is None or not broken[worst]:
+        return ""
+    nearest = float(np.min(violations[worst]))
+    by = f"nearest over by {nearest:.1%}" if nearest > 0 else "some keep it and break another"
+    return f"{broken[worst]:,} break {worst!r}, {by}"
+
+
 def build_problem(
     space: DesignSpace,
     evaluator: Evaluator,

@@ -7,7 +7,7 @@ value; this loader does none of that, and remembers the line of every key.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -201,9 +201,18 @@ def to_record(document: Document, record: type[R], data: object = None, path: Ke
     try:
         return record.model_validate(document.data if data is None else data)
     except ValidationError as error:
+        found = error.errors()
         raise InputError(
-            [_problem(document, record, path, item) for item in error.errors()]
+            [_problem(document, record, path, item) for item in found if not _follows(item, found)]
         ) from None
+
+
+def _follows(problem: Any, found: Sequence[Any]) -> bool:
+    """Whether a list is said to be too short only because its items were refused."""
+    path = problem["loc"]
+    return problem["type"] == "too_short" and any(
+        len(other["loc"]) > len(path) and other["loc"][: len(path)] == path for other in found
+    )
 
 
 def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: Any) -> str:
@@ -219,6 +228,9 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
     message = message[:1].lower() + message[1:]
     if kind == "tuple_type":  # as the file has it: YAML knows lists
         message = "expected a list"
+    if kind == "too_short":
+        least = item["ctx"]["min_length"]
+        message = f"expected a list of at least {least}"
     # Pydantic's own sentences name limits, which may look like what was got.
     is_said = "got" in message or (kind == "value_error" and repr(got) in message)
     got_said = is_said or isinstance(got, dict)

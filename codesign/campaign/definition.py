@@ -52,6 +52,8 @@ def _seeds(value: object) -> object:
     """A number of seeds, or the seeds."""
     if isinstance(value, bool) or not isinstance(value, int | list | tuple):
         raise ValueError(f"expected a number of seeds or a list of them, got {value!r}")
+    if isinstance(value, int) and value < 1:
+        raise ValueError(f"expected a number of seeds from 1, or a list of them, got {value}")
     return list(range(value)) if isinstance(value, int) else value
 
 

@@ -72,6 +72,7 @@ def _report_results(
     as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
+    from codesign.problem import most_broken
     from codesign.report import results as shown
     from codesign.report import uncertainty
     from codesign.report.tables import pairs_table, text_line
@@ -96,25 +97,14 @@ def _report_results(
 
     report(as_json, document, tables)
     if len(results) and not len(results.front()):
+        done = ~results.failed
+        blame = most_broken({name: each[done] for name, each in results.violations.items()})
         raise InputError(
             f"none of {len(results):,} evaluated designs keeps every limit"
-            f"{_most_broken(results)}; all are stored in {shown_path(campaign.store_path)}",
+            + (f" ({blame})" if blame else "")
+            + f"; all are stored in {shown_path(campaign.store_path)}",
             campaign.definition.name,
         )
-
-
-def _most_broken(results: Results) -> str:
-    """The limit that most designs break, and how near one comes to it."""
-    import numpy as np
-
-    excess = {name: values[~results.failed] for name, values in results.violations.items()}
-    broken = {name: int((values > 0).sum()) for name, values in excess.items()}
-    worst = max(broken, key=lambda name: broken[name], default=None)
-    if worst is None or not broken[worst]:
-        return ""
-    nearest = float(np.min(excess[worst]))
-    by = f"nearest over by {nearest:.1%}" if nearest > 0 else "some keep it and break another"
-    return f" ({broken[worst]:,} break {worst!r}, {by})"
 
 
 def shown_path(path: Path) -> str:

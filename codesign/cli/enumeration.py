@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from codesign.enumeration import EnumerationProgress, ExactFront
 
 
+_OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
+
+
 def enumerate_(
     name: Name,
     workers: Annotated[
@@ -28,7 +31,10 @@ def enumerate_(
     limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many points.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Also write the front's designs: .csv, .json, .yaml or .parquet."),
+        typer.Option(
+            help="Also write the front's designs; by its ending: csv, json, yaml, parquet, xlsx, "
+            "md, or log for Optuna."
+        ),
     ] = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -53,7 +59,7 @@ def enumerate_(
 
 def _ending(output: Path) -> str:
     ending = output.suffix.removeprefix(".").lower()
-    return {"yml": "yaml"}.get(ending, ending)
+    return _OTHER_ENDINGS.get(ending, ending)
 
 
 def _report_front(

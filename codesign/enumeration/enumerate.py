@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -23,7 +23,7 @@ from codesign.enumeration.front import ExactFront, dominated_by
 from codesign.enumeration.incumbents import find_incumbents
 from codesign.enumeration.walk import Found, Walk
 from codesign.errors import InfeasibleError, InputError, JobError
-from codesign.problem import Problem
+from codesign.problem import Problem, most_broken
 from codesign.processes import WorkerProcess
 
 _BLOCKS = 256
@@ -32,6 +32,8 @@ _LARGEST_BLOCK = 1 << 16
 _LEAST_DESIGNS = 1 << 17
 """Designs of a block, if the space has as many: below, the fixed cost of a block shows."""
 _SAVE_EVERY_S = 10.0
+_BLAMED, _BLAMED_EVALUATED = 1024, 256
+"""Random designs that tell which limit stands in the way, where nothing is feasible. [ours]"""
 
 Rebuild = Callable[[], Problem]
 """Builds the same problem in another process; must survive pickling."""
@@ -219,6 +221,7 @@ def _finished(problem: Problem, state: State) -> ExactFront:
             f"no design of space {problem.space.name!r} is feasible: all "
             f"{problem.space.size:,} were considered"
             + (f", {tally.failed:,} of them failed" if tally.failed else "")
+            + _blame(problem)
         )
     decomposition = Decomposition(problem)
     groups = [decomposition.members(group) for group in archive.members]
@@ -233,6 +236,22 @@ def _finished(problem: Problem, state: State) -> ExactFront:
         n_excluded=tally.excluded,
         n_failed=tally.failed,
     )
+
+
+def _blame(problem: Problem) -> str:
+    """Which limit stands in the way, as a random sample has it."""
+    rows = problem.space.sample(np.random.default_rng(0), _BLAMED)
+    limits: Mapping[str, FloatArray] = problem.known_violations(rows)
+    admitted = np.ones(len(rows), dtype=bool)
+    for values in limits.values():
+        admitted &= values <= 0
+    if admitted.any():
+        rows = rows[admitted][:_BLAMED_EVALUATED]
+        found = problem.evaluate(rows, problem.deciding_metrics)
+        done = found.violations[~found.failed].T
+        limits = dict(zip(found.violation_names, done, strict=True))
+    blame = most_broken(limits)
+    return f"; of {len(rows):,} random ones {blame}" if blame else ""
 
 
 def _check_complete(front: FloatArray, incumbents: FloatArray) -> None:

@@ -62,8 +62,8 @@ def tables(
         "hypervolume": f"{results.exact_hypervolume:.6g}",
         "designs of the space": f"{front.n_designs:,}",
         "evaluated": f"{front.n_evaluated:,}",
-        "equal to one of those": f"{front.n_repeated:,}",
-        "excluded by bounds and limits": f"{front.n_excluded:,}",
+        "not evaluated: same numbers as one that was": f"{front.n_repeated:,}",
+        "not evaluated: excluded by bounds and limits": f"{front.n_excluded:,}",
     }
     if front.n_failed:
         facts["failed"] = f"{front.n_failed:,}"

@@ -87,7 +87,7 @@ def test_a_table_for_people_and_the_designs_for_the_next_tool(capsys):
     assert main(["enumerate", "trial", "--limit", "2", "--output", "front.csv"]) == 0
     out = capsys.readouterr().out
     assert "Exact front of trial" in out
-    assert "excluded by bounds and limits" in out
+    assert "not evaluated: same numbers as one that was" in out
     assert "wrote front.csv" in out
     with Path("front.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -101,6 +101,7 @@ def test_a_table_for_people_and_the_designs_for_the_next_tool(capsys):
         (["trail"], "unknown campaign 'trail'. Did you mean 'trial'?"),
         (["trial", "--output", "front.xyz"], "'xyz'"),
         (["hot"], "no design of space 'memexplorer' is feasible"),
+        (["hot"], "break 'tdp_watts <= 1', nearest over by "),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_leaves_nothing(capsys, arguments, message):

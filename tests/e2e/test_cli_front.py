@@ -102,7 +102,7 @@ def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
     ("arguments", "said"),
     [
         (["tinny"], "Did you mean 'tiny'?"),
-        (["never"], "is feasible"),
+        (["never"], "break 'tdp_watts <= 3', nearest over by "),
         (["tiny", "--step", "0"], "--step: expected a percentage above 0 and below 100, got 0"),
         (["tiny", "--step", "100"], "--step: expected a percentage above 0 and below 100, got 100"),
         (["tiny", "--output", "a.txt"], "--output: expected a file that ends in .md, got 'a.txt'"),

@@ -1,5 +1,6 @@
 """Enumeration on toy problems: every design by hand against blocks, bounds, workers, restarts."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -196,6 +197,31 @@ def test_designs_that_fail_are_counted_and_on_no_front():
 def test_a_space_without_a_feasible_design_is_refused_with_the_count():
     with pytest.raises(InputError, match=r"no design of space .* is feasible: all 3,216"):
         enumerate_front(problem(constraints=("power_watts <= 1",)))
+
+
+def test_the_limit_that_stands_in_the_way_is_named_with_how_near_a_design_comes():
+    built = problem(constraints=("power_watts <= 1", "power_watts <= 1000"))
+    with pytest.raises(InputError) as caught:
+        enumerate_front(built)
+    said = re.search(r"of 256 random ones 256 break 'power_watts <= 1', nearest over by (.*)%$",
+                     str(caught.value))  # fmt: skip
+    everyone = built.evaluate(built.space.rows(np.arange(built.space.size)))
+    excess = everyone.violations[:, everyone.violation_names.index("power_watts <= 1")]
+    # As near as the nearest of a sample, so no nearer than the nearest of all.
+    assert said is not None
+    assert 100 * excess.min() - 0.05 <= float(said[1]) <= 100 * np.median(excess)
+
+
+def test_limits_that_designs_keep_one_by_one_and_not_together_are_told_so():
+    built = problem(constraints=("power_watts <= 12", "power_watts >= 13"))
+    with pytest.raises(InputError, match=r"break 'power_watts .*', some keep it and break another"):
+        enumerate_front(built)
+
+
+def test_a_limit_that_is_known_before_evaluation_is_named_too():
+    built = problem(constraints=("width <= 0",))
+    with pytest.raises(InputError, match=r"of 1,024 random ones 1,024 break 'width <= 0'"):
+        enumerate_front(built)
 
 
 def test_a_space_too_large_to_be_listed_is_refused():

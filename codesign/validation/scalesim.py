@@ -23,6 +23,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError
 from codesign.hardware.array import DATAFLOWS, Dataflow, Drain, systolic_cycles
+from codesign.report.exports.scalesim import CONFIGURATION
 from codesign.validation.study import Study, summarize
 
 REQUIREMENTS = ("scalesim>=3,<4", "numpy<2.4")
@@ -36,6 +37,17 @@ N_PRODUCTS = 240
 TOLERANCE = 0.01
 KEPT = Path(__file__).parent / "data" / "scalesim.csv"
 """What SCALE-Sim said for the cases of seed 0."""
+# ``CALC`` measures the bandwidth that avoids every stall instead of stalling, and then reads no
+# other; the buffers take whole operands.
+_TEMPLATE = CONFIGURATION.format(
+    name="products",
+    rows="{rows}",
+    columns="{columns}",
+    share_kb=65536,
+    dataflow="{dataflow}",
+    bandwidth=1,
+    interface="CALC",
+)
 _RUNNER = Path(__file__).parent / "scalesim_runner.py"
 _CASE = ("m", "k", "n", "rows", "columns")
 # Sizes at and around the edges of the arrays, and the thinnest products there are.
@@ -155,8 +167,10 @@ def simulate(asked: list[tuple[int, ...]], python: Path) -> Simulated:
         given, results = Path(folder) / "cases.csv", Path(folder) / "results.csv"
         lines = [",".join(str(number) for number in case) for case in asked]
         given.write_text("\n".join([",".join(_CASE), *lines, ""]), encoding="utf-8")
+        template = Path(folder) / "template.cfg"
+        template.write_text(_TEMPLATE, encoding="utf-8")
         # Isolated, as our module of the same name is next to the runner.
-        _call([python, "-I", _RUNNER, given, results], "running")
+        _call([python, "-I", _RUNNER, given, results, template], "running")
         return read_results(results)
 
 

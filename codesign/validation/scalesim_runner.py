@@ -1,8 +1,9 @@
 """Runs SCALE-Sim on products and arrays; started by ``scalesim.py`` in SCALE-Sim's own environment.
 
-``python scalesim_runner.py CASES RESULTS``: both are CSV files. ``CASES`` has the columns
+``python scalesim_runner.py CASES RESULTS TEMPLATE``: ``CASES`` is a CSV file with the columns
 ``m,k,n,rows,columns``; ``RESULTS`` adds for each dataflow the "Total Cycles" of SCALE-Sim's
-compute report. Nothing here may import codesign or what SCALE-Sim does not bring along.
+compute report; ``TEMPLATE`` is a configuration with the places ``{rows}``, ``{columns}`` and
+``{dataflow}``. Nothing here may import codesign or what SCALE-Sim does not bring along.
 """
 
 from __future__ import annotations
@@ -18,43 +19,11 @@ from pathlib import Path
 
 DATAFLOWS = ("ws", "is", "os")
 
-# ``CALC`` measures the bandwidth that avoids every stall instead of stalling. The buffers take
-# whole operands; the layout section is required and unused.
-CONFIGURATION = """\
-[general]
-run_name = products
-[architecture_presets]
-ArrayHeight = {rows}
-ArrayWidth = {columns}
-IfmapSramSzkB = 65536
-FilterSramSzkB = 65536
-OfmapSramSzkB = 65536
-IfmapOffset = 0
-FilterOffset = 100000000
-OfmapOffset = 200000000
-Dataflow = {dataflow}
-ReadRequestBuffer = 512
-WriteRequestBuffer = 512
-[layout]
-IfmapCustomLayout = False
-FilterCustomLayout = False
-IfmapSRAMBankBandwidth = 10
-IfmapSRAMBankNum = 10
-IfmapSRAMBankPort = 2
-FilterSRAMBankBandwidth = 10
-FilterSRAMBankNum = 10
-FilterSRAMBankPort = 2
-[sparsity]
-SparsitySupport = false
-[run_presets]
-InterfaceBandwidth = CALC
-UseRamulatorTrace = False
-"""
 N_LAYOUT_FIELDS = 20
 
 
 def simulate(
-    rows: int, columns: int, dataflow: str, products: list[tuple[int, int, int]]
+    template: str, rows: int, columns: int, dataflow: str, products: list[tuple[int, int, int]]
 ) -> list[int]:
     """SCALE-Sim's "Total Cycles" of each (m, k, n) product; writes into the working folder.
 
@@ -62,7 +31,7 @@ def simulate(
         RuntimeError: SCALE-Sim stalled, so that the cycles are not those of the array alone.
     """
     configuration, topology, layout = Path("array.cfg"), Path("topology.csv"), Path("layout.csv")
-    text = CONFIGURATION.format(rows=rows, columns=columns, dataflow=dataflow)
+    text = template.format(rows=rows, columns=columns, dataflow=dataflow)
     configuration.write_text(text, encoding="utf-8")
     # Every line ends in a comma, the header too; a product is given as M, N, K.
     listed = [f"p{i}, {m}, {n}, {k},\n" for i, (m, k, n) in enumerate(products)]
@@ -87,8 +56,9 @@ def simulate(
     return [int(line[total]) for line in lines[1:]]
 
 
-def main(cases: Path, results: Path) -> None:
+def main(cases: Path, results: Path, template: Path) -> None:
     """Simulate every case under every dataflow."""
+    text = template.read_text(encoding="utf-8")
     with cases.open(encoding="utf-8") as file:
         asked = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
     by_array = defaultdict(list)
@@ -97,9 +67,8 @@ def main(cases: Path, results: Path) -> None:
     for (rows, columns), group in by_array.items():
         products = [(case["m"], case["k"], case["n"]) for case in group]
         for dataflow in DATAFLOWS:
-            for case, cycles in zip(
-                group, simulate(rows, columns, dataflow, products), strict=True
-            ):
+            reported = simulate(text, rows, columns, dataflow, products)
+            for case, cycles in zip(group, reported, strict=True):
                 case[dataflow] = cycles
     with results.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# scalesim {version('scalesim')}\n")
@@ -109,8 +78,8 @@ def main(cases: Path, results: Path) -> None:
 
 
 if __name__ == "__main__":
-    given = [Path(argument).resolve() for argument in sys.argv[1:3]]
+    given = [Path(argument).resolve() for argument in sys.argv[1:4]]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        main(given[0], given[1])
+        main(*given)
         os.chdir(given[1].parent)

@@ -207,6 +207,9 @@ def test_a_markdown_parser_finds_one_table_with_every_design(results, tmp_path):
     assert header[:2] == ["#", "design"] and header[-1] == "found by"
     assert [line[0] for line in lines] == [str(number) for number in range(1, len(results) + 1)]
     assert {len(line) for line in lines} == {len(header)}
+    assert all(
+        line[-1].startswith(("random, seed 0, step", "again, seed 0, step")) for line in lines
+    )
 
 
 def test_a_markdown_parser_finds_the_tables_of_a_spec_sheet(tmp_path):

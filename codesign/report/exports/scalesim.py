@@ -36,14 +36,14 @@ _N_LAYOUT_FIELDS = 20
 _LONG_RUN_CYCLES = 5e6
 """SCALE-Sim steps through some 5,000 cycles a second: this is a quarter of an hour."""
 
-_CONFIGURATION = """\
+CONFIGURATION = """\
 [general]
 run_name = {name}
 
 [architecture_presets]
 ArrayHeight = {rows}
 ArrayWidth = {columns}
-# kB; a third of the on-chip memory each
+# kB
 IfmapSramSzkB = {share_kb}
 FilterSramSzkB = {share_kb}
 OfmapSramSzkB = {share_kb}
@@ -51,7 +51,7 @@ IfmapOffset = 0
 FilterOffset = 1000000000
 OfmapOffset = 2000000000
 Dataflow = {dataflow}
-# elements of {bits} bits per cycle of {clock:.6g} Hz: all off-chip tiers together
+# elements per cycle, where the interface has USER's
 Bandwidth = {bandwidth}
 ReadRequestBuffer = 512
 WriteRequestBuffer = 512
@@ -70,9 +70,11 @@ FilterSRAMBankPort = 2
 SparsitySupport = false
 
 [run_presets]
-InterfaceBandwidth = USER
+InterfaceBandwidth = {interface}
 UseRamulatorTrace = False
 """
+"""What SCALE-Sim 3 reads, with its own defaults for offsets, request buffers and banks; the layout
+section is required and unused."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +137,14 @@ def _configuration(name: str, machine: Machine) -> str:
     assert machine.on_chip is not None  # the caller has looked
     bits = max(machine.operand_bits)
     elements = machine.offchip_bandwidth_bytes_per_s * 8 / bits / machine.clock_hz
-    return _CONFIGURATION.format(
+    return CONFIGURATION.format(
         name=name.replace(" ", "-"),
         rows=machine.array_rows,
         columns=machine.array_columns,
         share_kb=max(1, math.floor(machine.on_chip.capacity_bytes / 3 / 1024)),
         dataflow=machine.dataflow,
-        bits=bits,
-        clock=machine.clock_hz,
         bandwidth=max(1, math.floor(elements)),
+        interface="USER",
     )
 
 
@@ -185,6 +186,8 @@ def _notes(machine: Machine, products: list[Product]) -> list[str]:
         "SCALE-Sim models a systolic grid; norms, softmax and everything else of the vector unit "
         "are left out, and so is energy",
         "its three buffers get a third of the on-chip memory each, which codesign does not split",
+        f"bandwidth: elements of {bits} bits per cycle of {machine.clock_hz:.6g} Hz, all off-chip "
+        "tiers together",
         "banks, request buffers and address offsets are SCALE-Sim's own defaults",
     ]
     if folds > _LONG_RUN_CYCLES:

@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,8 @@ def test_writing_again_gives_the_same_bytes(folder):
         (["small", "--output", "runs"], "is a folder, expected a file to write"),
         (["small", "--every", "0"], "should be greater than or equal to 1"),
         (["small", "--evry", "3"], "no such option: --evry"),
+        (["small", "--design", "99999"], "the numbers of the page, got 99999"),
+        (["small", "--design", "Bse"], "unknown design 'Bse'. Known: (1 to "),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_file(folder, capsys, arguments, said):
@@ -322,6 +325,13 @@ def test_a_box_selects_in_every_view(page):
     assert not page.evaluate(ringed, "front-chart")
 
 
+def test_no_button_sends_anything_away(page):
+    buttons = page.locator("#front-chart .modebar-btn").all()
+    titles = [button.get_attribute("data-title") for button in buttons]
+    assert "Box Select" in titles and "Lasso Select" in titles
+    assert not [title for title in titles if "hare" in title or "loud" in title or "end" in title]
+
+
 def test_axes_are_logarithmic_on_request(page):
     kinds = """() => ["xaxis", "yaxis"].map((axis) =>
                  document.getElementById("front-chart")._fullLayout[axis].type)"""
@@ -399,6 +409,247 @@ def test_everything_a_click_does_can_be_done_from_the_keyboard(page):
     page.locator("#pick-A").focus()
     page.keyboard.press("Home")
     assert page.locator("#slot-A").inner_text().startswith("No design A yet")
+
+
+# Charts by keyboard.
+
+
+def _said(page) -> str:
+    return page.locator("#said").inner_text()
+
+
+def _press(page, *keys: str) -> str:
+    for key in keys:
+        page.keyboard.press(key)
+    return _said(page)
+
+
+def test_arrows_step_along_the_front_in_the_order_of_its_axis(page, folder, capsys):
+    by_tdp = sorted(
+        enumerate(_front(folder), start=1), key=lambda item: float(item[1]["tdp_watts"])
+    )
+    numbers = [number for number, _ in by_tdp]
+    page.locator("#log").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "front-chart"
+    steps = [_press(page, "Home")] + [_press(page, "ArrowRight") for _ in numbers[1:]]
+    n = len(numbers)
+    for at, (number, text) in enumerate(zip(numbers, steps, strict=True), start=1):
+        assert text.startswith(f"front {at} of {n}: #{number} front, ")
+    assert _press(page, "ArrowRight") == steps[-1] == _press(page, "Home", "End")
+    assert f"TDP: {float(by_tdp[-1][1]['tdp_watts']):.4g} W" in steps[-1]
+    assert page.locator("#said").get_attribute("aria-live") == "polite"
+    page.wait_for_selector("#front-chart .hoverlayer .hovertext")
+    ring = page.evaluate("getComputedStyle(document.getElementById('front-chart')).outlineWidth")
+    assert ring == "3px"
+
+
+def test_a_point_is_taken_and_selected_by_keyboard(page):
+    page.locator("#front-chart").focus()
+    third = _press(page, "Home", "ArrowRight", "ArrowRight").split("#")[1].split()[0]
+    page.keyboard.press("a")
+    assert _slot(page, "A").startswith(f"A: #{third} ")
+    page.wait_for_function("document.getElementById('said').textContent.includes('as design A')")
+    fourth = _press(page, "ArrowRight").split("#")[1].split()[0]
+    page.keyboard.press("b")
+    assert _slot(page, "B").startswith(f"B: #{fourth} ")
+    page.keyboard.press("Space")
+    assert page.locator("#selected-count").inner_text() == "1 selected."
+    page.wait_for_function("document.getElementById('said').textContent.endsWith('Selected.')")
+    assert _press(page, "ArrowRight").startswith("front 5 of ")  # marks shift no place
+    page.keyboard.press("Enter")
+    assert _slot(page, "A").startswith(f"A: #{_said(page).split('#')[1].split()[0]} ")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#front-chart .hovertext", state="detached")
+    assert page.evaluate("document.activeElement === document.body")
+
+
+def test_up_and_down_change_the_series_and_keep_the_design(page):
+    page.locator("#front-chart").focus()
+    page.keyboard.press("Home")
+    assert _press(page, "ArrowUp").startswith("dominated ")
+    assert _press(page, "ArrowDown").startswith("front ")
+    seen = {_press(page, "ArrowDown").split(" ")[0] for _ in range(4)}
+    assert seen == {"knee", "named"}
+    assert _press(page, *["ArrowUp"] * 4).startswith("dominated ")
+    # Above the first series there is none.
+    assert _press(page, "ArrowUp", "ArrowUp").startswith("dominated ")
+
+
+def test_every_chart_can_be_reached_and_says_what_it_shows(page):
+    page.locator('#rows button[data-slot="A"][data-id="0"]').click()
+    page.locator('#rows button[data-slot="B"][data-id="3"]').click()
+    charts = page.locator(".chart")
+    names = [chart.get_attribute("aria-label") for chart in charts.all()]
+    assert len(names) == len(set(names)) > 14
+    for chart in charts.all():
+        assert chart.get_attribute("tabindex") == "0"
+        assert chart.get_attribute("aria-describedby") == "keys"
+        chart.focus()
+        text = _press(page, "End", "Home")
+        assert "1 of " in text and "undefined" not in text and "<" not in text
+
+
+def test_page_down_goes_to_the_next_panel_with_the_same_design(browser, folder):
+    with _opened(browser, folder, "three") as page:
+        page.locator("#front-chart").focus()
+        design = _press(page, "Home", "ArrowRight").split("#")[1]
+        for _ in range(2):
+            assert _press(page, "PageDown").split("#")[1] == design
+        assert page.locator("#panel-keys").is_visible()
+
+
+# What is there and what is not.
+
+
+def test_a_design_without_a_diagram_says_how_to_get_one(page, folder, browser):
+    page.select_option("#scope", "all")
+    page.fill("#filter", "tdp<300")
+    first = page.locator('#rows td.nowrap:has-text("design")').first.inner_text()
+    page.locator(f'#rows button[aria-label="Take {first} as design A"]').click()
+    text = page.locator("#slot-A").inner_text()
+    number = first.split()[1]
+    assert "It is dominated: #" in text and f"--design {number}”" in text
+    assert page.locator("#compare-title").inner_text() == "Settings and metrics of design A"
+    page.select_option("#scope", "front")
+    arguments = ["report", "small", "--design", number, "--output", "runs/more/report.html"]
+    assert main([*arguments, "--json"]) == 0
+    with _opened(browser, folder, "more") as other:
+        other.select_option("#pick-A", str(int(number) - 1))
+        assert "Roofline" in other.locator("#slot-A h3").all_inner_texts()
+        assert "for those that were asked for" in other.locator("#chosen-hint").inner_text()
+
+
+def test_a_design_over_a_limit_says_which_one(page):
+    page.select_option("#scope", "all")
+    page.fill("#filter", "tdp>300")
+    row = page.locator('#rows tbody tr:has-text("over a limit")').first
+    row.locator('button[data-slot="A"]').click()
+    assert "It breaks tdp_watts <= 300 (by " in page.locator("#slot-A").inner_text()
+    page.select_option("#scope", "front")
+
+
+def test_regret_has_ticks_of_one_two_and_five_and_a_band(page):
+    ticks, bands = page.evaluate(
+        """() => { const box = document.getElementById("regret-chart"); return [
+             box._fullLayout.yaxis.ticktext,
+             box._fullData.filter((item) => item.fill === "toself").length]; }"""
+    )
+    assert bands == 2 and len(ticks) >= 3
+    assert {text.replace("0", "").replace(".", "")[0] for text in ticks} <= {"1", "2", "5"}
+
+
+# Phone, paper, and a page that follows a run.
+
+
+def test_the_table_scrolls_in_its_own_box_under_a_head_that_stays(page):
+    page.select_option("#scope", "all")
+    box = page.locator(".box")
+    whole, shown = box.evaluate("(box) => [box.scrollHeight, box.clientHeight]")
+    assert whole > shown and shown <= 0.7 * 900
+    box.evaluate("(box) => box.scrollTo(0, 400)")
+    tops = "(box) => [box, box.querySelector('th')].map((x) => x.getBoundingClientRect().top)"
+    outer, head = box.evaluate(tops)
+    assert head == pytest.approx(outer, abs=2)
+    assert box.get_attribute("tabindex") == "0" and box.get_attribute("aria-label")
+    page.select_option("#scope", "front")
+
+
+_SMALL = """() => [...document.querySelectorAll("button, select, input, summary, nav a")]
+  .filter((item) => item.checkVisibility())
+  .map((item) => [item.getBoundingClientRect(), item.outerHTML.slice(0, 90)])
+  .filter(([box]) => box.width && (box.width < 24 || box.height < 24)).map(([, html]) => html)"""
+
+
+def test_on_a_phone_words_follow_each_row_and_fingers_find_their_targets(browser, folder):
+    with _opened(browser, folder, "small", 390) as page:
+        assert page.evaluate("matchMedia('(pointer: coarse)').matches")
+        rows = page.locator("#rows tbody tr")
+        first, second = rows.nth(0).inner_text(), rows.nth(1)
+        assert "#1" in first and ", 3D×" in second.inner_text()
+        box = second.locator("div").bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+        assert page.evaluate(_SMALL) == []
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.wait_for_timeout(100)
+        assert ", 3D×" in rows.nth(0).inner_text() and "#2" in rows.nth(1).inner_text()
+
+
+def test_paper_is_white_and_cuts_nothing_off(browser, folder, tmp_path):
+    with _opened(browser, folder, "small", scheme="dark") as page:
+        page.evaluate(
+            """() => window.addEventListener("beforeprint", () => { window.printed = [
+                 getComputedStyle(document.documentElement).getPropertyValue("--ink"),
+                 Math.max(...[...document.querySelectorAll(".chart")].map((chart) =>
+                   chart._fullLayout.width * (chart.style.zoom || 1)))]; })"""
+        )
+        page.pdf(path=tmp_path / "page.pdf", format="A4")
+        assert page.evaluate("window.printed") == ["#1b1f23", pytest.approx(700, abs=1)]
+        page.wait_for_function(
+            "document.getElementById('front-chart')._fullLayout.width > 1000"  # as before
+        )
+
+
+def test_headings_go_down_by_one_and_every_control_has_a_name(page):
+    levels = page.evaluate(
+        """() => [...document.querySelectorAll("h1, h2, h3, h4")]
+             .filter((item) => item.checkVisibility()).map((item) => Number(item.tagName[1]))"""
+    )
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, [role=region]")]
+             .filter((item) => !(item.ariaLabel || item.textContent.trim() ||
+               item.labels?.[0]?.textContent.trim() || item.dataset.title))
+             .map((item) => item.outerHTML)"""
+    )
+    assert nameless == []
+    marks = page.evaluate(
+        "['header', 'nav', 'main', 'footer'].map((x) => document.querySelectorAll(x).length)"
+    )
+    assert marks == [1, 1, 1, 1]
+
+
+def test_a_page_that_follows_a_run_keeps_the_readers_place(folder, browser, monkeypatch):
+    text = _CAMPAIGN.replace("budget: 30", "budget: 40")
+    (folder / "runs/followed.yaml").write_text(text, encoding="utf-8")
+    campaign = api.load_campaign("followed")
+    with pytest.raises(KeyboardInterrupt):
+        campaign.run(_StopsEarly())
+    shown = folder / "runs/watched/report.html"
+    shown.parent.mkdir()
+    with contextmanager(lambda: _holding(campaign.folder / "lock"))() as release:
+
+        def let_go(seconds: float) -> None:
+            shutil.copy(folder / "runs/followed/report.html", shown)
+            release()
+
+        monkeypatch.setattr(time, "sleep", let_go)
+        assert main(["report", "followed", "--every", "1"]) == 0
+    with _opened(browser, folder, "watched") as page:
+        page.select_option("#scope", "all")
+        page.fill("#filter", "tdp<5000")
+        page.locator("#rows tbody tr").nth(5).locator('button[data-slot="B"]').click()
+        page.locator("#rows tbody tr").nth(6).locator("input").check()
+        page.locator('#rows th button[data-sort="TDP"]').click()
+        page.locator(".box").evaluate("(box) => box.scrollTo(0, 120)")
+        page.evaluate("window.scrollTo(0, 700)")
+        page.locator("#copy").evaluate("(button) => button.focus({ preventScroll: true })")
+        place = """() => ["pick-B", "scope", "filter"]
+          .map((id) => document.getElementById(id).value)
+          .concat([document.getElementById("selected-count").textContent, scrollY,
+            document.querySelector(".box").scrollTop, document.activeElement.id,
+            document.querySelector("[aria-sort=ascending]").textContent])"""
+        before = page.evaluate(place)
+        assert before[3:5] == ["1 selected.", 700]
+        page.evaluate("window.isOld = true")
+        page.wait_for_function("window.isOld === undefined", timeout=15_000)
+        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        assert page.evaluate(place) == before
+        page.uncheck("#follow")  # and it stays as it is
+        page.evaluate("window.isOld = true")
+        page.wait_for_timeout(3_500)
+        assert page.evaluate("window.isOld")
 
 
 def test_three_objectives_have_three_linked_panels(browser, folder):

@@ -32,7 +32,9 @@ function draw(div, figure, said, buttons = false) {
     const { traces, ...rest } = figure();
     const config = {
       displaylogo: false, responsive: false, scrollZoom: false, displayModeBar: buttons ? true : false,
-      modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage"],
+      // Nothing may leave the file: Plotly offers to send a chart to its cloud.
+      plotlyServerURL: "", showSendToCloud: false,
+      modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage", "sendChartToCloud", "sendDataToCloud"],
     };
     return Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
   };

@@ -10,7 +10,7 @@ function comparisonRows() {
     const metric = metricOf[name], [x, y] = [a, b].map((id) => (has(id) ? value(id, name) : null));
     const ratio = isNumber(x) && isNumber(y) && x > 0 ? y / x : null;
     const better = ratio === null || ratio === 1 ? "" : (ratio > 1) === (metric.sense === "maximize") ? "better" : "worse";
-    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `× ${plainNumber(ratio, 3)}`, note: metric.objective ? better : "", isNumber: true };
+    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `× ${plainNumber(ratio, 3)}`, note: metric.objective ? better : "", isObjective: metric.objective };
   });
   return [...metrics, ...settings];
 }
@@ -27,14 +27,15 @@ function showComparison() {
   const shown = slots.map((slot) => (slot === "A" ? 0 : 1));
   const rows = comparisonRows().filter((row) => (both ? !only || row.texts[0] !== row.texts[1] : !["", "–"].includes(row.texts[shown[0]])));
   $("compare").tHead.innerHTML = `<tr><th scope="col">setting or metric</th>${slots.map((slot) => `<th scope="col" class="number">${slot}: ${escapeHtml(labelOf(state[slot]))}</th>`).join("")}${both ? `<th scope="col" class="number">B of A</th>` : ""}</tr>`;
-  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${both && !only && row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${row.note ? "★ " : ""}${escapeHtml(row.name)}</td>${shown.map((k) => `<td class="number">${escapeHtml(row.texts[k])}</td>`).join("")}${both ? `<td class="number">${row.ratio} ${row.note || ""}</td>` : ""}</tr>`).join("");
+  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${both && !only && row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${row.isObjective ? "★ " : ""}${escapeHtml(row.name)}</td>${shown.map((k) => `<td class="number">${escapeHtml(row.texts[k])}</td>`).join("")}${both ? `<td class="number">${row.ratio} ${row.note || ""}</td>` : ""}</tr>`).join("");
 }
 
 // The parts of a design; the same ones in the same order for both, so that they stand level.
 const PARTS = {
+  // A single memory that takes no edge has nothing to be drawn to scale.
   hierarchy: (id, account, both) => account.levels.length && {
-    title: "Memory hierarchy", after: levelsHtml(account),
-    figure: () => diagramFigure(id, account, Math.max(...both.map((item) => blocks(item).length))),
+    title: account.levels.length > 1 ? "Memory hierarchy" : "Memory", after: levelsHtml(account),
+    figure: (account.levels.length > 1 || account.edge_mm) && (() => diagramFigure(id, account, Math.max(...both.map((item) => blocks(item).length)))),
   },
   roofline: (id, account, both) => account.roofline && {
     title: "Roofline", figure: () => rooflineFigure(account, both),
@@ -47,7 +48,7 @@ const PARTS = {
     title: "Power by component", figure: () => powerFigure(account, both), hint: energyText(id),
     after: account.power_notes.map((note) => `<p class="warning">${escapeHtml(note)}</p>`).join(""),
   },
-  traffic: (id, account, both) => account.operators.length && {
+  traffic: (id, account, both) => trafficRows(account).some((row) => row.parts.some(([, moved]) => moved > 0)) && {
     title: "Traffic by memory level", figure: () => trafficFigure(account, both),
   },
   ...Object.fromEntries([0, 1, 2, 3].map((k) => [`swings${k}`, (id, account) => {
@@ -63,8 +64,8 @@ function addPart(article, part, said) {
   const box = document.createElement("div");
   article.append(box);
   if (!part) return;
-  box.innerHTML = `<h3>${escapeHtml(part.title)}</h3>${part.hint ? `<p class="hint">${escapeHtml(part.hint)}</p>` : ""}<div class="chart"></div>${part.after || ""}`;
-  draw(box.querySelector(".chart"), part.figure, `${part.title} of ${said}`);
+  box.innerHTML = `<h3>${escapeHtml(part.title)}</h3>${part.hint ? `<p class="hint">${escapeHtml(part.hint)}</p>` : ""}${part.figure ? `<div class="chart"></div>` : ""}${part.after || ""}`;
+  if (part.figure) draw(box.querySelector(".chart"), part.figure, `${part.title} of ${said}`);
 }
 
 function showSlot(slot) {

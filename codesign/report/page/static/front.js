@@ -19,13 +19,16 @@ function spread(ids) {
   return ids.length <= most ? ids : range(0, most).map((i) => ids[Math.floor((i * ids.length) / most)]);
 }
 
+// Many rings or lines would hide what they mark; then they are drawn finer.
+const MANY = 60;
+const isMany = () => state.selected.size > MANY;
 let hovers = null;
 function points(ids, [x, y], more) {
   hovers = hovers || range(0, total()).map(hoverText);
   return {
     x: ids.map((id) => (x === null ? D.designs.evaluation[id] : value(id, x))), y: ids.map((id) => value(id, y)),
     customdata: ids, text: ids.map((id) => hovers[id]), hovertemplate: "%{text}<extra></extra>", mode: "markers",
-    unselected: { marker: { opacity: more.marker.opacity ?? 1 } }, ...more,
+    unselected: { marker: { opacity: more.marker.opacity ?? 1 }, ...(more.textfont ? { textfont: { color: more.textfont.color } } : {}) }, ...more,
   };
 }
 
@@ -44,7 +47,7 @@ function frontTraces(pair, number) {
     points(front, pair, { ...order("front"), mode: two ? "lines+markers" : "markers", line: { shape, color: color("blue"), width: 1.3 }, marker: { size: 8, color: color("blue"), opacity: 1, line: { width: 1, color: color("paper") } } }),
     points(D.knees, pair, { ...order("knee"), mode: "markers+text", textposition: two ? "top left" : "top right", texttemplate: "knee", textfont: { color: color("ink"), size: 12 }, marker: { symbol: "circle-open", size: 16, color: color("green"), opacity: 1, line: { width: 2.5 } } }),
     points(named, pair, { ...order("named design"), mode: "markers+text", textposition: "bottom center", texttemplate: named.map(nameOf), textfont: { color: color("ink"), size: 12 }, marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("vermilion"), opacity: 1 } }),
-    points([...state.selected], pair, { ...order("selected"), meta: "mark", marker: { symbol: "circle-open", size: 13, color: color("orange"), opacity: 1, line: { width: 2.5 } } }),
+    points([...state.selected], pair, { ...order("selected"), meta: "mark", marker: { symbol: "circle-open", size: isMany() ? 9 : 13, color: color("orange"), opacity: 1, line: { width: isMany() ? 1.2 : 2.5 } } }),
     ...["A", "B"].map((slot) => points(state[slot] === null ? [] : [state[slot]], pair, { ...order(`design ${slot}`), meta: "mark", mode: "markers+text", texttemplate: slot, textposition: slot === "A" ? "middle right" : "middle left", textfont: { size: 16, color: color("ink") }, marker: { symbol: slot === "A" ? "square-open" : "star-diamond-open", size: 18, color: color("ink"), opacity: 1, line: { width: 2.5 } } })),
   ];
   return shown.filter((trace) => trace && trace.x.length);

@@ -9,6 +9,8 @@ const SCOPES = {
   all: ["all designs of the page", () => range(0, total())],
 };
 
+const metricNamed = (word, names) => names.find((item) => item === word) || names.find((item) => item.startsWith(word)) || names.find((item) => item.includes(word));
+
 // "hbf tdp<500": every word must occur, every limit must hold.
 function readFilter(text) {
   const tests = [], problems = [];
@@ -17,7 +19,7 @@ function readFilter(text) {
     if (!limit) { tests.push((id) => D.designs.words[id].toLowerCase().includes(term) || labelOf(id).toLowerCase() === term); continue; }
     const [, word, sign, number] = limit;
     const names = Object.keys(D.designs.metrics);
-    const name = names.find((item) => item === word) || names.find((item) => item.startsWith(word)) || names.find((item) => item.includes(word));
+    const name = metricNamed(word, names);
     const bound = Number(number);
     if (!name || number === "" || Number.isNaN(bound)) { problems.push(name ? `“${number}” is no number` : `no metric is called “${word}”: ${names.slice(0, 4).join(", ")}, …`); continue; }
     const holds = { "<": (v) => v < bound, "<=": (v) => v <= bound, ">": (v) => v > bound, ">=": (v) => v >= bound }[sign];
@@ -120,6 +122,17 @@ async function copy(text) {
   }
 }
 
+// An example that means something here: a limit on the first objective, amid its values.
+function exampleFilter() {
+  const name = D.objectives[0], short = name.split("_")[0];
+  const known = Object.keys(D.designs.metrics), values = range(0, D.designs.n_front).map((id) => value(id, name)).filter(isNumber);
+  if (!values.length) return;
+  const word = metricNamed(short, known) === name ? short : name;
+  const limit = `${word}${metricOf[name].sense === "maximize" ? ">" : "<"}${Number(values.sort((a, b) => a - b)[values.length >> 1].toPrecision(2))}`;
+  $("filter").placeholder = `${D.designs.words[0].toLowerCase().split(/[ ,]/)[0]} ${limit}`;
+  $("filter-example").textContent = limit;
+}
+
 function startTable() {
   const table = $("rows");
   const named = D.designs.named.length > 0;
@@ -128,6 +141,7 @@ function startTable() {
   $("scope").value = state.scope;
   $("filter").value = state.filter;
   $("wide").checked = state.wide;
+  exampleFilter();
   const set = (key, found) => { state[key] = found; state.nShown = PAGE; remember(); showTable(); };
   $("scope").addEventListener("change", () => set("scope", $("scope").value));
   $("filter").addEventListener("input", () => set("filter", $("filter").value));

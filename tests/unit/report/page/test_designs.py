@@ -55,6 +55,16 @@ def test_a_thinned_page_keeps_the_whole_front_and_evenly_spaced_others(results):
         assert np.ptp(np.diff(ranks)) <= 1
 
 
+def test_nothing_is_thinned_that_fits(results):
+    whole = carry(results)
+    n = len(whole.positions)
+    for most in (n, n + 1):
+        assert carry(results, most).positions.tolist() == whole.positions.tolist()
+    # Where few designs keep the limits, those that break one take their room.
+    few = replace(results, feasible=results.feasible & (np.arange(len(results)) < 20))
+    assert carry(few, len(carry(few).positions)).n_broken == carry(few).of_broken
+
+
 def test_a_hundred_thousand_observations_become_ten_thousand_designs(make_results):
     results = make_results(25_000, optimizers=("random",), seeds=(0, 1, 2, 3))
     carried = carry(results)

@@ -265,19 +265,20 @@ def _notes() -> tuple[str, ...]:
         "A message between pipeline stages is charged between nodes as soon as an instance has "
         "two of them, which the paper does not say; charged within a node, Mixtral's and GPT-4's "
         "drafts gain from pipelines and Table 2 comes out 1 % high.",
-        "Section 3.5 says to how many groups a token goes, r = min(groups, active experts), and not "
-        "how many tokens a group works on. Taken here: all groups alike, so b r / groups of a "
-        "batch of b; they set a group's all-reduces and reads of activations. GPT-4's 16 groups "
-        "have 212 x 2 / 16 = 26.5 tokens each at Table 3's point. With all 212 in every group GPT-4 "
-        "comes to 100 token/s in Table 2 (106 printed) and 9.29 USD in Table 3 (4.53), Mixtral to "
-        "110 token/s at 0.50 USD (128 at 0.54), DeepSeek-V3 to 1.30 USD (1.10).",
-        "It bounds what an all-to-all moves by r d_model b elements, and does not say what one rank "
-        "sends. Taken here: that bound, an equal part from each of a stage's t devices, to r ranks. "
-        "GPT-4 on 100 devices in one stage: 2 x 12,288 x 212 x 2 bytes / 100 = 104 kB. With all of "
-        "d_model b on every rank, 5.21 MB, which the section may as well mean, GPT-4 comes to 103 "
-        "token/s in Table 2 and 7.20 USD in Table 3, Mixtral to 108 token/s at 0.44 USD, "
-        "DeepSeek-V3 to 101 token/s at 1.23 USD (116 at 1.10); with r times as much, to 10.71, 0.53 "
-        "and 2.84 USD.",
+        "Section 3.5 says to how many groups a token goes, r = min(groups, active experts), and"
+        " not how many tokens a group works on. Taken here: all groups alike, so b r / groups "
+        "of a batch of b; they set a group's all-reduces and reads of activations. GPT-4's 16 "
+        "groups have 212 x 2 / 16 = 26.5 tokens each at Table 3's point. With all 212 in every "
+        "group GPT-4 comes to 100 token/s in Table 2 (106 printed) and 9.29 USD in Table 3 "
+        "(4.53), Mixtral to 110 token/s at 0.50 USD (128 at 0.54), DeepSeek-V3 to 1.30 USD "
+        "(1.10).",
+        "It bounds what an all-to-all moves by r d_model b elements, and does not say what one "
+        "rank sends. Taken here: that bound, an equal part from each of a stage's t devices, to"
+        " r ranks. GPT-4 on 100 devices in one stage: 2 x 12,288 x 212 x 2 bytes / 100 = 104 "
+        "kB. With all of d_model b on every rank, 5.21 MB, which the section may as well mean, "
+        "GPT-4 comes to 103 token/s in Table 2 and 7.20 USD in Table 3, Mixtral to 108 token/s "
+        "at 0.44 USD, DeepSeek-V3 to 101 token/s at 1.23 USD (116 at 1.10); with r times as "
+        "much, to 10.71, 0.53 and 2.84 USD.",
         "The numbers of the text take 2 USD/h, those of the tables 2.1 USD/h.",
         tables["long_context"]["reason"].strip(),
     )

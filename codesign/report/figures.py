@@ -143,7 +143,7 @@ def _add_legend(
 
 
 def _draw_convergence(axes: Axes, results: Results) -> None:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     for number, optimizer in enumerate(optimizer_names(results)):
         curve = convergence(results, optimizer)
@@ -166,7 +166,10 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
     _mark_initial(axes, results.definition.initial)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    # Room for "100,000" at every tick.
+    n_ticks = int(1.4 * axes.figure.get_figwidth())  # type: ignore[union-attr]
+    axes.xaxis.set_major_locator(MaxNLocator(n_ticks, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
     axes.set_xlabel("Evaluated designs")
     axes.set_ylabel(_hypervolume_label(results))

@@ -17,6 +17,7 @@ import pytest
 import codesign
 from codesign.api import choose_design
 from codesign.cli import main
+from codesign.report import hierarchy_figure
 from codesign.report.design_figures import crossing_bytes
 from codesign.report.labels import describe_time
 from codesign.report.watch import sparkline
@@ -143,6 +144,32 @@ def test_the_roofline_counts_the_bytes_that_the_metric_counts(name):
     tokens = 90_000  # of an OSWorld prompt (MemExplorer, section 5.1)
     expected = chosen.evaluated.metrics["offchip_bytes_per_token"] * tokens
     assert crossing == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_hierarchy_is_drawn_to_the_scale_of_the_published_numbers(tmp_path, monkeypatch):
+    """MemExplorer, Table 1: HBM4 15 mm, 36 GB, 2 TB/s; HBF 8.25 mm, 384 GB, 1 TB/s."""
+    kept = []
+    monkeypatch.setattr(
+        hierarchy_figure, "save_figure", lambda figure, path: kept.append(figure) or path
+    )
+    chosen = choose_design(codesign.load_campaign("trial").results(), "P1")
+    hierarchy_figure.save_hierarchy(chosen, tmp_path / "a.svg")
+    drawn = [
+        (patch.get_height() + 0.3, patch.get_width(), patch.get_hatch())
+        for patch in kept[0].axes[0].patches
+        if abs(patch.get_x() + patch.get_width() / 2) > 13.0  # off the die, 26 mm wide
+    ]
+    # Sizes in mm along and across the edge; 0.15 mm are left free at either end of a memory.
+    links = sorted(round(size - 0.3, 6) for size, wide, _ in drawn if wide == pytest.approx(5.0))
+    assert links == pytest.approx([2.0, 4.0, 4.0])  # 1, 2 and 2 TB/s at 500 GB/s a millimetre
+    memories = sorted((size, wide) for size, wide, _ in drawn if wide != pytest.approx(5.0))
+    assert [size for size, _ in memories] == pytest.approx([8.25, 15.0, 15.0])
+    # 36 GB over 15 mm would be 1.13 mm deep where 384 GB over 8.25 mm are 22 mm: raised, and said.
+    assert [wide for _, wide in memories] == pytest.approx([22.0, 1.5, 1.5])
+    notes = [text.get_text().replace("\n", " ") for text in kept[0].legends[0].get_texts()]
+    assert "not to scale: area of tier 1, raised to be 1.5 mm deep" in notes
+    assert "memory takes 38.25 of 66 mm of die edge reserved for it" in notes
+    assert any("26 mm × 33 mm (MemExplorer, section 2.1)" in note for note in notes)
 
 
 @pytest.mark.parametrize(

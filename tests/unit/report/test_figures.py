@@ -268,3 +268,19 @@ def test_interfaces_are_split_over_two_edges_as_evenly_as_any_split_is(lengths):
     )
     assert ours == pytest.approx(best)
     assert best <= 33.0
+
+
+@pytest.mark.parametrize("width_mm", [60.0, 89.0, 183.0, 400.0])
+def test_ticks_of_many_evaluations_do_not_run_into_each_other(
+    results, tmp_path, monkeypatch, width_mm
+):
+    kept = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: kept.append(figure) or path)
+    with drawing.drawing_style(width_mm):
+        figures.save_convergence(results, tmp_path / "a.png", width_mm)
+        axes = kept[0].axes[0]
+        axes.set_xlim(0, 94_500)
+        kept[0].draw_without_rendering()
+        boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text()]
+    assert len(boxes) >= 3
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))

@@ -55,6 +55,8 @@ def find(kind: Kind, name: str, where: str | None = None) -> Path:
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
         path = Path(name)
+        if path.is_dir():
+            raise InputError(f"expected a file, got the folder {name}", where)
         if not path.is_file():
             raise InputError(f"no such file: {name}", where)
         _check_kind(kind, path.stem, where)

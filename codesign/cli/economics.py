@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming, told_by
+from codesign.cli.flags import given_by, naming, told_by
 from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -203,7 +203,7 @@ def _options(given: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOpti
     if twice:
         flag = _FLAGS[twice[0]]
         raise InputError(f"{twice[0]!r} is given twice, the other time by {flag}", "--option")
-    with naming(_FLAGS, more):
+    with naming(_FLAGS, given_by("--option", more)):
         return to_record(Document("option", {**named, **more}, {}), EconomicsOptions)
 
 

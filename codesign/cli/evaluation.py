@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.flags import given_by, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.errors import InputError, UnknownNameError
@@ -70,6 +71,9 @@ def evaluate(
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)
     file = _DesignFile.read(design_file)
+    more = read_pairs("--request", request, as_yaml=True)
+    options = read_pairs("--option", option, as_yaml=True)
+    given = given_by("--request", more) | given_by("--option", options)
     asked = _asked(
         {
             "model": model,
@@ -78,7 +82,7 @@ def evaluate(
             "prompt_tokens": prompt_tokens,
             "generated_tokens": generated_tokens,
         },
-        read_pairs("--request", request, as_yaml=True),
+        more,
     )
     shown = api.load_space(space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", settings)
@@ -86,13 +90,14 @@ def evaluate(
     if not (values or pairs):
         named = f"; {shown.name} names {', '.join(shown.designs)}" if shown.designs else ""
         raise InputError(f"expected a design: --design, --design-file or --set{named}")
-    result = api.evaluate(
-        space=shown,
-        design={**values, **pairs},
-        workload=_merged(file.workload, asked),
-        evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
-        options={**file.options, **read_pairs("--option", option, as_yaml=True)},
-    )
+    with naming(_flags(file.workload, asked, more), given):
+        result = api.evaluate(
+            space=shown,
+            design={**values, **pairs},
+            workload=_merged(file.workload, asked),
+            evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
+            options={**file.options, **options},
+        )
     _say_what_moved(pairs, result.design)
     title = design or (design_file.stem if design_file else "Design")
     _report(result, title, draws if uncertainty else None, as_json)
@@ -158,10 +163,32 @@ def _asked(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any
     for key in more:
         if options.get(key) is not None:
             raise InputError(f"{key!r} is given twice", "--request")
+    counts = [options[key] for key in ("prompt_tokens", "generated_tokens")]
+    if options["trace"] is not None and counts != [None, None]:
+        raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
     return {**options, **more}
 
 
 _TOKENS = {"trace", "prompt_tokens", "generated_tokens"}
+_FLAGS = {
+    "model": "--model",
+    "phase": "--phase",
+    "trace": "--workload",
+    "prompt_tokens": "--prompt-tokens",
+    "generated_tokens": "--generated-tokens",
+}
+"""Flag by the workload's key."""
+
+
+def _flags(
+    filed: Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]
+) -> dict[str, str]:
+    """The flags of the keys that no file and no --request gave."""
+    return {
+        key: flag
+        for key, flag in _FLAGS.items()
+        if key not in more and (key not in filed or asked.get(key) is not None)
+    }
 
 
 def _merged(filed: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

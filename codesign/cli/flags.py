@@ -19,18 +19,23 @@ def told_by(flag: str) -> Iterator[None]:
 
 
 @contextmanager
-def naming(flags: Mapping[str, str], pairs: Iterable[str] = ()) -> Iterator[None]:
+def naming(flags: Mapping[str, str], pairs: Mapping[str, str] | None = None) -> Iterator[None]:
     """Say the flag where a problem says the key that it filled.
 
     Args:
         flags: Flag by key, such as ``price_usd_per_hour`` by ``--price-per-hour``.
-        pairs: Keys that were given by ``--option KEY=VALUE`` instead.
+        pairs: What to say for keys that were given as ``KEY=VALUE``; see :func:`given_by`.
     """
     try:
         yield
     except InputError as error:
-        places = {**flags, **{key: f"--option: {key}" for key in pairs}}
-        raise InputError([_told(text, places, flags) for text in error.problems]) from None
+        told = [_told(text, {**flags, **(pairs or {})}, flags) for text in error.problems]
+        raise InputError(told) from None
+
+
+def given_by(flag: str, keys: Iterable[str]) -> dict[str, str]:
+    """What to say for keys that a flag was given as ``KEY=VALUE``."""
+    return {key: f"{flag}: {key}" for key in keys}
 
 
 def _told(problem: str, places: Mapping[str, str], flags: Mapping[str, str]) -> str:
@@ -39,9 +44,13 @@ def _told(problem: str, places: Mapping[str, str], flags: Mapping[str, str]) -> 
     rest = problem[record.end() :] if record else problem
     where, colon, sentence = rest.partition(": ")
     key, _, inner = where.partition(".")
+    if sentence == "the key is required" and key in flags:
+        return f"expected {flags[key]}"
     if colon and key in places:
         rest = ": ".join(part for part in (places[key], inner, sentence) if part)
-    if "Known: " in rest:  # a list of keys, which --option takes as they are
+    elif record and not rest.startswith("expected"):
+        rest = problem  # of a key that no flag gave
+    if "Known: " in rest:  # a list of keys, which are not all flags
         return rest
     # A key of one word may as well be a word of the sentence.
     words = "|".join(key for key in flags if "_" in key)

@@ -174,20 +174,24 @@ CASES = {
     "an unknown workload": Case(
         [*_EVALUATE, "--workload", "osword"], ["'osword'", "Did you mean 'osworld'?"]
     ),
-    "no workload": Case(_EVALUATE, ["trace", "prompt_tokens"]),
+    "no workload": Case(_EVALUATE, ["trace", "--prompt-tokens"]),
+    "no phase": Case(
+        ["evaluate", "--design", "P1", "--model", "llama-3-8b", *_OSWORLD],
+        ["error: expected --phase"],
+    ),
     "a trace and token counts": Case(
-        [*_EVALUATE, *_OSWORLD, "--prompt-tokens", "10"], ["either trace or token counts"]
+        [*_EVALUATE, *_OSWORLD, "--prompt-tokens", "10"], ["expected --workload, or --prompt", "both"]
     ),
     "no token at all": Case(
         [*_EVALUATE, "--prompt-tokens", "0", "--generated-tokens", "5"],
-        ["workload: prompt_tokens", "greater than or equal to 1"],
+        ["error: --prompt-tokens: input", "greater than or equal to 1"],
     ),
     "an unknown phase": Case(
         ["evaluate", "--design", "P1", "--model", "llama-3-8b", "--phase", "fill", *_OSWORLD],
-        ["workload: phase", "'prefill'", "'fill'"],
+        ["error: --phase: input", "'prefill'", "'fill'"],
     ),
     "an unknown key of the workload": Case(
-        [*_EVALUATE, *_OSWORLD, "--request", "bacth=4"], ["'bacth'", "Did you mean 'batch'?"]
+        [*_EVALUATE, *_OSWORLD, "--request", "bacth=4"], ["--request: bacth: ", "mean 'batch'?"]
     ),
     "an unknown evaluator": Case(
         [*_EVALUATE, *_OSWORLD, "--evaluator", "nup"], ["unknown evaluator 'nup'", "'npu'"]
@@ -196,7 +200,7 @@ CASES = {
         [*_EVALUATE, *_OSWORLD, "--option", "toplogy=staged"], ["Did you mean 'topology'?"]
     ),
     "an unknown choice of the evaluator": Case(
-        [*_EVALUATE, *_OSWORLD, "--option", "topology=ring"], ["option: topology", "'ring'"]
+        [*_EVALUATE, *_OSWORLD, "--option", "topology=ring"], ["--option: topology: ", "'ring'"]
     ),
     "a design file that is not there": Case(
         ["evaluate", "--design-file", "no.yaml"], ["no.yaml: cannot be read"]

@@ -468,6 +468,9 @@ def test_up_and_down_change_the_series_and_keep_the_design(page):
     page.locator("#front-chart").focus()
     page.keyboard.press("Home")
     assert _press(page, "ArrowUp").startswith("dominated ")
+    steps = [_press(page, "Home")] + [_press(page, "ArrowRight") for _ in range(8)]
+    tdp = [float(text.split("TDP: ")[1].split(" W")[0]) for text in steps]
+    assert tdp == sorted(tdp) and tdp[0] < tdp[-1]
     assert _press(page, "ArrowDown").startswith("front ")
     seen = {_press(page, "ArrowDown").split(" ")[0] for _ in range(4)}
     assert seen == {"knee", "named"}
@@ -496,6 +499,11 @@ def test_page_down_goes_to_the_next_panel_with_the_same_design(browser, folder):
         design = _press(page, "Home", "ArrowRight").split("#")[1]
         for _ in range(2):
             assert _press(page, "PageDown").split("#")[1] == design
+        # Marks that come into earlier panels move nobody.
+        page.keyboard.press("a")
+        page.keyboard.press("Space")
+        page.wait_for_function("document.getElementById('said').textContent.endsWith(' Selected.')")
+        assert _said(page).split("#")[1] == f"{design} Taken as design A. Selected."
         assert page.locator("#panel-keys").is_visible()
 
 

@@ -90,6 +90,7 @@ def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
         "work_flop": work,
         "traffic_bytes": _traffic(row.get("traffic_bytes"), memory),
         "energy_joules": row.get("energy_joules"),
+        "memory_s": row.get("memory_s"),
         "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
     }
     return {key: value for key, value in found.items() if value is not None}

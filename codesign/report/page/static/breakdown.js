@@ -28,6 +28,21 @@ function timeFigure(account, both) {
     xaxis: axis({ range: [0, 1.08 * end], tickformat: "~s", ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ categoryorder: "array", categoryarray: rows.map((row) => row.name).reverse(), fixedrange: true }) };
 }
 
+// Of evaluators in which the sums of both sides race, so that an operator has no time of its own.
+const hasSides = (account) => account.operators.some((row) => row.memory_s > 0) && !account.operators.some((row) => row.time_s > 0);
+function sidesFigure(account, both) {
+  const longer = (row) => Math.max(row.compute_s || 0, row.memory_s || 0);
+  const rows = account.operators.filter((row) => longer(row) > 0).sort((a, b) => longer(b) - longer(a)).slice(0, MOST_BARS);
+  const sides = [["compute_s", "compute"], ["memory_s", "memory"]];
+  const traces = sides.map(([key, name]) => bar(boundNumber(name), {
+    name, orientation: "h", y: rows.map((row) => row.name), x: rows.map((row) => row[key]), hoverinfo: "text",
+    hovertext: rows.map((row) => `${escapeHtml(row.name)}: ${withPrefix(row[key], "s")} of ${name}`),
+  }));
+  const end = maximum(both.flatMap((item) => item.operators.map(longer)));
+  return { traces, barmode: "group", height: 90 + 30 * Math.max(3, rows.length), showlegend: true, dragmode: false, margin: { l: 10, r: 20, t: 34, b: 34 },
+    xaxis: axis({ range: [0, 1.05 * end], tickformat: "~s", ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }), legend: { ...layout().legend, traceorder: "normal" } };
+}
+
 function powerFigure(account, both) {
   const rows = account.power;
   const kinds = [["tdp_watts", "at TDP"], ["average_watts", "on average"]].filter(([key]) => rows.some((row) => isNumber(row[key])));

@@ -34,7 +34,7 @@ function draw(div, figure, said, buttons = false) {
       displaylogo: false, responsive: false, scrollZoom: false, displayModeBar: buttons ? true : false,
       // Nothing may leave the file: Plotly offers to send a chart to its cloud.
       plotlyServerURL: "", showSendToCloud: false,
-      modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage", "sendChartToCloud", "sendDataToCloud"],
+      modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage"],
     };
     return Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
   };

@@ -44,6 +44,10 @@ const PARTS = {
   time: (id, account, both) => account.operators.some((row) => row.time_s > 0) && {
     title: "Time by operator and what bounds it", figure: () => timeFigure(account, both),
   },
+  sides: (id, account, both) => hasSides(account) && {
+    title: "Compute and memory time by operator", figure: () => sidesFigure(account, both),
+    hint: "The largest ones. The evaluator gives no operator a time of its own; how both sides add up is under Assumptions.",
+  },
   power: (id, account, both) => account.power.length && {
     title: "Power by component", figure: () => powerFigure(account, both), hint: energyText(id),
     after: account.power_notes.map((note) => `<p class="warning">${escapeHtml(note)}</p>`).join(""),

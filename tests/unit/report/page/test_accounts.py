@@ -43,6 +43,23 @@ def test_a_platform_is_under_the_roof_of_its_only_memory():
     )
 
 
+def test_a_forecast_has_both_sides_of_every_operator():
+    evaluated = codesign.evaluate(
+        space="forecast-edge",
+        design={
+            "peak_ops_per_s": 1e13, "bandwidth_bytes_per_s": 2.56e11, "fused": True,
+            "memory_capacity_bytes": 32e9, "compute_efficiency": 0.5, "memory_efficiency": 0.75,
+            "dispatch_latency_s": 5e-6, "weight_format": "int4", "kv_format": "int4",
+            "chunk_tokens": 4096,
+        },
+        evaluator="forecast",
+        options={"profile": "plain"},
+        workload={"model": "llama-3-8b", "prompt_tokens": 4096, "generated_tokens": 512},
+    )  # fmt: skip
+    rows = account_document(Account(evaluated), [])["operators"]
+    assert len(rows) > 5 and all(max(row["compute_s"], row["memory_s"]) > 0 for row in rows)
+
+
 def test_the_matrix_work_of_a_prefill_is_that_of_its_shapes(base):
     # Llama-3.3-70B: gate and up projection are 2 x 8192 x 28672 weights in 80 layers; OSWorld has
     # 90,000 tokens of prompt; 2 FLOP per weight and token, one request at a time on Base.

@@ -170,7 +170,7 @@ def _asked(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any
 
 
 _TOKENS = {"trace", "prompt_tokens", "generated_tokens"}
-_FLAGS = {
+REQUEST_FLAGS = {
     "model": "--model",
     "phase": "--phase",
     "trace": "--workload",
@@ -186,7 +186,7 @@ def _flags(
     """The flags of the keys that no file and no --request gave."""
     return {
         key: flag
-        for key, flag in _FLAGS.items()
+        for key, flag in REQUEST_FLAGS.items()
         if key not in more and (key not in filed or asked.get(key) is not None)
     }
 

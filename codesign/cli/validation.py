@@ -67,7 +67,8 @@ def timeline(
 ) -> None:
     """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
     from codesign import api
-    from codesign.cli.evaluation import read_pairs
+    from codesign.cli.evaluation import REQUEST_FLAGS, read_pairs
+    from codesign.cli.flags import given_by, naming
     from codesign.report.figures import save_occupancy
     from codesign.report.tables import pairs_table
     from codesign.validation.timeline import block_timeline, occupancy, save_trace
@@ -75,10 +76,9 @@ def timeline(
     where = api.load_space(space)
     counts = {"prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens}
     asked = {"model": model, "phase": phase, **counts}
-    simulation = cast(
-        "SimulationEvaluator",
-        api.build_evaluator("simulation", asked, read_pairs("--option", option, as_yaml=True)),
-    )
+    options = read_pairs("--option", option, as_yaml=True)
+    with naming(REQUEST_FLAGS, given_by("--option", options)):
+        simulation = cast("SimulationEvaluator", api.build_evaluator("simulation", asked, options))
     lines = block_timeline(simulation, where.columns(api.find_design(where, design)))
     busy = occupancy(lines)
     stem = f"{design}-{model}-{phase}".replace("/", "-")

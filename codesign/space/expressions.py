@@ -203,7 +203,9 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            _fail(f"unexpected character {text[position]!r}", position + 1)
+            # As =< or = for a comparison, the likeliest slip.
+            hint = "; comparisons are <, <=, ==, !=, >=, >" if text[position] == "=" else ""
+            _fail(f"unexpected character {text[position]!r}{hint}", position + 1)
         position = match.end()
         if match.lastgroup == "number":
             token, position = _number(match, text)

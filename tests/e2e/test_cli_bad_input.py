@@ -180,7 +180,7 @@ CASES = {
         ["error: expected --phase"],
     ),
     "a trace and token counts": Case(
-        [*_EVALUATE, *_OSWORLD, "--prompt-tokens", "10"], ["expected --workload, or --prompt", "both"]
+        [*_EVALUATE, *_OSWORLD, "--prompt-tokens", "10"], ["expected --workload, or --", "both"]
     ),
     "no token at all": Case(
         [*_EVALUATE, "--prompt-tokens", "0", "--generated-tokens", "5"],

@@ -192,6 +192,7 @@ def test_a_unit_has_no_spaces_so_that_names_can_divide():
         ("(a <= 5", "expected ')', got 'the end'"),
         ("a <= 5 5", "unexpected '5'"),
         ("a <= 5; b", "column 7: unexpected character ';'"),
+        ("a =< 5", "column 3: unexpected character '='; comparisons are <, <=, ==, !=, >=, >"),
         ("a and b == 1", "expected a condition, got 'a'"),
         ("maxi(a, 1) > 0", "unknown function 'maxi'. Did you mean 'max'?"),
         ("__import__('os') > 0", "unknown function '__import__'"),

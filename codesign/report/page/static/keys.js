@@ -40,7 +40,9 @@ function point(div, aloud = true) {
   Plotly.Fx.hover(div, [{ curveNumber: series.curve, pointNumber: i }], panel);
   const id = Number.isInteger(series.ids[i]) ? series.ids[i] : null;
   const marks = id === null ? "" : ["A", "B"].filter((slot) => state[slot] === id).map((slot) => ` Taken as design ${slot}.`).join("") + (state.selected.has(id) ? " Selected." : "");
-  if (aloud) $("said").textContent = `${series.trace.name ? `${series.trace.name} ` : ""}${at + 1} of ${series.points.length}: ${plainText(series.texts[i])}.${marks}`;
+  const panels = [...new Set(all.map((item) => panelOf(item.trace)))];
+  const where = panels.length > 1 ? `Panel ${panels.indexOf(panel) + 1} of ${panels.length}, ` : "";
+  if (aloud) $("said").textContent = `${where}${series.trace.name ? `${series.trace.name} ` : ""}${at + 1} of ${series.points.length}: ${plainText(series.texts[i])}.${marks}`;
   return id;
 }
 

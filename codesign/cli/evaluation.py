@@ -279,6 +279,11 @@ def bench(
     """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
     from codesign.benchmark import FULL, QUICK, benchmark
 
+    if write is not None:
+        try:  # before two minutes are spent
+            write.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", f"--write: {write}") from error
     measured = benchmark(QUICK if quick else FULL)
     if write is not None:
         from codesign.benchmark.page import write_page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -201,6 +202,9 @@ CASES = {
     ),
     "an unknown choice of the evaluator": Case(
         [*_EVALUATE, *_OSWORLD, "--option", "topology=ring"], ["--option: topology: ", "'ring'"]
+    ),
+    "a folder for the benchmark that cannot be": Case(
+        ["bench", "--write", f"{os.devnull}/docs"], ["--write: ", "cannot be written"]
     ),
     "a design file that is not there": Case(
         ["evaluate", "--design-file", "no.yaml"], ["no.yaml: cannot be read"]

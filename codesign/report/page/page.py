@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from codesign.campaign import CampaignStatus, Results
 
 MOST_BYTES = 5_900_000
-"""[ours] Of a page: the largest that mail and chat carry without complaint is often 6 MB less a
-little. A design's diagram and breakdowns take 1.5 kB of it; an account that does not fit is left
-out, and the page says of how many designs."""
+"""[ours] Of a page, so that it stays below 6 MB. A design's diagram and breakdowns take 1.5 kB of
+it; those that do not fit are left out, and the page says of how many designs."""
 _MOST_EXACT = 2_000
 _MOST_PLAIN = 25
 _PROGRAM = (

@@ -600,6 +600,15 @@ def test_paper_is_white_and_cuts_nothing_off(browser, folder, tmp_path):
         )
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_axe_finds_nothing_that_shuts_a_reader_out(browser, folder, width, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    with _opened(browser, folder, "small", width, scheme) as page:
+        found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
 def test_headings_go_down_by_one_and_every_control_has_a_name(page):
     levels = page.evaluate(
         """() => [...document.querySelectorAll("h1, h2, h3, h4")]

@@ -94,8 +94,8 @@ function standingHtml(id) {
   if (isNamed(id) || isFront(id)) return "";
   const broken = D.designs.broken[id - D.designs.n_feasible];
   if (broken) return `<p class="warning">It breaks ${escapeHtml(broken)}.</p>`;
-  const least = (other, name) => (metricOf[name].sense === "maximize" ? value(other, name) >= value(id, name) : value(other, name) <= value(id, name));
-  const better = range(0, D.designs.n_front).filter((other) => D.objectives.every((name) => least(other, name)));
+  const isNoWorse = (other, name) => (metricOf[name].sense === "maximize" ? value(other, name) >= value(id, name) : value(other, name) <= value(id, name));
+  const better = range(0, D.designs.n_front).filter((other) => D.objectives.every((name) => isNoWorse(other, name)));
   if (!better.length) return ""; // the front of the page was thinned
   const rest = better.length - MOST_BETTER;
   return `<p class="warning">It is dominated: ${better.slice(0, MOST_BETTER).map(labelOf).join(", ")}${rest > 0 ? ` and ${rest.toLocaleString("en-US")} more` : ""} of the front ${better.length === 1 ? "is" : "are"} at least as good in every objective.</p>`;

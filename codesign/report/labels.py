@@ -28,12 +28,14 @@ _UNIT_WORDS = (
 _UPPER_CASE = {"tdp": "TDP"}
 _TITLES = {
     "tokens_per_s_per_user": "throughput per user",
+    "tokens_per_s_per_device": "throughput per device",
     "tokens_per_joule_tdp": "tokens per joule of TDP",
     "peak_flop_per_s": "peak compute",
     "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
     "offchip_bytes_per_token": "off-chip traffic",
     "n_devices": "devices",
     "usd_per_million_tokens": "price",
+    "usd_per_hour": "price per hour",
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
@@ -73,7 +75,8 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
     """A number in its unit for people; a dash where there is none."""
     if value is None or math.isnan(value):
         return "–"
-    if takes_prefix(unit) and math.isfinite(value):
+    is_long = unit == "s" and abs(value) >= 1  # nobody reads ks
+    if takes_prefix(unit) and math.isfinite(value) and not is_long:
         return format_engineering(value, unit, digits)
     if value == 0 or 1e-3 <= abs(value) < 1e9:
         return f"{_with_digits(value, digits)} {unit}".rstrip()

@@ -22,6 +22,7 @@ import pytest
 from codesign import api
 from codesign.campaign.lock import exclusive
 from codesign.cli import main
+from codesign.report.labels import format_value
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -330,6 +331,12 @@ def test_no_button_sends_anything_away(page):
     titles = [button.get_attribute("data-title") for button in buttons]
     assert "Box Select" in titles and "Lasso Select" in titles
     assert not [title for title in titles if "hare" in title or "loud" in title or "end" in title]
+
+
+def test_numbers_are_printed_as_in_the_terminal(page):
+    numbers = [(8.192e11, "B/s"), (0.0125, "s"), (6908.4, "s"), (65.51, "s"), (561.94, "W")]
+    printed = page.evaluate("(all) => all.map(([value, unit]) => withPrefix(value, unit))", numbers)
+    assert printed == [format_value(value, unit) for value, unit in numbers]
 
 
 def test_axes_are_logarithmic_on_request(page):

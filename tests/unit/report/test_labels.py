@@ -38,6 +38,7 @@ def test_a_rate_is_called_by_what_it_counts():
         "prefill requests"
     )
     assert metric_title(Metric("n_devices", "minimize", "", "")) == "devices"
+    assert metric_title(Metric("usd_per_hour", "minimize", "USD/h", "")) == "price per hour"
 
 
 def test_no_two_metrics_have_the_same_title():
@@ -55,6 +56,7 @@ def test_an_axis_says_its_unit():
     [
         (8.192e11, "B/s", "819.2 GB/s"),
         (0.0125, "s", "12.5 ms"),
+        (6908.4, "s", "6,908 s"),
         (12_345.6, "token/s", "12,346 token/s"),
         (0.25, "token/J", "0.25 token/J"),
         (128.0, "", "128"),

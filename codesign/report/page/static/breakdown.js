@@ -25,7 +25,7 @@ function timeFigure(account, both) {
   });
   const end = maximum(both.flatMap((item) => slowest(item).map((row) => row.time_s)));
   return { traces, barmode: "stack", height: 70 + 24 * Math.max(4, rows.length), showlegend: true, margin: { l: 10, r: 46, t: 34, b: 34 }, dragmode: false,
-    xaxis: axis({ range: [0, 1.08 * end], tickformat: "~s", ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ categoryorder: "array", categoryarray: rows.map((row) => row.name).reverse(), fixedrange: true }) };
+    xaxis: axis({ range: [0, 1.08 * end], tickformat: secondsTicks(end), ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ categoryorder: "array", categoryarray: rows.map((row) => row.name).reverse(), fixedrange: true }) };
 }
 
 // Of evaluators in which the sums of both sides race, so that an operator has no time of its own.
@@ -40,7 +40,7 @@ function sidesFigure(account, both) {
   }));
   const end = maximum(both.flatMap((item) => item.operators.map(longer)));
   return { traces, barmode: "group", height: 90 + 30 * Math.max(3, rows.length), showlegend: true, dragmode: false, margin: { l: 10, r: 20, t: 34, b: 34 },
-    xaxis: axis({ range: [0, 1.05 * end], tickformat: "~s", ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }), legend: { ...layout().legend, traceorder: "normal" } };
+    xaxis: axis({ range: [0, 1.05 * end], tickformat: secondsTicks(end), ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }), legend: { ...layout().legend, traceorder: "normal" } };
 }
 
 function powerFigure(account, both) {

@@ -69,7 +69,7 @@ function metricAxis(name, where, more = {}) {
   const arrow = where === "x" ? (up ? "→" : "←") : (up ? "↑" : "↓");
   return axis({
     title: { text: `${metric.label}${more.type === "log" ? ", log scale" : ""}  ${arrow} better` },
-    ...(metric.prefix ? { tickformat: "~s" } : { tickformat: "~r", separatethousands: true, exponentformat: "none" }), ...more,
+    ...(metric.prefix && metric.unit !== "s" ? { tickformat: "~s" } : { tickformat: "~r", separatethousands: true, exponentformat: "none" }), ...more,
   });
 }
 const empty = (text) => ({

@@ -17,6 +17,7 @@ function plainNumber(value, digits = 4) {
 function withPrefix(value, unit, digits = 4) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
+  if (unit === "s" && size >= 1) return `${plainNumber(value, digits)} s`; // nobody reads ks
   const [scale, prefix] = PREFIXES.find(([scale]) => size >= scale) ||
     (size === 0 ? [1, ""] : PREFIXES[PREFIXES.length - 1]);
   const shown = value / scale;
@@ -24,6 +25,9 @@ function withPrefix(value, unit, digits = 4) {
   const text = shown.toLocaleString("en-US", { maximumFractionDigits: places });
   return `${text} ${prefix}${unit}`.trim();
 }
+
+// How an axis from 0 to end prints seconds, each with its "s": 500ms, 5,000s.
+const secondsTicks = (end) => (end < 1 ? "~s" : ",~r");
 
 function metricText(value, metric) {
   if (!isNumber(value)) return "–";

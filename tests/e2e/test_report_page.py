@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
@@ -335,7 +336,9 @@ def test_no_button_sends_anything_away(page):
 
 def test_numbers_are_printed_as_in_the_terminal(page):
     numbers = [(8.192e11, "B/s"), (0.0125, "s"), (6908.4, "s"), (65.51, "s"), (561.94, "W")]
-    printed = page.evaluate("(all) => all.map(([value, unit]) => withPrefix(value, unit))", numbers)
+    script = files("codesign.report.page").joinpath("static/format.js").read_text(encoding="utf-8")
+    print_all = f"(all) => {{ {script}; return all.map(([x, unit]) => withPrefix(x, unit)); }}"
+    printed = page.evaluate(print_all, numbers)
     assert printed == [format_value(value, unit) for value, unit in numbers]
 
 

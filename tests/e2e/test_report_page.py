@@ -590,6 +590,8 @@ def test_on_a_phone_words_follow_each_row_and_fingers_find_their_targets(browser
         box = second.locator("div").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390
         assert page.evaluate(_SMALL) == []
+        width = page.locator("#compare").evaluate("(table) => table.scrollWidth")
+        assert width <= 390  # both designs in sight
         page.set_viewport_size({"width": 1280, "height": 900})
         page.wait_for_timeout(100)
         assert ", 3D×" in rows.nth(0).inner_text() and "#2" in rows.nth(1).inner_text()

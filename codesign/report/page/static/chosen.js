@@ -10,7 +10,7 @@ function comparisonRows() {
     const metric = metricOf[name], [x, y] = [a, b].map((id) => (has(id) ? value(id, name) : null));
     const ratio = isNumber(x) && isNumber(y) && x > 0 ? y / x : null;
     const better = ratio === null || ratio === 1 ? "" : (ratio > 1) === (metric.sense === "maximize") ? "better" : "worse";
-    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `× ${plainNumber(ratio, 3)}`, note: metric.objective ? better : "", isObjective: metric.objective };
+    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `×\u00a0${plainNumber(ratio, 3)}`, note: metric.objective ? better : "", isObjective: metric.objective };
   });
   return [...metrics, ...settings];
 }

@@ -156,12 +156,17 @@ class Predicts(Protocol):
 
 
 @runtime_checkable
-class VariesTechnology(Protocol):
-    """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
+class HasTechnologies(Protocol):
+    """An evaluator whose memory levels are built from memory technologies."""
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         """The technologies in use, by name."""
         ...
+
+
+@runtime_checkable
+class VariesTechnology(HasTechnologies, Protocol):
+    """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> Evaluator:
         """The same evaluator with other technologies under the same names."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import FloatArray, Value
 from codesign.errors import InputError
-from codesign.evaluators.base import VariesTechnology
+from codesign.evaluators.base import HasTechnologies
 from codesign.hardware.accelerator import N_TIERS, REQUIRED_PARAMETERS, build_accelerators
 from codesign.hardware.power import mac_energy_joules
 from codesign.memtech import Level, MemoryTechnology
@@ -155,7 +155,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
     evaluator, design = evaluated.evaluator, evaluated.design
     present = {name for name, value in design.items() if value is not None}
     missing = REQUIRED_PARAMETERS - present
-    if missing or not isinstance(evaluator, VariesTechnology):
+    if missing or not isinstance(evaluator, HasTechnologies):
         why = f"lacks {', '.join(sorted(missing))}" if missing else "has no memory technologies"
         raise InputError(
             "expected a design with a matrix array and memory levels (evaluators npu and "

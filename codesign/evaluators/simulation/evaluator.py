@@ -280,6 +280,10 @@ class SimulationEvaluator:
             "options": self.options.model_dump(mode="json"),
         }
 
+    def technologies(self) -> Mapping[str, MemoryTechnology]:
+        """The memory technologies in use, by name."""
+        return self.analytical.technologies()
+
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
         return self.analytical.known_violations(designs)

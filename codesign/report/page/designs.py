@@ -137,6 +137,7 @@ def design_document(results: Results, carried: Carried, named: Named | None) -> 
         "n": len(at),
         "n_front": carried.n_front,
         "n_feasible": carried.n_feasible,
+        "of_dominated": carried.of_feasible - carried.of_front,
         "named": list(named.names) if named else [],
         "named_feasible": named.feasible.tolist() if named else [],
         "words": design_words(results.problem.space, decoded),

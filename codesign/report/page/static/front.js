@@ -34,7 +34,7 @@ function points(ids, [x, y], more) {
 
 function frontTraces(pair, number) {
   const d = D.designs, two = D.objectives.length === 2;
-  const dominated = spread(range(d.n_front, d.n_feasible)), of = d.n_feasible - d.n_front;
+  const dominated = spread(range(d.n_front, d.n_feasible)), of = d.of_dominated;
   const few = dominated.length < of ? `, ${dominated.length.toLocaleString("en-US")} of ${of.toLocaleString("en-US")} drawn` : "";
   const front = range(0, d.n_front), named = range(d.n, total());
   if (pair[0] !== null) front.sort((a, b) => value(a, pair[0]) - value(b, pair[0]));

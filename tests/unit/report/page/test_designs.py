@@ -55,6 +55,13 @@ def test_a_thinned_page_keeps_the_whole_front_and_evenly_spaced_others(results):
         assert np.ptp(np.diff(ranks)) <= 1
 
 
+def test_a_thinned_page_knows_how_many_dominated_designs_there_are(results):
+    there = len(np.unique(results.rows[results.feasible], axis=0)) - len(results.front())
+    thinned = carry(results, len(results.front()) + 6)
+    assert thinned.n_feasible - thinned.n_front < there
+    assert design_document(results, thinned, None)["of_dominated"] == there
+
+
 def test_nothing_is_thinned_that_fits(results):
     whole = carry(results)
     n = len(whole.positions)

@@ -63,9 +63,8 @@ def requirements(
     asked = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
     evaluator, _ = build(asked, option, None)
     limits = _asked_limits(evaluator, first_token, output_token)
-    others = {"batch_size": count("--batch", batch)}
-    # mypy infers a dictionary of numbers from the line above.
-    others |= formats_of(format_, weight_format, kv_format)  # type: ignore[arg-type]
+    others: dict[str, Any] = {"batch_size": count("--batch", batch)}
+    others |= formats_of(format_, weight_format, kv_format)
     needed = sizing.size_requirements(evaluator, limits, others)
     most = count("--most-devices", most_devices)
     rows = sizing.rows_of(list(sizing.fewest_devices(evaluator, limits, others, needed, most)))

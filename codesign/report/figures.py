@@ -167,7 +167,7 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     # Room for "100,000" at every tick.
-    n_ticks = int(1.4 * axes.figure.get_figwidth())  # type: ignore[union-attr]
+    n_ticks = int(1.4 * axes.figure.get_figwidth())  # type: ignore[union-attr]  # no subfigure
     axes.xaxis.set_major_locator(MaxNLocator(n_ticks, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)

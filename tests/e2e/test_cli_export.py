@@ -35,7 +35,7 @@ workers: 1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory, break_off) -> Path:
     """A working folder with a finished campaign, and one without a feasible design."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -50,20 +50,8 @@ def folder(tmp_path_factory) -> Path:
         patch.chdir(folder)
         assert main(["run", "trial", "--json"]) == 0
         assert main(["run", "hopeless", "--json"]) == 2
-        with pytest.raises(KeyboardInterrupt):
-            codesign.load_campaign("half").run(progress=_StopsEarly())
+        break_off(codesign.load_campaign("half"))
     return folder
-
-
-class _StopsEarly:
-    """A person who presses Ctrl-C after the first batch."""
-
-    def start(self, total: int, done: int) -> None: ...
-
-    def advance(self, *told: object) -> None:
-        raise KeyboardInterrupt
-
-    def finish(self) -> None: ...
 
 
 @pytest.fixture(autouse=True)

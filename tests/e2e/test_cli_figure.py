@@ -249,27 +249,25 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
     assert main(["watch", "long"]) == 0
 
 
-def test_a_broken_off_campaign_is_said_to_be_stopped(folder, capsys, tmp_path):
-    """Runs after the one above was interrupted."""
-    if not (folder / "runs" / "long" / "campaign.sqlite").exists():
-        # Chosen by -k, or on another worker: the test that interrupts it did not run here.
-        pytest.skip("the campaign was not begun")
-    assert main(["watch", "long", "--once"]) == 0
+def test_a_broken_off_campaign_is_said_to_be_stopped(folder, break_off, capsys, tmp_path):
+    _define(folder, "half", 40)
+    break_off(codesign.load_campaign("half"))
+    assert main(["watch", "half", "--once"]) == 0
     out, err = capsys.readouterr()
-    assert "long: stopped" in out and "'codesign run long' goes on" in err
+    assert "half: stopped" in out and "'codesign run half' goes on" in err
     path = tmp_path / "front.csv"
-    assert main(["export", "long", "--output", str(path)]) == 2
-    assert "long: is stopped" in capsys.readouterr().err
-    draw = ["figure", "convergence", "long", "--output", str(tmp_path / "a.svg")]
+    assert main(["export", "half", "--output", str(path)]) == 2
+    assert "half: is stopped" in capsys.readouterr().err
+    draw = ["figure", "convergence", "half", "--output", str(tmp_path / "a.svg")]
     assert main(draw) == 2
     assert re.fullmatch(
-        r"error: long: is stopped, [\d,]+ of 400,000 evaluated; finish it by 'codesign run long', "
+        r"error: half: is stopped, [\d,]+ of 80 evaluated; finish it by 'codesign run half', "
         r"or draw what is stored by --partial\n",
         capsys.readouterr().err,
     )
     assert not list(tmp_path.iterdir())
     assert main([*draw, "--partial"]) == 0
-    assert "note: long is stopped" in capsys.readouterr().out
+    assert "note: half is stopped" in capsys.readouterr().out
 
 
 def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):

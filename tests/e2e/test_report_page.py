@@ -105,33 +105,20 @@ def test_bad_input_is_one_line_and_leaves_no_file(folder, capsys, arguments, sai
     assert sorted(path for path in folder.rglob("*") if "lock" not in path.name) == before
 
 
-class _StopsEarly:
-    """A person who presses Ctrl-C after the first batch."""
-
-    def start(self, total: int, done: int) -> None: ...
-
-    def advance(self, *told: object) -> None:
-        raise KeyboardInterrupt
-
-    def finish(self) -> None: ...
-
-
-def test_a_campaign_broken_off_gives_a_page_that_says_so(folder):
+def test_a_campaign_broken_off_gives_a_page_that_says_so(folder, break_off):
     text = _CAMPAIGN.replace("budget: 30", "budget: 60")
     (folder / "runs/broken.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(KeyboardInterrupt):
-        api.load_campaign("broken").run(_StopsEarly())
+    break_off(api.load_campaign("broken"))
     assert main(["report", "broken", "--json"]) == 0
     page = (folder / "runs/broken/report.html").read_text(encoding="utf-8")
     assert "Not finished: " in page and "“codesign run broken” goes on from there." in page
 
 
-def test_a_page_is_written_anew_until_the_campaign_ends(folder, monkeypatch, capsys):
+def test_a_page_is_written_anew_until_the_campaign_ends(folder, break_off, monkeypatch, capsys):
     text = _CAMPAIGN.replace("budget: 30", "budget: 40")
     (folder / "runs/live.yaml").write_text(text, encoding="utf-8")
     campaign = api.load_campaign("live")
-    with pytest.raises(KeyboardInterrupt):
-        campaign.run(_StopsEarly())
+    break_off(campaign)
     page = folder / "runs/live/report.html"
     seen = []
 
@@ -641,12 +628,11 @@ def test_headings_go_down_by_one_and_every_control_has_a_name(page):
     assert marks == [1, 1, 1, 1]
 
 
-def test_a_page_that_follows_a_run_keeps_the_readers_place(folder, browser, monkeypatch):
+def test_a_page_that_follows_a_run_keeps_the_readers_place(folder, browser, break_off, monkeypatch):
     text = _CAMPAIGN.replace("budget: 30", "budget: 40")
     (folder / "runs/followed.yaml").write_text(text, encoding="utf-8")
     campaign = api.load_campaign("followed")
-    with pytest.raises(KeyboardInterrupt):
-        campaign.run(_StopsEarly())
+    break_off(campaign)
     shown = folder / "runs/watched/report.html"
     shown.parent.mkdir()
     with contextmanager(lambda: _holding(campaign.folder / "lock"))() as release:

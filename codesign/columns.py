@@ -50,6 +50,11 @@ Columns: TypeAlias = Mapping[str, Column]
 """Parameter name to column, all of one length."""
 
 
+def taken(columns: Columns, positions: IntArray | slice) -> Columns:
+    """The designs at these positions."""
+    return {name: Column(item.values, item.codes[positions]) for name, item in columns.items()}
+
+
 def column_of(values: list[Value]) -> Column:
     """The column of explicit values, one per design (None: absent)."""
     distinct = tuple(dict.fromkeys(value for value in values if value is not None))

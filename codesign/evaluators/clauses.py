@@ -22,11 +22,6 @@ def length(designs: Columns) -> int:
     return min(len(column) for column in designs.values())
 
 
-def take(designs: Columns, positions: IntArray) -> Columns:
-    """The designs at these positions."""
-    return {name: Column(item.values, item.codes[positions]) for name, item in designs.items()}
-
-
 def copied(designs: Columns) -> Columns:
     """The same designs in memory of their own."""
     return {name: Column(item.values, item.codes.copy()) for name, item in designs.items()}

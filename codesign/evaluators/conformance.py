@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from codesign.columns import Columns, IntArray
+from codesign.columns import Columns, IntArray, taken
 from codesign.errors import CodesignError
 from codesign.evaluators.base import Evaluation, Evaluator
 from codesign.evaluators.clauses import (
@@ -25,7 +25,6 @@ from codesign.evaluators.clauses import (
     length,
     require,
     same_columns,
-    take,
 )
 from codesign.evaluators.conformance_optional import check_optional
 from codesign.metrics import Metric, Sense
@@ -68,7 +67,7 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     check_same("a later call must not change an earlier result", whole, first, everyone)
     admissible = _check_known_violations(evaluator, designs, whole)
     _check_provenance(evaluator)
-    check_optional(evaluator, designs, whole, take(designs, admissible))
+    check_optional(evaluator, designs, whole, taken(designs, admissible))
 
 
 def _evaluate(
@@ -189,7 +188,7 @@ def _check_batches(evaluator: Evaluator, designs: Columns, whole: Evaluation, mo
     orders = [everyone[::-1], everyone[n // 3 :], np.concatenate([everyone, everyone])]
     orders += [np.array([i]) for i in np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))]
     for positions in orders:
-        part = _evaluate(evaluator, take(designs, positions))
+        part = _evaluate(evaluator, taken(designs, positions))
         _check_evaluation(evaluator, part, len(positions))
         sentence = "a design's result must not depend on its batch or on its place in it"
         check_same(sentence, whole, part, positions)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.columns import Column, Columns, FloatArray, IntArray, Value, taken
 from codesign.evaluators.base import Bounds, Evaluation, Evaluator, Explains, Features, Predicts
 from codesign.evaluators.clauses import (
     answer,
@@ -21,7 +21,6 @@ from codesign.evaluators.clauses import (
     finished,
     length,
     require,
-    take,
 )
 from codesign.metrics import Metric
 
@@ -63,7 +62,7 @@ def _check_explanation(
     if not len(done):
         return
     positions = done[:1]
-    told = explains.explain(take(designs, positions))
+    told = explains.explain(taken(designs, positions))
     check_names("explain", set(told.metrics), {metric.name for metric in evaluator.metrics})
     for name, value in (*told.metrics.items(), *told.violations.items()):
         source = whole.metrics if name in told.metrics else whole.violations
@@ -106,7 +105,7 @@ class _Hint:
                 )
         self._check_purity(designs, whole)
         for positions in _batches(length(designs)):
-            part = self._told(take(designs, positions))
+            part = self._told(taken(designs, positions))
             check_names(f"in every batch, {self.method}", set(part), set(whole))
             self._check_equal("of a design must not depend on its batch", whole, part, positions)
         return whole
@@ -227,7 +226,7 @@ class _Box:
     def check(self, values: Mapping[str, Sequence[Value]]) -> None:
         """No design whose undecided values are among these beats its best case."""
         inside = self._inside(values)
-        decided = take(
+        decided = taken(
             {name: item for name, item in self.designs.items() if name not in self.names}, inside
         )
         names = [metric.name for metric in self.metrics]

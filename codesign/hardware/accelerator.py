@@ -7,16 +7,15 @@ An accelerator is a matrix array, a vector unit and up to four memory levels: on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, combined, distinct
 from codesign.errors import UnknownNameError
+from codesign.hardware.tier_order import N_TIERS
 from codesign.memtech import Level, MemoryTechnology
 
-N_TIERS = 3
-"""Off-chip tiers (MemExplorer Table 6: L1 to L3)."""
 DEFAULT_CLOCK_HZ = 1e9
 """Clock of a design that states none: PLENA's, 1 GHz (the rate at which MemExplorer's published
 TDPs decompose)."""
@@ -116,6 +115,21 @@ def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatc
         levels=_TakenLevels(accelerators.levels, positions),
         stated_tdp_watts=accelerators.stated_tdp_watts[positions],
     )
+
+
+def with_tiers_in(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatch:
+    """The same accelerators with their off-chip tiers in another order.
+
+    Args:
+        accelerators: ``n`` of them.
+        order: (3, n) which of the tiers, from 0, comes first, second and third.
+    """
+    positions = np.concatenate([np.zeros((1, order.shape[1]), dtype=np.int64), 1 + order])
+    levels = accelerators.levels
+    moved = MemoryLevels(
+        *(np.take_along_axis(getattr(levels, name), positions, axis=0) for name in _PROPERTIES)
+    )
+    return replace(accelerators, levels=moved)
 
 
 class UnitTables:

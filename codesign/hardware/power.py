@@ -24,7 +24,13 @@ come out 27 % and 11 % high."""
 
 VECTOR_LANE_ENERGY_JOULES = 0.32e-12
 """One operation of one vector lane: a bfloat16 multiply (0.21 pJ) and add (0.11 pJ) at 7 nm,
-[Jouppi2021]_ Table 2. 0.7 W for 2048 lanes at 1 GHz; without it a longer vector is free."""
+[Jouppi2021]_ Table 2. 3.9 W for 2048 lanes of six stages at 1 GHz."""
+
+OPERATIONS_PER_LANE = 6.0
+"""Operations that a lane of the vector unit does at once: it is a pipeline with a stage for each
+operation of a softmax (scale, maximum, subtract, exponential, sum, divide), as the units of
+FlashAttention-4 and of dedicated softmax hardware are [ours]. It takes in one score per cycle; any
+other work uses one stage. Their energies are taken to be equal."""
 
 _REFERENCE_BITS = 8.0
 """Of the operands that ``MAC_ENERGY_JOULES`` is for."""
@@ -53,7 +59,8 @@ def thermal_design_watts(
     clock = accelerators.clock_hz
     memory = levels.background_watts + levels.peak_read_watts
     array = accelerators.macs_per_cycle * clock * mac_energy_joules(first_bits, second_bits)
-    vector = accelerators.vector_length * clock * VECTOR_LANE_ENERGY_JOULES
+    lane_watts = clock * OPERATIONS_PER_LANE * VECTOR_LANE_ENERGY_JOULES
+    vector = accelerators.vector_length * lane_watts
     # Of a stated TDP the array has what vector unit and memories leave.
     stated = accelerators.stated_tdp_watts
     left = np.maximum(stated - vector - memory.sum(axis=0), 0.0)

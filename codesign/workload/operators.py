@@ -91,6 +91,8 @@ class OperatorTable:
     score_written_elements_per_request: FloatArray
     kv_read_elements_per_request: FloatArray
     kv_written_elements_per_request: FloatArray
+    state_read_bytes_per_request: FloatArray
+    state_written_bytes_per_request: FloatArray
     vector_ops_per_request: FloatArray
     tokens_per_request: float
     n_passes: float
@@ -113,6 +115,11 @@ class OperatorTable:
     def is_attention(self) -> BoolArray:
         """(o,) whether each request multiplies with its own keys or values."""
         return self.products_per_request > 0
+
+    @property
+    def is_softmax(self) -> BoolArray:
+        """(o,) whether an operator of the vector unit works on attention scores."""
+        return self.is_kind("vector") & (self.score_read_elements_per_request > 0)
 
     @property
     def mac_per_request(self) -> FloatArray:
@@ -169,6 +176,8 @@ class Operator:
     score_written_elements_per_request: float = 0.0
     kv_read_elements_per_request: float = 0.0
     kv_written_elements_per_request: float = 0.0
+    state_read_bytes_per_request: float = 0.0
+    state_written_bytes_per_request: float = 0.0
     vector_ops_per_request: float = 0.0
 
 

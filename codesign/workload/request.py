@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,7 @@ from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace
 
 Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
+BatchRule: TypeAlias = Literal["best", "capacity"]
 
 
 def _known_model(name: object) -> object:
@@ -31,11 +32,19 @@ def _known_trace(name: object) -> object:
     return name
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def _batch(value: object) -> object:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if value != "capacity" and not is_count:
-        raise InputError(f"expected 'capacity' or a number of requests from 1, got {value!r}")
-    return value
+    if value in (None, *get_args(BatchRule)) or _is_count(value):
+        return value
+    if isinstance(value, list | tuple) and value and all(map(_is_count, value)):
+        return tuple(value)
+    raise InputError(
+        "expected 'best', 'capacity', a number of requests from 1, or a list of such numbers, "
+        f"got {value!r}"
+    )
 
 
 class Request(Record):
@@ -51,11 +60,13 @@ class Request(Record):
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None
     """Tokens generated after it; instead of ``trace``."""
-    batch: Annotated[int | Literal["capacity"], checked(_batch)] = "capacity"
-    """Requests processed together. ``capacity``: the largest power of two that fits the memory
-    together with the weights, up to ``max_batch`` (reproduces MemExplorer's Tables 5 and 6)."""
+    batch: Annotated[int | tuple[int, ...] | BatchRule | None, checked(_batch)] = None
+    """Requests processed together: a number; several numbers, of which the best in throughput is
+    taken; ``best``: the best power of two that fits the memory; ``capacity``: the largest that
+    fits (reproduces MemExplorer's Tables 5 and 6). The best is one that keeps the campaign's
+    limits on latency. Left out, the evaluator's profile says it."""
     max_batch: Positive = 128
-    """The largest batch that ``capacity`` chooses."""
+    """The largest batch that ``best`` and ``capacity`` choose."""
     causal: bool = True
     """Whether masked attention scores are skipped, which halves the attention of a prefill."""
     logits: Logits = "last"
@@ -112,6 +123,10 @@ class Request(Record):
         """
         length = self.tokens.prompt_tokens + self.tokens.generated_tokens
         return kv_elements(self.language_model, length)
+
+    @property
+    def state_bytes_per_request(self) -> float:
+        return 0.0
 
     def operators(self, context: float | None = None) -> OperatorTable:
         """The operators of one pass (see :func:`codesign.workload.lowering.lower`).

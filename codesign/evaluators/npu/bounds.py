@@ -7,8 +7,11 @@ What is undecided counts with its best value, and what placement decides with th
 
 - Pinned on chip, weights and KV cache each have all of its memory; every operand is read once
   at least, or as often as ``array`` blocking streams it.
-- Of weights and KV cache, what exceeds the capacity of the tiers above tier t lives in t or
-  deeper, and crosses its port as often as the less read of the two is read.
+- Every byte from off chip crosses the port of the fastest tier once at least, where bytes pass from
+  tier to tier in any order; else the tiers share the bytes by their bandwidths.
+- Of weights and KV cache, what exceeds the capacity of a set of tiers lives in the others, and
+  crosses a port of theirs as often as the less read of the two is read.
+- The best batch size of those allowed counts, whatever the limits on latency.
 - The first chunk of a transfer and all latencies count as nothing; activations that do not fit
   on chip likewise.
 
@@ -25,19 +28,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
-from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.operators import Pass, modelling_of, whole_pass_s
 from codesign.evaluators.npu.options import (
     ACCUMULATOR_BYTES,
     MATRIX_SHARE,
     TILE_BUFFER_SHARE,
     NpuOptions,
 )
-from codesign.evaluators.npu.preparation import FORMATS, Preparation
-from codesign.evaluators.npu.traffic import Passes, streamed_passes
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
+from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, with_tiers_in
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, thermal_design_watts
+from codesign.hardware.tier_order import fastest_first, worth_trying
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
 
@@ -52,6 +56,8 @@ UNDECIDED_PARAMETERS = (
 )
 """Formats first: they set widths, and so both power and traffic."""
 
+_WIDEST_BYTES = 4.0
+"""No number format is wider."""
 _ROUNDING = 1.0 - 1e-9
 """Bounds on times add up in another order than the times do; far more than that can change."""
 
@@ -59,7 +65,8 @@ _ROUNDING = 1.0 - 1e-9
 class _Totals(NamedTuple):
     """Sums over the operators of a pass for one array, dataflow and batch size.
 
-    Elements, of ``near`` between array and on-chip memory, of ``far`` from off chip.
+    Elements, of ``near`` between array and on-chip memory, of ``far`` from off chip; states in
+    bytes.
     """
 
     cycles: float
@@ -68,9 +75,12 @@ class _Totals(NamedTuple):
     near_inputs: float
     outputs: float
     sums: float
+    near_state: float
     far_weights: float
     far_kv: float
+    far_state: float
     written_kv: float
+    written_state: float
 
 
 @dataclass(frozen=True)
@@ -82,8 +92,8 @@ class _Case:
         tdp_watts: With the shortest.
         array_watts: Of the array, at least; 0 where the TDP is stated.
         weight_bytes: Of an element, at least; likewise the others.
-        smallest_batch: With the widest formats.
-        largest_batch: With the narrowest.
+        smallest_batch: That the policy may choose.
+        largest_batch: Likewise, with the narrowest formats.
         matrix_share: Of the off-chip bandwidth for weights and KV cache, at most.
         array: Position of each design's array, dataflow where decided, and organization.
     """
@@ -143,6 +153,7 @@ class BestCase:
         self._workload = workload
         self._options = options
         self._library = library
+        self._modelling = modelling_of(options, workload.phase)
         self._totals: dict[tuple[float, float, int, int, float], _Totals] = {}
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
@@ -172,9 +183,7 @@ class BestCase:
     def _case(self, reader: _Reader) -> tuple[_Case, list[tuple[float, float, IntArray, int]]]:
         """The best case, and the arrays that occur in it."""
         lanes, _ = reader.extremes("vector_length", float)
-        hardware = build_accelerators(
-            reader.with_most_lanes(), self._library, self._options.technology_level
-        )
+        hardware = self._hardware(reader)
         least = {name: reader.extremes(name, self._element_bytes)[0] for name in FORMATS}
         most = {name: reader.extremes(name, self._element_bytes)[1] for name in FORMATS}
         bits = {name: reader.extremes(name, multiply_bits)[0] for name in FORMATS}
@@ -182,6 +191,7 @@ class BestCase:
         slowest = replace(hardware, vector_length=lanes)
         watts = thermal_design_watts(slowest, bits["activation_format"], wider)
         array, arrays = self._arrays(reader)
+        smallest, largest = self._batch_range(reader, hardware, least, most)
         case = _Case(
             hardware=hardware,
             tdp_watts=sum(watts.values(), start=np.zeros(reader.n)),
@@ -189,8 +199,8 @@ class BestCase:
             weight_bytes=least["weight_format"],
             activation_bytes=least["activation_format"],
             kv_bytes=least["kv_format"],
-            smallest_batch=self._batch(hardware, most),
-            largest_batch=self._batch(hardware, least),
+            smallest_batch=smallest,
+            largest_batch=largest,
             matrix_share=reader.extremes("bandwidth_priority", self._matrix_share)[1],
             array=array,
         )
@@ -201,14 +211,58 @@ class BestCase:
 
     def _matrix_share(self, priority: str) -> float:
         is_shared = self._options.bandwidth_sharing == "shared"
-        return 1.0 if is_shared else MATRIX_SHARE[priority] or 1.0
+        # Calibrated, an even share of a decode is all of the bandwidth.
+        is_whole = self._modelling.is_series and priority == "equal"
+        return 1.0 if is_shared or is_whole else MATRIX_SHARE[priority] or 1.0
 
-    def _batch(self, hardware: AcceleratorBatch, widths: Mapping[str, FloatArray]) -> FloatArray:
-        return self._preparation.batch_of(
-            hardware.levels.capacity_bytes.sum(axis=0),
-            self._workload.weight_elements * widths["weight_format"],
-            self._workload.kv_elements_per_request * widths["kv_format"],
+    def _hardware(self, reader: _Reader) -> AcceleratorBatch:
+        """The hardware with the longest vector, the fastest tier first."""
+        hardware = build_accelerators(
+            reader.with_most_lanes(), self._library, self._options.technology_level
         )
+        levels = hardware.levels
+        order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        return hardware if order is None else with_tiers_in(hardware, order)
+
+    def _batch_range(
+        self,
+        reader: _Reader,
+        hardware: AcceleratorBatch,
+        least: Mapping[str, FloatArray],
+        most: Mapping[str, FloatArray],
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) the smallest and the largest batch size that may be chosen.
+
+        Args:
+            reader: The designs.
+            hardware: Of them.
+            least: Bytes of an element by format parameter, at least.
+            most: Likewise, at most.
+        """
+        preparation, workload = self._preparation, self._workload
+        if BATCH_SIZE in reader.designs:
+            sizes = reader.designs[BATCH_SIZE].lookup(float)
+            return sizes, sizes
+        sizes = preparation.fixed_batches
+        if sizes is not None and (len(sizes) == 1 or workload.phase == "prefill"):
+            return np.full(reader.n, sizes[0]), np.full(reader.n, sizes[0])
+        capacity = hardware.levels.capacity_bytes.sum(axis=0)
+
+        def largest(widths: Mapping[str, FloatArray]) -> FloatArray:
+            kv = workload.kv_elements_per_request * widths["kv_format"]
+            return preparation.largest_batch(
+                capacity,
+                workload.weight_elements * widths["weight_format"],
+                kv + workload.state_bytes_per_request,
+            )
+
+        if preparation.batch_policy == "capacity":
+            return largest(most), largest(least)
+        if workload.phase == "prefill":
+            return np.ones(reader.n), np.ones(reader.n)
+        if sizes is None:
+            return np.ones(reader.n), largest(least)
+        return np.full(reader.n, sizes[0]), np.full(reader.n, sizes[-1])
 
     def _arrays(self, reader: _Reader) -> tuple[IntArray, list[tuple[float, float, IntArray, int]]]:
         """Numbers the distinct arrays: depth, width, possible dataflows, organization."""
@@ -241,7 +295,7 @@ class BestCase:
         per_user_s, joules = np.full(n, np.inf), np.full(n, np.inf)
         tokens = float(self._workload.tokens_of_phase)
         n_passes = self._pass.table.n_passes
-        for batch in _batches(case):
+        for batch in _batches(case, self._preparation.fixed_batches):
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
             in_pass = 1.0 if is_prefill else batch
             pass_s, pass_joules = self._pass_bounds(case.take(here), arrays, in_pass, batch)
@@ -279,26 +333,26 @@ class BestCase:
         near_reads = (
             totals.near_weights * case.weight_bytes
             + totals.near_kv * case.kv_bytes
+            + totals.near_state
             + totals.near_inputs * case.activation_bytes
             + totals.sums * ACCUMULATOR_BYTES
         )
         near_writes = totals.outputs * case.activation_bytes + totals.sums * ACCUMULATOR_BYTES
         on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
         compute = totals.cycles / hardware.clock_hz
-        off_chip = self._off_chip_s(case, totals, moved, held)
-        matrix = np.maximum(np.maximum(compute, on_chip), off_chip)
-        operations = self._pass.vector_operations(np.full(len(case.array), in_pass))
-        vector = operations / (hardware.vector_length * hardware.clock_hz)
-        pass_s = matrix
-        if options.vector == "overlapped":
-            pass_s = np.maximum(matrix, vector)
-        elif options.vector == "serial":
-            pass_s = matrix + vector
+        off_chip = self._off_chip_s(case, totals, moved, in_pass, held)
+        if self._modelling.is_series:
+            matrix = np.maximum(compute + off_chip, on_chip)
+        else:
+            matrix = np.maximum(np.maximum(compute, on_chip), off_chip)
+        requests = np.full(len(case.array), in_pass)
+        operations = self._pass.vector_operations(requests)
+        pass_s = whole_pass_s(matrix, self._pass.vector_s(requests, hardware), options)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
         energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
-        if options.topology == "staged":
-            # Whatever comes from a deeper tier is read at the first one too.
-            energy = energy + (weights + kv) * levels.read_energy_joules_per_byte[1]
+        exists = levels.exists[1:]
+        least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
+        energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
         energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
         background = levels.background_watts.sum(axis=0) * pass_s
         return pass_s * _ROUNDING, (energy + background) * _ROUNDING
@@ -312,43 +366,56 @@ class BestCase:
         weights, kv = self._resident_bytes(case, held)
         loose_weights = 1.0 - np.minimum(1.0, room / np.maximum(weights, 1.0))
         loose_kv = 1.0 - np.minimum(1.0, room / np.maximum(kv, 1.0))
+        # Calibrated, an element takes more in a decode on its way from memory.
+        scale = SCALE_BYTES if self._modelling.is_series else 0.0
+        kv_read = totals.far_kv * (case.kv_bytes + scale) + totals.far_state
+        kv_written = totals.written_kv * (case.kv_bytes + scale) + totals.written_state
         return (
-            totals.far_weights * case.weight_bytes * loose_weights,
-            totals.far_kv * case.kv_bytes * loose_kv,
-            totals.written_kv * case.kv_bytes * loose_kv,
+            totals.far_weights * (case.weight_bytes + scale) * loose_weights,
+            kv_read * loose_kv,
+            kv_written * loose_kv,
         )
 
     def _resident_bytes(self, case: _Case, held: float) -> tuple[FloatArray, FloatArray]:
-        kv = self._workload.kv_elements_per_request * held
-        return self._workload.weight_elements * case.weight_bytes, kv * case.kv_bytes
+        kv = self._workload.kv_elements_per_request * case.kv_bytes
+        kv = (kv + self._workload.state_bytes_per_request) * held
+        return self._workload.weight_elements * case.weight_bytes, kv
 
     def _off_chip_s(
-        self, case: _Case, totals: _Totals, moved: FloatArray, held: float
+        self, case: _Case, totals: _Totals, moved: FloatArray, in_pass: float, held: float
     ) -> FloatArray:
         """Least time of the busiest off-chip port."""
-        levels = case.hardware.levels
+        levels, modelling = case.hardware.levels, self._modelling
         usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
-        rates = levels.bandwidth_bytes_per_s[1:]
-        if self._options.topology == "parallel":
-            return moved * inverse(usable * rates.sum(axis=0))
-        busiest = moved * inverse(usable * rates[0])
+        rates = usable * levels.bandwidth_bytes_per_s[1:]
         weights, kv = self._resident_bytes(case, held)
+        beyond = np.maximum(weights + kv - levels.capacity_bytes[1], 0.0)
+        if not modelling.is_staged:
+            if not (modelling.blocks_for_capacity or modelling.is_series):
+                return moved * inverse(rates[0])  # calibrated, a prefill knows the fastest tier
+            elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1] + rates[2])
+            return np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere)
         per_byte = self._least_reads(case, totals, held)
-        above = np.zeros(len(case.array))
-        for tier in range(1, len(rates)):
-            above = above + levels.capacity_bytes[tier]
-            beyond = np.maximum(weights + kv - above, 0.0)
-            busiest = np.maximum(busiest, beyond * per_byte * inverse(usable * rates[tier]))
-        return busiest
+        fastest = moved * inverse(rates[0])
+        others = levels.capacity_bytes[2] + levels.capacity_bytes[3]
+        # What exceeds all tiers lives in the last, which may be the fastest.
+        activations = _WIDEST_BYTES * self._preparation.largest_activations * in_pass
+        surely = np.maximum(np.minimum(beyond, others - activations), 0.0)
+        in_any_order = surely * per_byte * inverse(rates[1] + rates[2])
+        last = np.maximum(beyond - levels.capacity_bytes[2], 0.0) * per_byte * inverse(rates[2])
+        in_this_order = np.maximum(beyond * per_byte * inverse(rates[1]), last)
+        is_certain = ~worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])[
+            1:
+        ].any(axis=0)
+        return np.maximum(fastest, np.where(is_certain, in_this_order, in_any_order))
 
     def _least_reads(self, case: _Case, totals: _Totals, held: float) -> FloatArray:
         """How often a pass reads a resident byte of weights or KV cache, at least."""
         weights, kv, _ = self._off_chip_bytes(case, totals, held)
         resident_weights, resident_kv = self._resident_bytes(case, held)
         by_weights = weights / np.maximum(resident_weights, 1.0)
-        if not self._workload.kv_elements_per_request:
-            return by_weights
-        return np.minimum(by_weights, kv / np.maximum(resident_kv, 1.0))
+        by_kv = kv / np.maximum(resident_kv, 1.0)
+        return np.where(resident_kv > 0, np.minimum(by_weights, by_kv), by_weights)
 
     def _totals_of(
         self, case: _Case, arrays: list[tuple[float, float, IntArray, int]], batch: float
@@ -377,10 +444,13 @@ class BestCase:
         d, w, b = (np.array([[value]]) for value in (depth, width, batch))
         flow, kind = np.array([[dataflow]]), np.array([[organization]])
         shapes = pass_.shapes_of(d, w, kind, flow, b)
-        far = Passes(*(np.ones((1, 1)),) * 3)
-        if self._options.blocking == "array":
-            far = streamed_passes(shapes.rows / pass_.queries, table.k, d, w, flow)
+        far = np.ones((1, 1))
+        if not self._modelling.blocks_for_capacity and not self._modelling.is_series:
+            far = np.where(table.m_per_request > 0, weight_passes(shapes.rows, w, flow), 0.0)
+        # Calibrated, the attention of a prefill moves nothing off chip.
+        far_kv = 1.0 if self._modelling.blocks_for_capacity or self._modelling.is_series else 0.0
         near, kv = shapes.near, table.kv_read_elements_per_request * batch
+        state = table.state_read_bytes_per_request * batch
         inputs = table.input_elements_per_request * pass_.moves_activations * batch
         outputs = table.output_elements_per_request * pass_.moves_activations * batch
 
@@ -394,9 +464,12 @@ class BestCase:
             near_inputs=total(inputs * near.inputs),
             outputs=total(outputs),
             sums=total(outputs * near.spills),
-            far_weights=total(shapes.weights_read * np.maximum(far.stationary, 1.0)),
-            far_kv=total(kv * np.maximum(far.stationary, 1.0)),
-            written_kv=total(table.kv_written_elements_per_request * batch),
+            near_state=total(state * near.stationary),
+            far_weights=total(shapes.weights_read * far),
+            far_kv=far_kv * total(kv),
+            far_state=far_kv * total(state),
+            written_kv=far_kv * total(table.kv_written_elements_per_request * batch),
+            written_state=far_kv * total(table.state_written_bytes_per_request * batch),
         )
 
 
@@ -441,13 +514,19 @@ def _number(value: Any) -> float:
     return 0.0 if value is None else float(value)
 
 
-def _batches(case: _Case) -> list[float]:
-    """Every batch size that may occur: given ones, and the powers of two between them."""
+def _batches(case: _Case, fixed: FloatArray | None) -> list[float]:
+    """Every batch size that may occur.
+
+    Args:
+        case: Gives the smallest and the largest.
+        fixed: Those of a list, ascending; None: the powers of two between the ends.
+    """
     least, most = case.smallest_batch.min(initial=np.inf), case.largest_batch.max(initial=0.0)
     if not np.isfinite(least):
         return []
     powers = 2.0 ** np.arange(np.floor(np.log2(least)), np.ceil(np.log2(most)) + 1)
-    between = powers[(powers >= least) & (powers <= most)]
+    known = powers if fixed is None else fixed
+    between = known[(known >= least) & (known <= most)]
     ends = [case.smallest_batch, case.largest_batch]
     return [float(b) for b in np.unique(np.concatenate([between, *map(np.unique, ends)]))]
 

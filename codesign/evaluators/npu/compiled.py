@@ -29,8 +29,8 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
+from codesign.evaluators.npu import calibrated, placement, records, traffic
 from codesign.evaluators.npu import operator_stage as stage
-from codesign.evaluators.npu import placement, traffic
 from codesign.hardware import elementwise, hierarchy
 
 SWITCH = "CODESIGN_COMPILED"
@@ -40,7 +40,7 @@ LOAD_AFTER = 600_000
 COMPILE_AFTER = 1_700_000
 """Designs on NumPy after which it is compiled: 3 s / 1.75 us."""
 
-N_SUMS = 2 + len(stage.Moved._fields)
+N_SUMS = 2 + len(records.Moved._fields)
 
 _NOTHING: tuple[Any, ...] = (0.0,) * N_SUMS
 Loop = Callable[..., None]
@@ -48,17 +48,17 @@ _progress = {"designs": 0}
 
 
 def sum_compiled(
-    operators: stage.Operator,
+    operators: records.Operator,
     shapes: FloatArray,
     shape_of: IntArray,
-    designs: stage.DesignInputs,
-    modelling: stage.Modelling,
+    designs: records.DesignInputs,
+    modelling: records.Modelling,
 ) -> FloatArray:
     """Sums over the operators of a pass.
 
     Args:
         operators: Arrays (o,).
-        shapes: (10, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
+        shapes: (7, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
         shape_of: (n,) the shape of each design.
         designs: Arrays (n,).
         modelling: The options.
@@ -67,7 +67,7 @@ def sum_compiled(
         (9, n) time, cycles, then what is moved, in the order of ``Moved``.
     """
     sums = np.empty((N_SUMS, len(shape_of)))
-    contiguous = stage.DesignInputs(*(_contiguous(item) for item in designs))
+    contiguous = records.DesignInputs(*(_contiguous(item) for item in designs))
     _loop()(operators, shapes, shape_of, contiguous, modelling, sums)
     return sums
 
@@ -133,19 +133,31 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     placement.on_chip_bytes,
     placement._poured,
     placement.tier_tails,
+    placement.balanced_tails,
+    placement._common_time_s,
     placement._tails_between,
     placement._share_beyond,
     traffic._blocks,
     traffic.blocked_passes,
     traffic.read_off_chip_bytes,
+    traffic.array_streams,
+    traffic.stationary_operand_bytes,
+    calibrated.calibrated_bytes,
+    calibrated._prefill_bytes,
+    calibrated.weight_passes,
+    calibrated._on_chip_shares,
+    calibrated._decode_bytes,
+    calibrated.calibrated_times,
+    calibrated._slowest_tier,
     hierarchy.staged_time_s_at,
     hierarchy.parallel_time_s_at,
     hierarchy.in_flight_bandwidth_bytes_per_s,
     stage.design_of,
+    stage.tails_of,
     stage.pinned_shares,
     stage._ports,
+    stage._first_latency_s,
     stage.moved_bytes,
-    stage._far_passes,
     stage.operator_times,
     stage._tile_bytes,
     stage._stream_times,
@@ -190,11 +202,11 @@ _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def _sum_over_designs(
-    operators: stage.Operator,
+    operators: records.Operator,
     shapes: FloatArray,
     shape_of: IntArray,
-    designs: stage.DesignInputs,
-    modelling: stage.Modelling,
+    designs: records.DesignInputs,
+    modelling: records.Modelling,
     sums: FloatArray,
 ) -> None:
     """Compiled: fills (9, n) ``sums``, one operator after the other."""
@@ -213,9 +225,9 @@ def _sum_over_designs(
 
 def _added(
     totals: tuple[FloatArray, ...],
-    operator: stage.Operator,
-    shape: stage.Shape,
-    moved: stage.Moved,
+    operator: records.Operator,
+    shape: records.Shape,
+    moved: records.Moved,
     times: stage.PassTimes,
 ) -> tuple[FloatArray, ...]:
     """The sums over a pass, ``N_SUMS`` of them, with one operator more."""
@@ -233,8 +245,8 @@ def _added(
     )
 
 
-def _one_design(designs: stage.DesignInputs, i: int) -> stage.DesignInputs:
-    return stage.DesignInputs(
+def _one_design(designs: records.DesignInputs, i: int) -> records.DesignInputs:
+    return records.DesignInputs(
         designs.batch_size[i],
         designs.weight_bytes[i],
         designs.activation_bytes[i],
@@ -246,7 +258,6 @@ def _one_design(designs: stage.DesignInputs, i: int) -> stage.DesignInputs:
         designs.matrix_share[i],
         designs.is_shared[i],
         designs.storage[i],
-        designs.tier_priority[i],
         (designs.sizes[0][i], designs.sizes[1][i], designs.sizes[2][i]),
         designs.data_capacity_bytes[i],
         designs.on_chip_capacity_bytes[i],
@@ -270,8 +281,8 @@ def _one_design(designs: stage.DesignInputs, i: int) -> stage.DesignInputs:
     )
 
 
-def _one_operator(operators: stage.Operator, j: int) -> stage.Operator:
-    return stage.Operator(
+def _one_operator(operators: records.Operator, j: int) -> records.Operator:
+    return records.Operator(
         operators.instances[j],
         operators.k[j],
         operators.n[j],
@@ -281,11 +292,13 @@ def _one_operator(operators: stage.Operator, j: int) -> stage.Operator:
         operators.outputs[j],
         operators.kv_read[j],
         operators.kv_written[j],
+        operators.state_read[j],
+        operators.state_written[j],
     )
 
 
-def _one_shape(shapes: FloatArray, u: int, j: int) -> stage.Shape:
-    return stage.Shape(
+def _one_shape(shapes: FloatArray, u: int, j: int) -> records.Shape:
+    return records.Shape(
         shapes[0, u, j],
         shapes[1, u, j],
         shapes[2, u, j],
@@ -293,9 +306,6 @@ def _one_shape(shapes: FloatArray, u: int, j: int) -> stage.Shape:
         shapes[4, u, j],
         shapes[5, u, j],
         shapes[6, u, j],
-        shapes[7, u, j],
-        shapes[8, u, j],
-        shapes[9, u, j],
     )
 
 

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.operator_stage import Moved, PassTimes
-from codesign.evaluators.npu.operators import Pass, Setup, Stage
+from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.operators import Pass, Setup, Stage, whole_pass_s
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.preparation import Batch
+from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
     VECTOR_LANE_ENERGY_JOULES,
@@ -44,20 +44,14 @@ class DesignMetrics:
     of the ``r`` designs that are distinct to the operator stage (see ``Batch``).
     """
 
-    def __init__(
-        self,
-        batch: Batch,
-        pass_: Pass,
-        workload: Request,
-        options: NpuOptions,
-        is_compiled: bool = False,
-    ) -> None:
-        self.batch = batch
-        self.levels = batch.accelerators.levels
+    def __init__(self, chosen: Chosen, pass_: Pass, workload: Request, options: NpuOptions) -> None:
+        self.batch = chosen.batch
+        self.levels = self.batch.accelerators.levels
         self._pass = pass_
         self._workload = workload
-        self._options = options
-        self._stage = Stage(pass_, batch.setup, is_compiled)
+        self.options = options
+        self._sums = chosen.sums
+        self._stage = Stage(pass_, self.batch.setup)
 
     def _each(self, values: FloatArray) -> FloatArray:
         """(..., n) of every design what the stage has for the distinct ones, (..., r)."""
@@ -77,7 +71,7 @@ class DesignMetrics:
     @property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass."""
-        return self._each(self._stage.pass_time_s)
+        return self._each(self._sums[0])
 
     @cached_property
     def requests_in_pass(self) -> FloatArray:
@@ -87,18 +81,17 @@ class DesignMetrics:
     @cached_property
     def vector_s(self) -> FloatArray:
         """Vector unit in one pass."""
-        hardware = self.batch.accelerators
-        lanes_per_s = hardware.vector_length * hardware.clock_hz
-        return self._pass.vector_operations(self.requests_in_pass) / lanes_per_s
+        return self._pass.vector_s(self.requests_in_pass, self.batch.accelerators)
 
     @cached_property
     def pass_s(self) -> FloatArray:
         """One pass: the prefill of one request, or one decode step of the batch."""
-        if self._options.vector == "hidden":
-            return self.matrix_s
-        if self._options.vector == "overlapped":
-            return np.maximum(self.matrix_s, self.vector_s)
-        return self.matrix_s + self.vector_s
+        return whole_pass_s(self.matrix_s, self.vector_s, self.options)
+
+    @cached_property
+    def pass_moved(self) -> Moved:
+        """What is moved in one pass; every array is (r,)."""
+        return Moved(*self._sums[2:])
 
     @property
     def n_passes(self) -> FloatArray:
@@ -155,18 +148,18 @@ class DesignMetrics:
     def activity(self) -> PowerAndTraffic:
         """Bytes at every port and energy of the compute in one pass."""
         setup = self.batch.setup
-        reads, writes = port_traffic(self._stage.pass_moved, setup, self._options.topology)
+        reads, writes = port_traffic(self.pass_moved, setup)
         operations = self._pass.vector_operations(self.requests_in_pass)
         return PowerAndTraffic(
             self._each(reads),
             self._each(writes),
-            self._each(self._stage.pass_cycles) * self.cycle_joules,
+            self._each(self._sums[1]) * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
-        return port_traffic(self.moved, self.batch.setup, self._options.topology)
+        return port_traffic(self.moved, self.batch.setup)
 
     def operator_cycles(self) -> FloatArray:
         """(r, o) cycles of the array in one instance of each operator."""
@@ -214,7 +207,7 @@ class DesignMetrics:
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory in one pass."""
-        moved = self._stage.pass_moved
+        moved = self.pass_moved
         reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
         return self._each(reads + moved.kv_writes + moved.activation_writes)
 
@@ -248,13 +241,13 @@ class DesignMetrics:
         return np.asarray(self.levels.bandwidth_bytes_per_s[1:].sum(axis=0))
 
 
-def port_traffic(moved: Moved, setup: Setup, topology: str) -> tuple[FloatArray, FloatArray]:
+def port_traffic(moved: Moved, setup: Setup) -> tuple[FloatArray, FloatArray]:
     """(l, ...) bytes read and written at every level's port; the other axes are ``moved``'s.
 
     Staged, a byte owned by a level is read there, and written and read again at every level
     above it; a byte written passes the same way down.
     """
-    tails = setup.shares.tails
+    tails = setup.tails
     n_tiers = tails.shape[1]
     if moved.weight_reads.ndim == 2:
         tails = tails[..., None]
@@ -270,7 +263,7 @@ def port_traffic(moved: Moved, setup: Setup, topology: str) -> tuple[FloatArray,
     up, down = [*up, np.zeros_like(up[0])], [*down, np.zeros_like(down[0])]
     reads, writes = [moved.array_reads + down[0]], [moved.array_writes + up[0]]
     for t in range(n_tiers):
-        if topology == "staged":
+        if setup.modelling.is_staged:
             reads.append(up[t] + down[t + 1])
             writes.append(up[t + 1] + down[t])
         else:

@@ -15,17 +15,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
+from codesign.evaluators.npu.choice import Choice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, features
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.preparation import FORMATS, STRATEGIES, Batch, Preparation
+from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, load_library
 from codesign.metrics import METRICS, Metric
@@ -63,7 +64,7 @@ class NpuEvaluator:
     Options: ClassVar[type[Record]] = NpuOptions
 
     required_parameters = REQUIRED_PARAMETERS | {*FORMATS, *STRATEGIES}
-    optional_parameters = OPTIONAL_PARAMETERS
+    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE}
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class NpuEvaluator:
         self.pass_ = Pass(table, self.options)
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()
         self._largest_activations = float(largest)
-        self._preparation, self._best_case = self._prepared()
+        self._longest_pass_s = np.inf
+        self._prepare_models()
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
@@ -100,13 +102,14 @@ class NpuEvaluator:
         """(n,) what no completion of a design beats (see ``bounds.py``)."""
         return self._best_case.bounds(designs, undecided, metrics)
 
-    def _prepared(self) -> tuple[Preparation, BestCase]:
-        """What depends on the technologies."""
-        preparation = Preparation(
+    def _prepare_models(self) -> None:
+        """Build what depends on technologies and limits."""
+        self._preparation = Preparation(
             self.workload, self.options, self._library, self._largest_activations
         )
-        return preparation, BestCase(
-            self.pass_, preparation, self.workload, self.options, self._library
+        self._choice = Choice(self.pass_, self._preparation, self.options, self._longest_pass_s)
+        self._best_case = BestCase(
+            self.pass_, self._preparation, self.workload, self.options, self._library
         )
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
@@ -117,7 +120,26 @@ class NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         other = copy.copy(self)
         other._library = library
-        other._preparation, other._best_case = other._prepared()
+        other._prepare_models()
+        return other
+
+    def within_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
+        """The same evaluator; the policy ``best`` chooses batch sizes that keep limits on latency.
+
+        Args:
+            limits: The largest value allowed, or the least of a metric to maximize, by metric;
+                those that no batch size changes are ignored.
+        """
+        other = copy.copy(self)
+        n_passes, tokens = float(self.pass_.table.n_passes), float(self.workload.tokens_of_phase)
+        # A prefill takes as long for any batch.
+        longest = {
+            "time_per_output_token_s": limits.get("time_per_output_token_s", np.inf) * tokens,
+            "tokens_per_s_per_user": tokens / max(limits.get("tokens_per_s_per_user", 0.0), 1e-300),
+            "phase_time_s": limits.get("phase_time_s", np.inf),
+        }
+        other._longest_pass_s = min(longest.values()) / n_passes
+        other._prepare_models()
         return other
 
     def provenance(self) -> Mapping[str, Any]:
@@ -155,37 +177,43 @@ class NpuEvaluator:
         has_copies = self._preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
         chunk = COMPILED_CHUNK if is_compiled else CHUNK
         size = min(int(chunk * repetition), LARGEST_CHUNK)
-        prepare = self._preparation.batch
-        if repetition > _WORTH_GROUPING:
-            prepare = self._preparation.grouped_batch
         for start in range(0, n, size):
             part = slice(start, min(start + size, n))
-            columns: Columns = {
-                key: Column(item.values, item.codes[part]) for key, item in designs.items()
-            }
+            columns = taken(designs, part)
             each: IntArray | slice = slice(None)
             if has_copies:
                 columns, each = self._preparation.without_copies(columns)
-            batch = prepare(columns)
-            result = DesignMetrics(batch, self.pass_, self.workload, self.options, is_compiled)
+            chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
+            result = DesignMetrics(chosen, self.pass_, self.workload, self.options)
             for name in names:
                 values[name][part] = getattr(result, name)[each]
-            for name, excess in batch.violations.items():
+            for name, excess in chosen.batch.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
         return Evaluation(values, violations)
+
+    def _chosen(self, designs: Columns, is_grouped: bool, is_compiled: bool) -> Chosen:
+        """Designs with batch size and order of tiers; of equal ones, each is worked out once."""
+        if not is_grouped:
+            return self._choice.choose(designs, is_compiled)
+        few, number = self._preparation.distinct_to_operators(designs, self._choice.is_limited)
+        if number is None:
+            return self._choice.choose(designs, is_compiled)
+        chosen = self._choice.choose(few, is_compiled)
+        return Chosen(self._preparation.spread(chosen.batch, number, designs), chosen.sums)
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
         names = [metric.name for metric in self.metrics]
-        one = DesignMetrics(self.prepare(designs), self.pass_, self.workload, self.options)
-        return explain(one, self.pass_, self.workload, designs, names)
+        chosen = self.choose(designs)
+        metrics = DesignMetrics(chosen, self.pass_, self.workload, self.options)
+        return explain(metrics, self.pass_, self.workload, designs, names)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
-        known = features(self.prepare(designs))
+        known = features(self._preparation.batch(designs))
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 
-    def prepare(self, designs: Columns) -> Batch:
-        """Hardware, batch size and placement, which other evaluators can start from."""
-        return self._preparation.batch(designs)
+    def choose(self, designs: Columns) -> Chosen:
+        """Hardware, batch size, order of tiers and placement, for other evaluators to start from."""
+        return self._choice.choose(designs)

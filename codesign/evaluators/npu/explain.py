@@ -17,8 +17,6 @@ from codesign.hardware.array import ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
 
-LEVEL_NAMES = ("on_chip", "tier1", "tier2", "tier3")
-
 
 def explain(
     one: DesignMetrics,
@@ -28,7 +26,7 @@ def explain(
     metrics: Sequence[str],
 ) -> Explanation:
     """The full account of a batch of one design."""
-    present = [i for i in range(len(LEVEL_NAMES)) if one.levels.exists[i, 0]]
+    present = np.flatnonzero(one.levels.exists[:, 0]).tolist()
     return Explanation(
         metrics={name: float(getattr(one, name)[0]) for name in metrics},
         violations={name: float(value[0]) for name, value in one.batch.violations.items()},
@@ -43,18 +41,18 @@ def _operators(pass_: Pass, one: DesignMetrics, present: list[int]) -> list[dict
     table, batch = pass_.all_operators, float(one.batch.setup.batch_size[0, 0])
     hardware = one.batch.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
+    lane_cycles = pass_.lane_cycles_per_request
+    both = max if pass_.options.vector == "overlapped" else float.__add__
     moving = _moving_operators(pass_, one, present)
     rows: list[dict[str, Any]] = []
     for i, name in enumerate(table.names):
         count = float(table.count[i])
         operations = float(table.vector_ops_per_request[i]) * batch
         own = moving.get(
-            name, _NOTHING | {"traffic_bytes": {LEVEL_NAMES[level]: 0.0 for level in present}}
+            name, _NOTHING | {"traffic_bytes": {_name(one, level): 0.0 for level in present}}
         )
-        vector_s = operations / lanes_per_s
-        # Hidden, the vector unit's time is shown but counts for nothing.
-        counted = 0.0 if pass_.options.vector == "hidden" else vector_s
-        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": counted}
+        vector_s = float(lane_cycles[i]) * batch / lanes_per_s
+        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": vector_s}
         slowest = max(bounds, key=lambda bound: bounds[bound])
         rows.append(
             {
@@ -62,7 +60,7 @@ def _operators(pass_: Pass, one: DesignMetrics, present: list[int]) -> list[dict
                 "kind": table.kinds[i],
                 "count": count,
                 "bound": slowest if bounds[slowest] > 0 else "none",
-                "time_s": count * (own["time_s"] + counted),
+                "time_s": count * both(own["time_s"], vector_s),
                 **{key: count * own[key] for key in _BOUNDS.values()},
                 "vector_time_s": count * vector_s,
                 "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
@@ -105,7 +103,7 @@ def _moving_operators(
             "time_s": float(times.time_s[0, i]),
             "energy_joules": float(joules[i]),
             "traffic_bytes": {
-                LEVEL_NAMES[level]: float((reads + writes)[level, 0, i]) for level in present
+                _name(one, level): float((reads + writes)[level, 0, i]) for level in present
             },
         }
         for i, name in enumerate(pass_.table.names)
@@ -114,7 +112,7 @@ def _moving_operators(
 
 def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[dict[str, Any]]:
     levels, activity, setup = one.levels, one.activity, one.batch.setup
-    tails = setup.shares.tails[:, :, 0]
+    tails = setup.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
     rows = []
     for level in present:
@@ -123,8 +121,8 @@ def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[di
         held = setup.pinned[:, 0] if level == 0 else own[:, level - 1] * (1 - setup.pinned[:, 0])
         rows.append(
             {
-                "name": LEVEL_NAMES[level],
-                "technology": _describe(designs, level),
+                "name": _name(one, level),
+                "technology": _describe(designs, _name(one, level)),
                 "capacity_bytes": float(levels.capacity_bytes[level, 0]),
                 "bandwidth_bytes_per_s": bandwidth,
                 "latency_s": float(levels.latency_s[level, 0]),
@@ -139,10 +137,15 @@ def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[di
     return rows
 
 
-def _describe(designs: Columns, level: int) -> str:
+def _name(one: DesignMetrics, level: int) -> str:
+    """``on_chip``, or the design's own name of the tier that stands at this place."""
+    return f"tier{one.batch.tier_order[level - 1, 0] + 1}" if level else "on_chip"
+
+
+def _describe(designs: Columns, level: str) -> str:
     value = {name: column.to_list()[0] for name, column in designs.items()}
-    if level:
-        return f"{value[f'tier{level}_technology']} x{value[f'tier{level}_stacks']}"
+    if level != "on_chip":
+        return f"{value[f'{level}_technology']} x{value[f'{level}_stacks']}"
     dies = f"{value.get('sram_technology') or 'sram'} x{value['sram_dies']}"
     layers = f"sram_3d x{value['sram_3d_layers']}"
     parts = [(dies, value["sram_dies"]), (layers, value["sram_3d_layers"])]
@@ -151,27 +154,24 @@ def _describe(designs: Columns, level: int) -> str:
 
 def _power(one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
     seconds = float(one.pass_s[0])
-    average = {
-        "array": float(one.activity.array_joules[0]) / seconds,
-        "vector": float(one.activity.vector_joules[0]) / seconds,
+    watts = {
+        "array": (one.tdp_by_component["array"], float(one.activity.array_joules[0]) / seconds),
+        "vector": (one.tdp_by_component["vector"], float(one.activity.vector_joules[0]) / seconds),
     }
     for level in present:
+        at_place = one.tdp_by_component[f"tier{level}" if level else "on_chip"]
         dynamic = float(one.level_joules[level, 0]) / seconds
-        average[LEVEL_NAMES[level]] = dynamic + float(one.levels.background_watts[level, 0])
+        background = float(one.levels.background_watts[level, 0])
+        watts[_name(one, level)] = (at_place, dynamic + background)
     return [
-        {
-            "component": name,
-            "tdp_watts": float(one.tdp_by_component[name][0]),
-            "average_watts": watts,
-        }
-        for name, watts in average.items()
+        {"component": name, "tdp_watts": float(limit[0]), "average_watts": average}
+        for name, (limit, average) in watts.items()
     ]
 
 
 def _balance(options: NpuOptions, one: DesignMetrics) -> str:
     """How the two sides of a pass add up to its time."""
     together = {
-        "hidden": "vector work is not counted",
         "overlapped": "they overlap, so the longer counts",
         "serial": "they add up",
     }[options.vector or "overlapped"]
@@ -194,14 +194,28 @@ def _sharing(one: DesignMetrics, options: NpuOptions) -> str:
     )
 
 
+def _batch(one: DesignMetrics, workload: Request) -> str:
+    """How the batch size came about, and what would fit."""
+    batch, size = one.batch, one.batch.batch_size[0]
+    room = float(one.memory_capacity_bytes[0] - batch.weight_bytes[0])
+    fits = f"; the memory holds the weights and {max(room, 0.0) / batch.kv_bytes[0]:.4g} requests"
+    if not batch.kv_bytes[0]:
+        fits = ""
+    rule = workload.batch or one.options.batch
+    words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
+    return f"batch {size:g}, {words}{fits}"
+
+
 def notes(one: DesignMetrics, options: NpuOptions, workload: Request) -> list[str]:
     """The assumptions that limit the numbers, for the options in force."""
     organization = ORGANIZATIONS[int(one.batch.setup.organization[0, 0])]
     said = [
-        f"profile {options.profile}: {options.blocking} blocking, {options.streams} streams, "
-        f"vector work {options.vector}, {options.offchip_efficiency:.0%} of the off-chip peak "
-        f"usable, {options.topology} memory, {organization} array",
+        f"profile {options.profile}: {options.blocking} blocking, vector work {options.vector}, "
+        f"softmax {options.softmax}, {options.offchip_efficiency:.0%} of the off-chip peak "
+        f"usable, {'staged' if one.batch.setup.modelling.is_staged else 'parallel'} memory, "
+        f"{organization} array",
         _sharing(one, options),
+        _batch(one, workload),
         "a cycle of the array costs the energy of all its MACs, padding included",
         "the energies of operators leave out background power",
         "an operand's bytes are interleaved over the levels that hold it",

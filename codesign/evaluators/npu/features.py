@@ -18,7 +18,7 @@ from codesign.hardware.power import thermal_design_watts
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``bounds.py``) are features too."""
 _KV, _WEIGHTS = 1, 2
-"""Positions in a setup's ``pinned`` and ``shares``."""
+"""Positions in a setup's ``pinned`` and ``tails``."""
 
 
 def features(batch: Batch) -> dict[str, FloatArray]:
@@ -34,7 +34,7 @@ def features(batch: Batch) -> dict[str, FloatArray]:
     off_chip = 1.0 - batch.setup.pinned
     kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
     weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]
-    tails = batch.setup.shares.tails
+    tails = batch.setup.tails
     through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
     tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
     return {

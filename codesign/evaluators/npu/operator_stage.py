@@ -1,18 +1,36 @@
 """What one operator moves and how long it takes: the formulas of the innermost loop.
 
-Every function here has two lives (see ``hardware/elementwise.py``). On NumPy arrays, what depends
-on the design is (n, 1), what depends on the operator is (o,), and results are (n, o); compiled,
-all of them are single numbers. Options come as numbers for the same reason.
+Physics without fitted factors; ``calibrated.py`` has the reading of the paper's tables. The records
+that go in and out are in ``records.py``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES
-from codesign.evaluators.npu.placement import Three, Two, on_chip_bytes, tier_tails
-from codesign.evaluators.npu.traffic import Passes, blocked_passes, read_off_chip_bytes
+from codesign.columns import FloatArray
+from codesign.evaluators.npu.calibrated import calibrated_bytes, calibrated_times
+from codesign.evaluators.npu.placement import (
+    Three,
+    Two,
+    balanced_tails,
+    on_chip_bytes,
+    tier_tails,
+)
+from codesign.evaluators.npu.records import (
+    Design,
+    DesignInputs,
+    Modelling,
+    Moved,
+    Operator,
+    PassTimes,
+    Ports,
+    Shape,
+)
+from codesign.evaluators.npu.traffic import (
+    array_streams,
+    blocked_passes,
+    read_off_chip_bytes,
+    stationary_operand_bytes,
+)
 from codesign.hardware.elementwise import inverse, larger, smaller, where
 from codesign.hardware.hierarchy import (
     in_flight_bandwidth_bytes_per_s,
@@ -21,206 +39,10 @@ from codesign.hardware.hierarchy import (
 )
 
 
-class Modelling(NamedTuple):
-    """The options that the stage depends on.
-
-    Attributes:
-        blocks_for_capacity: Blocking ``capacity``; else ``array``.
-        is_staged: Topology ``staged``; else ``parallel``.
-        is_serial: Streams ``serial``; else ``concurrent``.
-        offchip_efficiency: Share of the off-chip peak that streams can use.
-        requests_in_flight: Chunks that a tier can have outstanding; 0 for no limit.
-    """
-
-    blocks_for_capacity: bool
-    is_staged: bool
-    is_serial: bool
-    offchip_efficiency: float
-    requests_in_flight: float
-
-
-class Operator(NamedTuple):
-    """What a pass knows of its operators; per instance and, unless said otherwise, per request.
-
-    Attributes:
-        instances: Of it in a pass.
-        k: Inner size of a product.
-        n: Columns of a product.
-        has_rows: Whether it is a product at all.
-        is_attention: Whether each request multiplies with its own keys or values.
-        inputs: Activations that it moves in, elements.
-        outputs: Activations that it moves out, elements.
-        kv_read: Elements read from the KV cache.
-        kv_written: Elements written to it.
-    """
-
-    instances: FloatArray
-    k: FloatArray
-    n: FloatArray
-    has_rows: BoolArray
-    is_attention: BoolArray
-    inputs: FloatArray
-    outputs: FloatArray
-    kv_read: FloatArray
-    kv_written: FloatArray
-
-
-class Shape(NamedTuple):
-    """What depends on operator, array, dataflow and batch size alone.
-
-    Attributes:
-        cycles: Of the matrix array.
-        rows: Rows of each product.
-        n_products: Products; at least 1.
-        weights_read: Weight elements.
-        near_stationary: Times the array streams weights or keys and values.
-        near_inputs: Times it streams the input activations.
-        near_spills: Times it puts partial sums back.
-        far_stationary: As ``near``, from off chip; of blocking ``array`` only.
-        far_inputs: Likewise.
-        far_spills: Likewise.
-    """
-
-    cycles: FloatArray
-    rows: FloatArray
-    n_products: FloatArray
-    weights_read: FloatArray
-    near_stationary: FloatArray
-    near_inputs: FloatArray
-    near_spills: FloatArray
-    far_stationary: FloatArray
-    far_inputs: FloatArray
-    far_spills: FloatArray
-
-
-class DesignInputs(NamedTuple):
-    """What is known of a design before placement.
-
-    Attributes:
-        batch_size: Requests processed together in the pass.
-        weight_bytes: Bytes of a weight.
-        activation_bytes: Bytes of an activation.
-        kv_bytes: Bytes of an element of the KV cache.
-        dataflow: Position in ``DATAFLOWS``.
-        depth: MLEN.
-        width: BLEN.
-        clock_hz: Clock of the array.
-        matrix_share: Share of the off-chip bandwidth for weights and KV cache; 1 if shared.
-        is_shared: Whether the two streams share the off-chip bandwidth freely.
-        storage: Position in ``PRIORITIES``, on chip.
-        tier_priority: Position in ``PRIORITIES``, off chip.
-        sizes: Bytes of each kind of data.
-        data_capacity_bytes: On-chip bytes for data that stay.
-        on_chip_capacity_bytes: All of the on-chip memory.
-        on_chip_bandwidth_bytes_per_s: Its bandwidth.
-        on_chip_latency_s: Its latency.
-        tier_capacity_bytes: Of each tier.
-        tier_bandwidth_bytes_per_s: Of each tier.
-        tier_latency_s: Of each tier.
-    """
-
-    batch_size: FloatArray
-    weight_bytes: FloatArray
-    activation_bytes: FloatArray
-    kv_bytes: FloatArray
-    dataflow: IntArray
-    depth: FloatArray
-    width: FloatArray
-    clock_hz: FloatArray
-    matrix_share: FloatArray
-    is_shared: BoolArray
-    storage: IntArray
-    tier_priority: IntArray
-    sizes: Three
-    data_capacity_bytes: FloatArray
-    on_chip_capacity_bytes: FloatArray
-    on_chip_bandwidth_bytes_per_s: FloatArray
-    on_chip_latency_s: FloatArray
-    tier_capacity_bytes: Three
-    tier_bandwidth_bytes_per_s: Three
-    tier_latency_s: Three
-
-
-class Design(NamedTuple):
-    """What a design brings to every operator.
-
-    Attributes:
-        inputs: What was known before.
-        held: On-chip bytes of each kind of data.
-        pinned: The share of all data of each kind that this is.
-        activation_tails: Share of the activations in tier 2 or deeper, and in tier 3.
-        kv_tails: Of the KV cache.
-        weight_tails: Of the weights.
-        ports: How fast its ports are.
-    """
-
-    inputs: DesignInputs
-    held: Three
-    pinned: Three
-    activation_tails: Two
-    kv_tails: Two
-    weight_tails: Two
-    ports: Ports
-
-
-class Ports(NamedTuple):
-    """Seconds per byte; 0 where there is no such port.
-
-    Attributes:
-        on_chip: Of the on-chip memory.
-        first_tier: Of the usable bandwidth of tier 1.
-        matrix: Of each tier, for weights and KV cache.
-        vector: Of each tier, for activations.
-    """
-
-    on_chip: FloatArray
-    first_tier: FloatArray
-    matrix: Three
-    vector: Three
-
-
-class Moved(NamedTuple):
-    """Bytes that one instance of each operator moves.
-
-    Attributes:
-        array_reads: From on-chip memory into the array.
-        array_writes: From the array into on-chip memory, partial sums included.
-        weight_reads: Weights from off chip.
-        kv_reads: Keys and values from off chip.
-        kv_writes: Keys and values to off chip.
-        activation_reads: Activations and partial sums from off chip.
-        activation_writes: Activations and partial sums to off chip.
-    """
-
-    array_reads: FloatArray
-    array_writes: FloatArray
-    weight_reads: FloatArray
-    kv_reads: FloatArray
-    kv_writes: FloatArray
-    activation_reads: FloatArray
-    activation_writes: FloatArray
-
-
-class PassTimes(NamedTuple):
-    """How long one instance of each operator takes.
-
-    Attributes:
-        compute_s: On the matrix array.
-        on_chip_s: Through the on-chip memory's port.
-        off_chip_s: Through the off-chip tiers.
-        time_s: Of the operator, its first chunk exposed.
-    """
-
-    compute_s: FloatArray
-    on_chip_s: FloatArray
-    off_chip_s: FloatArray
-    time_s: FloatArray
-
-
 def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
     """Placement and ports of a design."""
     held = on_chip_bytes(inputs.sizes, inputs.data_capacity_bytes, inputs.storage)
-    tails = tier_tails(inputs.sizes, inputs.tier_capacity_bytes, inputs.tier_priority)
+    tails = tails_of(inputs, modelling)
     chunk_bytes = inputs.depth * inputs.width * inputs.weight_bytes
     return Design(
         inputs=inputs,
@@ -231,6 +53,18 @@ def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
         weight_tails=tails[2],
         ports=_ports(inputs, chunk_bytes, modelling),
     )
+
+
+def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Two, Two, Two]:
+    """Share of each kind's off-chip bytes in tier 2 or deeper and in tier 3."""
+    if modelling.is_staged:
+        return tier_tails(inputs.sizes, inputs.tier_capacity_bytes, inputs.storage)
+    size = inputs.sizes[0] + inputs.sizes[1] + inputs.sizes[2]
+    of_all = balanced_tails(size, inputs.tier_capacity_bytes, inputs.tier_bandwidth_bytes_per_s)
+    # Calibrated, a prefill knows the fastest tier alone.
+    counted = where(modelling.blocks_for_capacity or modelling.is_series, 1.0, 0.0)
+    tails = (of_all[0] * counted, of_all[1] * counted)
+    return tails, tails, tails
 
 
 def pinned_shares(held: Three, sizes: Three) -> Three:
@@ -258,6 +92,7 @@ def _ports(inputs: DesignInputs, chunk_bytes: FloatArray, modelling: Modelling) 
     return Ports(
         on_chip=inverse(inputs.on_chip_bandwidth_bytes_per_s),
         first_tier=inverse(usable * bandwidth[0]),
+        first_latency_s=_first_latency_s(inputs, modelling),
         matrix=(
             inverse(sustained[0] * matrix),
             inverse(sustained[1] * matrix),
@@ -271,63 +106,59 @@ def _ports(inputs: DesignInputs, chunk_bytes: FloatArray, modelling: Modelling) 
     )
 
 
+def _first_latency_s(inputs: DesignInputs, modelling: Modelling) -> FloatArray:
+    latency, bandwidth = inputs.tier_latency_s, inputs.tier_bandwidth_bytes_per_s
+    if modelling.is_staged:
+        return latency[0]
+    second = where(bandwidth[1] > 0, latency[1], latency[0])
+    third = where(bandwidth[2] > 0, latency[2], latency[0])
+    return smaller(latency[0], smaller(second, third))
+
+
 def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Modelling) -> Moved:
-    """What one instance of an operator moves."""
-    given = design.inputs
-    batch = given.batch_size
-    weights = shape.weights_read * given.weight_bytes
-    kv = operator.kv_read * given.kv_bytes
-    per_activation = batch * given.activation_bytes
+    """What one instance of an operator moves with the best blocks for the on-chip memory."""
+    if not modelling.blocks_for_capacity:
+        return calibrated_bytes(operator, shape, design, modelling)
+    resources = design.inputs
+    batch = resources.batch_size
+    near_reads, near_writes = array_streams(operator, shape, design)
+    per_activation = batch * resources.activation_bytes
     inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
-    stationary = weights + kv * batch
-    far = _far_passes(operator, shape, design, stationary, inputs, modelling)
-    # Streamed anew for every tile of the array, an operand is pinned or not; only a compiler
-    # that blocks for the on-chip memory keeps the operand at hand there.
-    caches = 1.0 if modelling.blocks_for_capacity else 0.0
-    spilled = 1.0 - smaller(design.held[0] / larger(inputs + outputs, 1.0), 1.0)
-    sums = outputs * (ACCUMULATOR_BYTES / given.activation_bytes) * shape.near_spills
-    far_sums = outputs * far.spills
-    kv_reads = read_off_chip_bytes(kv, far.stationary, design.pinned[1], design.held[1] * caches)
-    return Moved(
-        array_reads=stationary * shape.near_stationary + inputs * shape.near_inputs + sums,
-        array_writes=outputs + sums,
-        weight_reads=read_off_chip_bytes(
-            weights, far.stationary, design.pinned[2], design.held[2] * caches
-        ),
-        kv_reads=batch * kv_reads,
-        kv_writes=operator.kv_written * (batch * given.kv_bytes * (1.0 - design.pinned[1])),
-        activation_reads=(inputs * far.inputs + far_sums) * spilled,
-        activation_writes=(outputs + far_sums) * spilled,
+    per_product = 1.0 / shape.n_products
+    far = blocked_passes(
+        shape.rows,
+        operator.n,
+        stationary_operand_bytes(operator, shape, design) * per_product,
+        inputs * per_product,
+        resources.on_chip_capacity_bytes,
+        resources.dataflow,
     )
-
-
-def _far_passes(
-    operator: Operator,
-    shape: Shape,
-    design: Design,
-    stationary: FloatArray,
-    inputs: FloatArray,
-    modelling: Modelling,
-) -> Passes:
-    """How often what is not resident has to come from off chip."""
-    given = design.inputs
-    if modelling.blocks_for_capacity:
-        per_product = 1.0 / shape.n_products
-        return blocked_passes(
-            shape.rows,
-            operator.n,
-            stationary * per_product,
-            inputs * per_product,
-            given.on_chip_capacity_bytes,
-            given.dataflow,
-        )
-    return Passes(shape.far_stationary, shape.far_inputs, shape.far_spills)
+    spilled = 1.0 - smaller(design.held[0] / larger(inputs + outputs, 1.0), 1.0)
+    kept = operator.kv_read * resources.kv_bytes + operator.state_read
+    appended = operator.kv_written * resources.kv_bytes + operator.state_written
+    return Moved(
+        array_reads=near_reads,
+        array_writes=near_writes,
+        weight_reads=read_off_chip_bytes(
+            shape.weights_read * resources.weight_bytes,
+            far.stationary,
+            design.pinned[2],
+            design.held[2],
+        ),
+        kv_reads=batch
+        * read_off_chip_bytes(kept, far.stationary, design.pinned[1], design.held[1]),
+        kv_writes=appended * (batch * (1.0 - design.pinned[1])),
+        activation_reads=inputs * far.inputs * spilled,
+        activation_writes=outputs * spilled,
+    )
 
 
 def operator_times(
     operator: Operator, shape: Shape, design: Design, moved: Moved, modelling: Modelling
 ) -> PassTimes:
     """How long one instance of an operator takes."""
+    if not modelling.blocks_for_capacity:
+        return calibrated_times(shape, design, moved, modelling)
     given = design.inputs
     port = design.ports.on_chip
     compute = shape.cycles / given.clock_hz
@@ -336,10 +167,10 @@ def operator_times(
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
     tile = _tile_bytes(operator, design)
     matrix, vector = _stream_times(design, moved, tile, modelling)
-    transfer = matrix + vector if modelling.is_serial else larger(matrix, vector)
+    transfer = larger(matrix, vector)
     # The first chunk is no larger than all that comes.
     near_fill = given.on_chip_latency_s + smaller(tile, moved.array_reads) * port
-    first_tier = given.tier_latency_s[0] + smaller(tile, from_tiers) * design.ports.first_tier
+    first_tier = design.ports.first_latency_s + smaller(tile, from_tiers) * design.ports.first_tier
     exposed = near_fill + where(from_tiers > 0, first_tier, 0.0)
     is_active = on_chip > 0
     through_port = where(is_active, on_chip + given.on_chip_latency_s, 0.0)

@@ -13,6 +13,15 @@ import numpy as np
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.compiled import sum_compiled
 from codesign.evaluators.npu.operator_stage import (
+    design_of,
+    moved_bytes,
+    operator_times,
+    pinned_shares,
+    tails_of,
+)
+from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.placement import Three, share_on_chip
+from codesign.evaluators.npu.records import (
     Design,
     DesignInputs,
     Modelling,
@@ -20,14 +29,8 @@ from codesign.evaluators.npu.operator_stage import (
     Operator,
     PassTimes,
     Shape,
-    design_of,
-    moved_bytes,
-    operator_times,
-    pinned_shares,
 )
-from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.placement import Three, TierShares, share_on_chip, share_over_tiers
-from codesign.evaluators.npu.traffic import Passes, array_passes, streamed_passes
+from codesign.evaluators.npu.traffic import Passes, array_passes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
@@ -37,6 +40,7 @@ from codesign.hardware.array import (
     ideal_cycles,
     systolic_cycles,
 )
+from codesign.workload.lowering import Phase
 from codesign.workload.operators import OperatorTable
 
 BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
@@ -69,13 +73,14 @@ class Setup:
         dataflow: (n, 1) positions in ``DATAFLOWS``.
         bandwidth_priority: (n, 1) positions in ``BANDWIDTH_PRIORITIES``.
         batch_size: (n, 1) requests processed together in the pass.
-        storage: (n,) positions in ``PRIORITIES``, on chip.
-        tier_priority: (n,) positions in ``PRIORITIES``, off chip.
+        storage: (n,) positions in ``PRIORITIES``.
         sizes_bytes: (3, n) bytes of each kind of data.
         data_capacity_bytes: (n,) on-chip bytes for data that stay.
         shape: (n,) which of the ``u`` distinct combinations of array, dataflow and batch size
             each design has; what depends on those alone is computed ``u`` times.
         representative: (u,) position of one design of each.
+        options: Modelling choices, resolved.
+        phase: ``prefill`` or ``decode``.
     """
 
     accelerators: AcceleratorBatch
@@ -87,11 +92,23 @@ class Setup:
     bandwidth_priority: IntArray
     batch_size: FloatArray
     storage: IntArray
-    tier_priority: IntArray
     sizes_bytes: FloatArray
     data_capacity_bytes: FloatArray
     shape: IntArray
     representative: IntArray
+    options: NpuOptions
+    phase: Phase
+
+    @cached_property
+    def modelling(self) -> Modelling:
+        """The options as numbers."""
+        return modelling_of(self.options, self.phase)
+
+    @cached_property
+    def is_shared_freely(self) -> BoolArray:
+        """(n, 1) whether weights, KV cache and activations have no fixed shares of bandwidth."""
+        by_design = self.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
+        return np.asarray(by_design | (self.options.bandwidth_sharing == "shared"))
 
     @cached_property
     def on_chip_bytes(self) -> FloatArray:
@@ -104,10 +121,52 @@ class Setup:
         return np.stack(pinned_shares(_three(self.on_chip_bytes), _three(self.sizes_bytes)))
 
     @cached_property
-    def shares(self) -> TierShares:
-        """Where the rest lives."""
-        capacity = self.accelerators.levels.capacity_bytes
-        return share_over_tiers(self.sizes_bytes, capacity[1:], self.tier_priority)
+    def tails(self) -> FloatArray:
+        """(3, t, n) share of each kind's off-chip bytes in tier t or deeper; the first is 1."""
+        whole = np.ones(len(self.storage))
+        tails = tails_of(self.inputs((-1,)), self.modelling)
+        return np.stack([np.stack(np.broadcast_arrays(whole, *of_kind)) for of_kind in tails])
+
+    def inputs(self, shape: tuple[int, ...]) -> DesignInputs:
+        """What the operator stage needs of designs; every array in this shape, (n,) or (n, 1)."""
+        hardware, levels = self.accelerators, self.accelerators.levels
+        share = np.where(self.is_shared_freely, 1.0, _MATRIX_SHARES[self.bandwidth_priority])
+        capacity, bandwidth = levels.capacity_bytes, levels.bandwidth_bytes_per_s
+        latency = levels.latency_s
+        return DesignInputs(
+            batch_size=self.batch_size.reshape(shape),
+            weight_bytes=self.weight_bytes.reshape(shape),
+            activation_bytes=self.activation_bytes.reshape(shape),
+            kv_bytes=self.kv_bytes.reshape(shape),
+            dataflow=self.dataflow.reshape(shape),
+            depth=hardware.array_depth.reshape(shape),
+            width=hardware.array_width.reshape(shape),
+            clock_hz=hardware.clock_hz.reshape(shape),
+            matrix_share=share.reshape(shape),
+            is_shared=self.is_shared_freely.reshape(shape),
+            storage=self.storage.reshape(shape),
+            sizes=_three(self.sizes_bytes.reshape(3, *shape)),
+            data_capacity_bytes=self.data_capacity_bytes.reshape(shape),
+            on_chip_capacity_bytes=capacity[0].reshape(shape),
+            on_chip_bandwidth_bytes_per_s=bandwidth[0].reshape(shape),
+            on_chip_latency_s=latency[0].reshape(shape),
+            tier_capacity_bytes=_three(capacity[1:].reshape(3, *shape)),
+            tier_bandwidth_bytes_per_s=_three(bandwidth[1:].reshape(3, *shape)),
+            tier_latency_s=_three(latency[1:].reshape(3, *shape)),
+        )
+
+
+def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
+    """Resolved options as numbers."""
+    is_calibrated = options.blocking == "array"
+    return Modelling(
+        blocks_for_capacity=not is_calibrated,
+        is_series=is_calibrated and phase == "decode",
+        # Calibrated, every tier feeds the array side by side, whatever the topology.
+        is_staged=options.topology == "staged" and not is_calibrated,
+        offchip_efficiency=options.offchip_efficiency or 1.0,
+        requests_in_flight=options.requests_in_flight or 0.0,
+    )
 
 
 def _three(rows: FloatArray) -> Three:
@@ -124,8 +183,7 @@ class Shapes:
         rows: Rows of each product.
         n_products: Products of one instance; at least 1.
         weights_read: Weight elements of one instance.
-        near: How often the array streams each operand.
-        far: How often it comes from off chip; of blocking ``array`` only, else as ``near``.
+        near: How often the array streams each operand from on-chip memory.
     """
 
     cycles: FloatArray
@@ -133,13 +191,6 @@ class Shapes:
     n_products: FloatArray
     weights_read: FloatArray
     near: Passes
-    far: Passes
-
-
-def is_shared_freely(setup: Setup, options: NpuOptions) -> BoolArray:
-    """(n, 1) whether weights, KV cache and activations have no fixed shares of the bandwidth."""
-    by_design = setup.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
-    return np.asarray(by_design | (options.bandwidth_sharing == "shared"))
 
 
 class Pass:
@@ -171,21 +222,28 @@ class Pass:
         table = self.all_operators
         return batch_size * float(table.vector_ops_per_request @ table.count)
 
+    def lane_cycles(self, batch_size: FloatArray) -> FloatArray:
+        """(n,) cycles of one vector lane in one pass; ``batch_size`` is (n,)."""
+        count = self.all_operators.count
+        return batch_size * float(self.lane_cycles_per_request @ count)
+
+    def vector_s(self, batch_size: FloatArray, hardware: AcceleratorBatch) -> FloatArray:
+        """(n,) time of the vector unit in one pass; ``batch_size`` is (n,)."""
+        return self.lane_cycles(batch_size) / (hardware.vector_length * hardware.clock_hz)
+
+    @cached_property
+    def lane_cycles_per_request(self) -> FloatArray:
+        """(o,) of one instance of all operators: one per operation, or per score of a softmax."""
+        table = self.all_operators
+        if self.options.softmax == "unpipelined":
+            return table.vector_ops_per_request
+        return np.where(
+            table.is_softmax, table.score_read_elements_per_request, table.vector_ops_per_request
+        )
+
     def multiply_accumulates(self, batch_size: FloatArray) -> FloatArray:
         """(n,) useful multiply-accumulates in one pass; ``batch_size`` is (n,)."""
         return batch_size * float(self.table.mac_per_request @ self.table.count)
-
-    @cached_property
-    def modelling(self) -> Modelling:
-        """The options as numbers."""
-        options = self.options
-        return Modelling(
-            blocks_for_capacity=options.blocking == "capacity",
-            is_staged=options.topology == "staged",
-            is_serial=options.streams == "serial",
-            offchip_efficiency=options.offchip_efficiency or 1.0,
-            requests_in_flight=options.requests_in_flight or 0.0,
-        )
 
     @cached_property
     def operators(self) -> Operator:
@@ -201,6 +259,8 @@ class Pass:
             outputs=table.output_elements_per_request * self.moves_activations,
             kv_read=table.kv_read_elements_per_request,
             kv_written=table.kv_written_elements_per_request,
+            state_read=table.state_read_bytes_per_request,
+            state_written=table.state_written_bytes_per_request,
         )
 
     def shapes(self, setup: Setup) -> Shapes:
@@ -234,21 +294,7 @@ class Pass:
             n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
             near=near,
-            far=self._far_passes(m, depth, width, dataflow, near),
         )
-
-    def _far_passes(
-        self,
-        m: FloatArray,
-        depth: FloatArray,
-        width: FloatArray,
-        dataflow: IntArray,
-        near: Passes,
-    ) -> Passes:
-        if self.options.blocking != "array":
-            return near
-        # The query heads of a group share what is streamed of their keys and values.
-        return streamed_passes(m / self.queries, self.table.k, depth, width, dataflow)
 
     def _cycles_per_product(
         self,
@@ -274,6 +320,15 @@ class Pass:
         )
 
 
+def whole_pass_s(
+    array_and_memory_s: FloatArray, vector_s: FloatArray, options: NpuOptions
+) -> FloatArray:
+    """(n,) time of one pass: the vector unit works beside array and memories, or after them."""
+    if options.vector == "serial":
+        return array_and_memory_s + vector_s
+    return np.maximum(array_and_memory_s, vector_s)
+
+
 class Stage:
     """What the operators of a pass move and take on ``n`` designs, each computed when asked for.
 
@@ -293,14 +348,14 @@ class Stage:
 
     @cached_property
     def _design(self) -> Design:
-        return design_of(_inputs(self._setup, self._pass.options, (-1, 1)), self._pass.modelling)
+        return design_of(self._setup.inputs((-1, 1)), self._setup.modelling)
 
     @cached_property
     def _shapes(self) -> FloatArray:
-        """(10, u, o) the fields of :class:`Shape`."""
+        """(7, u, o) the fields of :class:`Shape`."""
         shapes = self._pass.shapes(self._setup)
         own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read)
-        return np.stack(np.broadcast_arrays(*own, *shapes.near, *shapes.far))
+        return np.stack(np.broadcast_arrays(*own, *shapes.near))
 
     @cached_property
     def _shape(self) -> Shape:
@@ -308,77 +363,29 @@ class Stage:
 
     @cached_property
     def moved(self) -> Moved:
-        """What one instance of each operator moves."""
-        one = self._pass
-        return moved_bytes(one.operators, self._shape, self._design, one.modelling)
+        """(n, o) what one instance of each operator moves."""
+        return moved_bytes(self._pass.operators, self._shape, self._design, self._setup.modelling)
 
     @cached_property
     def times(self) -> PassTimes:
-        """How long one instance of each operator takes."""
-        one = self._pass
-        return operator_times(one.operators, self._shape, self._design, self.moved, one.modelling)
+        """(n, o) how long one instance of each operator takes."""
+        return operator_times(
+            self._pass.operators, self._shape, self._design, self.moved, self._setup.modelling
+        )
 
     @property
     def cycles(self) -> FloatArray:
-        """Cycles of the matrix array for one instance of each operator."""
+        """(n, o) cycles of the matrix array for one instance of each operator."""
         return self._shape.cycles
 
     @cached_property
-    def _sums(self) -> FloatArray:
-        """(9, n) sums over the pass: time, cycles, then what is moved."""
-        one, setup = self._pass, self._setup
-        inputs = _inputs(setup, one.options, (-1,))
-        return sum_compiled(one.operators, self._shapes, setup.shape, inputs, one.modelling)
-
-    @cached_property
-    def pass_time_s(self) -> FloatArray:
-        """(n,) array and memories in one pass."""
+    def sums(self) -> FloatArray:
+        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
+        operators, setup = self._pass.operators, self._setup
         if self._is_compiled:
-            return np.asarray(self._sums[0])
-        return sum_over_operators(self.times.time_s, self._pass.table.count)
-
-    @cached_property
-    def pass_cycles(self) -> FloatArray:
-        """(n,) cycles of the matrix array in one pass."""
-        if self._is_compiled:
-            return np.asarray(self._sums[1])
-        return sum_over_operators(self.cycles, self._pass.table.count)
-
-    @cached_property
-    def pass_moved(self) -> Moved:
-        """What is moved in one pass: every array is (n,)."""
-        if self._is_compiled:
-            return Moved(*self._sums[2:])
+            return sum_compiled(
+                operators, self._shapes, setup.shape, setup.inputs((-1,)), setup.modelling
+            )
         count = self._pass.table.count
-        return Moved(*(sum_over_operators(value, count) for value in self.moved))
-
-
-def _inputs(setup: Setup, options: NpuOptions, shape: tuple[int, ...]) -> DesignInputs:
-    """What the operator stage needs of designs; every array in this shape, (n,) or (n, 1)."""
-    hardware, levels = setup.accelerators, setup.accelerators.levels
-    is_shared = is_shared_freely(setup, options)
-    share = np.where(is_shared, 1.0, _MATRIX_SHARES[setup.bandwidth_priority])
-    capacity, bandwidth = levels.capacity_bytes, levels.bandwidth_bytes_per_s
-    latency = levels.latency_s
-    return DesignInputs(
-        batch_size=setup.batch_size.reshape(shape),
-        weight_bytes=setup.weight_bytes.reshape(shape),
-        activation_bytes=setup.activation_bytes.reshape(shape),
-        kv_bytes=setup.kv_bytes.reshape(shape),
-        dataflow=setup.dataflow.reshape(shape),
-        depth=hardware.array_depth.reshape(shape),
-        width=hardware.array_width.reshape(shape),
-        clock_hz=hardware.clock_hz.reshape(shape),
-        matrix_share=share.reshape(shape),
-        is_shared=is_shared.reshape(shape),
-        storage=setup.storage.reshape(shape),
-        tier_priority=setup.tier_priority.reshape(shape),
-        sizes=_three(setup.sizes_bytes.reshape(3, *shape)),
-        data_capacity_bytes=setup.data_capacity_bytes.reshape(shape),
-        on_chip_capacity_bytes=capacity[0].reshape(shape),
-        on_chip_bandwidth_bytes_per_s=bandwidth[0].reshape(shape),
-        on_chip_latency_s=latency[0].reshape(shape),
-        tier_capacity_bytes=_three(capacity[1:].reshape(3, *shape)),
-        tier_bandwidth_bytes_per_s=_three(bandwidth[1:].reshape(3, *shape)),
-        tier_latency_s=_three(latency[1:].reshape(3, *shape)),
-    )
+        tables = (self.times.time_s, self.cycles, *self.moved)
+        return np.stack([sum_over_operators(values, count) for values in tables])

@@ -1,12 +1,9 @@
 """How the NPU is modelled: the choices that the papers leave open, each with a name.
 
 Two profiles set them together. ``plain`` is physics without fitted factors. ``memexplorer`` is
-a calibration: of some 1,400 combinations of physically meaningful readings (which streams
-are read again and per what tile, how ``equal`` fills the tiers, width of partial sums, usable
-bandwidth, causal attention, vector work, concurrent streams), the one with the least overall
-logarithmic error over the ratios of MemExplorer's [MemExplorer]_ Tables 4 to 6; several are
-nearly as good. ``codesign validate memexplorer`` shows every cell: what it misses most is the
-gain of Table 5 from more memory, of which it gives 40 to 55 %.
+a calibration: of the readings of the paper that were tried, the one with the least logarithmic
+error over the ratios of MemExplorer's [MemExplorer]_ Tables 4 to 6 (``calibrated.py`` has its
+formulas). ``codesign validate memexplorer`` shows every cell, all of them in-sample.
 """
 
 from __future__ import annotations
@@ -21,9 +18,6 @@ from codesign.schema import Record, quantity
 
 Blocking: TypeAlias = Literal["capacity", "array"]
 
-ARRAY_TILE_SHARE = 0.5
-"""Rows of a tile over BLEN under ``array`` blocking: half, for double buffering [fitted to
-MemExplorer Table 4]."""
 TILE_BUFFER_SHARE = 0.5
 """Share of the on-chip memory that holds the tiles of the running operator under ``capacity``
 blocking; the rest holds what stays resident [our choice: an even split]."""
@@ -42,19 +36,15 @@ _PROFILES: dict[str, dict[str, Any]] = {
     "plain": {
         "blocking": "capacity",
         "offchip_efficiency": 1.0,
-        "streams": "concurrent",
-        "vector": "overlapped",
-        "equal_tiers": "interleaved",
+        "topology": "staged",
+        "batch": "best",
     },
     "memexplorer": {
         "blocking": "array",
         # Table 4 prints 2 TB/s for the two HBM4 stacks of P1, which have 4 TB/s in Table 1.
         "offchip_efficiency": 0.5,
-        "streams": "serial",
-        "vector": "hidden",
-        # P2 gives every kind of data equal standing. Interleaved, its activations would pass its
-        # LPDDR, and it would be 2.0 times as fast as Base; Table 6 prints 4.93.
-        "equal_tiers": "nearest",
+        "topology": "parallel",
+        "batch": "capacity",
     },
 }
 
@@ -66,25 +56,27 @@ class NpuOptions(Record):
     """Sets the options below that are left out."""
     blocking: Blocking | None = None
     """``capacity``: the largest tiles that the on-chip memory holds, what a good compiler does.
-    ``array``: operands are streamed anew for every tile of the array (PLENA)."""
+    ``array``: operands are streamed anew for every tile of the array, as MemExplorer's tables
+    have it."""
     offchip_efficiency: Annotated[float | None, Field(gt=0, le=1)] = None
     """Share of the off-chip peak bandwidth that streams can use."""
-    streams: Literal["concurrent", "serial"] | None = None
-    """Whether the matrix stream (weights, KV) and the vector stream (activations) of an operator
-    overlap."""
-    vector: Literal["hidden", "overlapped", "serial"] | None = None
-    """Vector unit against matrix array: free, in parallel over a pass, or one after the other."""
-    equal_tiers: Literal["interleaved", "nearest"] | None = None
-    """Off chip, the storage priority ``equal`` spreads every kind of data over the tiers like the
-    whole (``interleaved``), or puts what is moved most per byte nearest (``nearest``):
-    activations, weights, KV cache."""
+    batch: Literal["best", "capacity"] | None = None
+    """How the batch is chosen where neither workload nor design says it. ``best``: the power of two
+    that is best in throughput within the campaign's limits on latency. ``capacity``: the largest
+    power of two that fits (MemExplorer)."""
+    vector: Literal["overlapped", "serial"] = "overlapped"
+    """Vector unit against matrix array: side by side over a pass, as where the chunks of a prompt
+    or two halves of a batch take turns, or one after the other."""
+    softmax: Literal["pipelined", "unpipelined"] = "pipelined"
+    """``pipelined``: a lane takes in one score per cycle and does all six operations on it;
+    ``unpipelined``: each of them is a pass of its own over the scores."""
     bandwidth_sharing: Literal["fixed", "shared"] = "fixed"
     """``fixed``: the streams have the fixed shares of the design's bandwidth priority
     (MemExplorer §4.2). ``shared``: whoever asks gets the port, and the priority has no effect."""
-    topology: Literal["staged", "parallel"] = "staged"
-    """``staged``: bytes pass every level above their own (MemExplorer). ``parallel``: every
-    off-chip interface feeds the on-chip memory directly; as data fill the nearest tier first, more
-    capacity there can idle a deeper tier's bandwidth and slow a design."""
+    topology: Literal["staged", "parallel"] | None = None
+    """``staged``: bytes pass every tier above their own (MemExplorer), the tiers in the order that
+    is fastest. ``parallel``: every off-chip interface sits on the die and feeds the on-chip memory
+    itself; data are spread by bandwidth as far as the capacities allow."""
     array: Organization = "flattened"
     """``flattened`` (PLENA), ``systolic`` (an R x C grid with SCALE-Sim's cycles) or ``ideal``; a
     space with the parameter ``array_organization`` says it itself."""

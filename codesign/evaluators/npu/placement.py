@@ -1,19 +1,19 @@
 """Where weights, KV cache and activations live: shares on chip, then over the off-chip tiers.
 
 The storage priority of a design (MemExplorer [MemExplorer]_ §4.2) says which of them takes
-on-chip memory first. What it needs beyond that, and everything else, goes to the tiers, nearest
-first.
+on-chip memory first. What it needs beyond that, and everything else, goes to the tiers: nearest
+first where data pass from tier to tier (``staged``), spread by bandwidth where every tier feeds
+the on-chip memory itself (``parallel``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.hardware.elementwise import larger, smaller, where
+from codesign.hardware.elementwise import inverse, larger, smaller, where
 
 KINDS = ("activation", "kv", "weight")
 """Kinds of data, in the order of every first axis here."""
@@ -76,21 +76,8 @@ def _poured(needs: Three, given: Three, capacity: FloatArray) -> Three:
     )
 
 
-@dataclass(frozen=True)
-class TierShares:
-    """Share of each kind's off-chip bytes that lives in tier t or deeper.
-
-    Attributes:
-        tails: (3, t, n): ``tails[k, i]`` is what must cross from tier i upwards; the first is 1.
-    """
-
-    tails: FloatArray
-
-
-def share_over_tiers(
-    sizes_bytes: FloatArray, tier_capacity_bytes: FloatArray, priority: IntArray
-) -> TierShares:
-    """Distribution of each kind over the off-chip tiers, nearest first.
+def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two, Two, Two]:
+    """Share of each kind's off-chip bytes in tier 2 or deeper and in tier 3, nearest tier first.
 
     The kinds fill the tiers one after the other in the order of the priority, those after the
     preferred one in the order of how often they are moved per byte (activations cross twice per
@@ -99,19 +86,10 @@ def share_over_tiers(
     charged to the last.
 
     Args:
-        sizes_bytes: (3, n) bytes of each kind.
-        tier_capacity_bytes: (3, n); 0 for a tier that does not exist.
-        priority: (n,) positions in ``PRIORITIES``.
+        sizes: Bytes of each kind.
+        capacities: Of each tier; 0 for a tier that does not exist.
+        priority: Position in ``PRIORITIES``.
     """
-    activation, kv, weight = sizes_bytes
-    first, second, third = tier_capacity_bytes
-    tails = tier_tails((activation, kv, weight), (first, second, third), priority)
-    whole = np.ones_like(activation)
-    return TierShares(np.stack([np.stack([whole, *of_kind]) for of_kind in tails]))
-
-
-def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two, Two, Two]:
-    """:func:`share_over_tiers` with one value per kind and tier; the first tier's 1 left out."""
     activation, kv, weight = sizes
     # Where each kind begins: behind the kinds that are put before it.
     before_activation = where(priority == _KV, kv, where(priority == _WEIGHT, weight, 0.0))
@@ -136,6 +114,62 @@ def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two
             capacities,
         ),
     )
+
+
+def balanced_tails(size: FloatArray, capacities: Three, bandwidths: Three) -> Two:
+    """Share of all data in tier 2 or deeper, and in tier 3, if the tiers are read side by side.
+
+    Every tier holds what it reads in the same time as the others, or as much as it can: the
+    largest time over the tiers is then the least that there is, and more capacity or bandwidth
+    of any tier never makes it longer. What exceeds all tiers is spread by bandwidth.
+
+    Args:
+        size: Bytes of all data.
+        capacities: Of each tier; 0 for a tier that does not exist.
+        bandwidths: Likewise.
+    """
+    open_tiers = (
+        where(bandwidths[0] > 0, 1.0, 0.0),
+        where(bandwidths[1] > 0, 1.0, 0.0),
+        where(bandwidths[2] > 0, 1.0, 0.0),
+    )
+    # A round closes the tiers that are full; with three tiers, two rounds find all of them.
+    for _ in range(2):
+        level_s = _common_time_s(size, capacities, bandwidths, open_tiers)
+        open_tiers = (
+            where(level_s * bandwidths[0] > capacities[0], 0.0, open_tiers[0]),
+            where(level_s * bandwidths[1] > capacities[1], 0.0, open_tiers[1]),
+            where(level_s * bandwidths[2] > capacities[2], 0.0, open_tiers[2]),
+        )
+    level_s = _common_time_s(size, capacities, bandwidths, open_tiers)
+    held = (
+        where(open_tiers[0] > 0, smaller(level_s * bandwidths[0], capacities[0]), capacities[0]),
+        where(open_tiers[1] > 0, smaller(level_s * bandwidths[1], capacities[1]), capacities[1]),
+        where(open_tiers[2] > 0, smaller(level_s * bandwidths[2], capacities[2]), capacities[2]),
+    )
+    beyond = larger(size - (held[0] + held[1] + held[2]), 0.0)
+    spread_s = beyond * inverse(bandwidths[0] + bandwidths[1] + bandwidths[2])
+    second = held[1] + spread_s * bandwidths[1]
+    third = held[2] + spread_s * bandwidths[2]
+    per_byte = inverse(size)
+    return (second + third) * per_byte, third * per_byte
+
+
+def _common_time_s(
+    size: FloatArray, capacities: Three, bandwidths: Three, open_tiers: Three
+) -> FloatArray:
+    """Time in which the open tiers read what the full ones leave."""
+    full = (
+        capacities[0] * (1.0 - open_tiers[0])
+        + capacities[1] * (1.0 - open_tiers[1])
+        + capacities[2] * (1.0 - open_tiers[2])
+    )
+    rate = (
+        bandwidths[0] * open_tiers[0]
+        + bandwidths[1] * open_tiers[1]
+        + bandwidths[2] * open_tiers[2]
+    )
+    return larger(size - full, 0.0) * inverse(rate)
 
 
 def _tails_between(start: FloatArray, end: FloatArray, capacities: Three) -> Two:

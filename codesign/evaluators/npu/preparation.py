@@ -1,8 +1,11 @@
-"""From columns of a design batch to what a pass needs: hardware, batch size, placement."""
+"""From columns of a design batch to what a pass needs: hardware, batch size, placement.
+
+Which batch size and which order of the tiers a design works with is chosen in ``choice.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +19,7 @@ from codesign.columns import (
     IntArray,
     combined,
     distinct,
+    taken,
 )
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
@@ -28,9 +32,11 @@ from codesign.hardware.accelerator import (
     UnitTables,
     build_accelerators,
     take,
+    with_tiers_in,
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
+from codesign.hardware.tier_order import N_TIERS, fastest_first
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
 
@@ -40,11 +46,54 @@ STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 """Parameters of the software (MemExplorer §4.2)."""
 
 
+BATCH_SIZE = "batch_size"
+"""Parameter of a space that says how many requests are processed together."""
 _FREE_PARAMETERS = ("vector_length", "stated_tdp_watts")
-"""What the operator stage does not depend on: the vector unit's time is added to a whole pass."""
-_READ_PARAMETERS = REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMATS, *STRATEGIES}
+"""What the operator stage does not depend on: the vector unit works beside a whole pass."""
+_READ_PARAMETERS = REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMATS, *STRATEGIES, BATCH_SIZE}
 _SAMPLE = 1024
 """Designs looked at for repetitions."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What is known of ``n`` designs before batch size and order of the tiers are chosen.
+
+    Attributes:
+        accelerators: The hardware, the fastest tier first.
+        tier_order: (3, n) which tier of the design, from 0, stands at each place.
+        weight_bytes: (n,) all weights.
+        kv_bytes: (n,) KV cache and recurrent state of one request at its end.
+        batches: (b, n) batch sizes to choose from, in no order; 0 for none. The first is the one
+            to begin with: the largest in a decode, the smallest in a prefill.
+        violations: Limits known without evaluating, as relative excess; (n,) each.
+    """
+
+    accelerators: AcceleratorBatch
+    tier_order: IntArray
+    weight_bytes: FloatArray
+    kv_bytes: FloatArray
+    batches: FloatArray
+    violations: Mapping[str, FloatArray]
+
+    def take(self, positions: IntArray) -> Footprint:
+        """Of the designs at these positions."""
+        return Footprint(
+            accelerators=take(self.accelerators, positions),
+            tier_order=self.tier_order[:, positions],
+            weight_bytes=self.weight_bytes[positions],
+            kv_bytes=self.kv_bytes[positions],
+            batches=self.batches[:, positions],
+            violations={name: values[positions] for name, values in self.violations.items()},
+        )
+
+    def with_tiers_in(self, order: IntArray) -> Footprint:
+        """With the tiers in another order, (3, n) positions among those here."""
+        return replace(
+            self,
+            accelerators=with_tiers_in(self.accelerators, order),
+            tier_order=np.take_along_axis(self.tier_order, order, axis=0),
+        )
 
 
 @dataclass(frozen=True)
@@ -53,10 +102,11 @@ class Batch:
 
     Attributes:
         setup: What the designs that are distinct to the operators bring to a pass, ``r`` of them.
-        accelerators: The hardware of all.
+        accelerators: The hardware of all, their tiers in the order in which they are used.
+        tier_order: (3, n) which tier of the design, from 0, stands at each place.
         batch_size: Requests whose KV cache is held.
         weight_bytes: All weights.
-        kv_bytes: KV cache of one request at its end.
+        kv_bytes: KV cache and recurrent state of one request at its end.
         operand_bits: Widths of the array's two operands: activations, and the wider of
             weights and KV cache.
         violations: Limits known without evaluating, as relative excess.
@@ -65,6 +115,7 @@ class Batch:
 
     setup: Setup
     accelerators: AcceleratorBatch
+    tier_order: IntArray
     batch_size: FloatArray
     weight_bytes: FloatArray
     kv_bytes: FloatArray
@@ -93,17 +144,27 @@ class Preparation:
         self._workload = workload
         self._options = options
         self._units = UnitTables(library, options.technology_level)
-        self._largest_activations = largest_activations
+        self.largest_activations = largest_activations
 
-    def batch(self, designs: Columns) -> Batch:
-        """Hardware, batch size and placement of ``n`` designs."""
-        accelerators, weights, kv, size, violations = self._footprints(designs)
+    def batch(
+        self,
+        designs: Columns,
+        footprint: Footprint | None = None,
+        batch_size: FloatArray | None = None,
+    ) -> Batch:
+        """Hardware, batch size and placement of ``n`` designs.
+
+        Args:
+            designs: Their columns.
+            footprint: What is known of them, if it is, with the tiers in the wanted order.
+            batch_size: (n,) requests held; those to begin the choice with if None.
+        """
+        known = self.footprint(designs) if footprint is None else footprint
+        size = known.batches[0] if batch_size is None else batch_size
+        accelerators = known.accelerators
         activation_bytes = self._bytes(designs, "activation_format")
         in_pass = size if self._workload.phase == "decode" else np.ones_like(size)
-        sizes = np.stack(
-            [self._largest_activations * in_pass * activation_bytes, kv * size, weights]
-        )
-        storage = _codes(designs, "storage_priority", PRIORITIES)
+        largest = self.largest_activations * in_pass * activation_bytes
         capacity = accelerators.levels.capacity_bytes
         for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
         dataflow = _codes(designs, "dataflow", DATAFLOWS)
@@ -112,7 +173,7 @@ class Preparation:
             *combined(
                 designs["pe_array"].codes,
                 dataflow * len(ORGANIZATIONS) + organization,
-                np.log2(in_pass).astype(np.int64),
+                in_pass.astype(np.int64),
             )
         )
         setup = Setup(
@@ -124,15 +185,24 @@ class Preparation:
             dataflow=dataflow[:, None],
             bandwidth_priority=_codes(designs, "bandwidth_priority", BANDWIDTH_PRIORITIES)[:, None],
             batch_size=in_pass[:, None],
-            storage=storage,
-            tier_priority=self._tier_priority(storage),
-            sizes_bytes=sizes,
+            storage=_codes(designs, "storage_priority", PRIORITIES),
+            sizes_bytes=np.stack([largest, known.kv_bytes * size, known.weight_bytes]),
             data_capacity_bytes=(1.0 - for_tiles) * capacity[0],
             shape=shape,
             representative=representative,
+            options=self._options,
+            phase=self._workload.phase,
         )
-        widths = _operand_bits(designs)
-        return Batch(setup, accelerators, size, weights, kv, widths, violations)
+        return Batch(
+            setup=setup,
+            accelerators=accelerators,
+            tier_order=known.tier_order,
+            batch_size=size,
+            weight_bytes=known.weight_bytes,
+            kv_bytes=known.kv_bytes,
+            operand_bits=_operand_bits(designs),
+            violations=known.violations,
+        )
 
     def repetition(self, designs: Columns, is_whole: bool = False) -> float:
         """How many neighbouring designs are the same, on average of a sample.
@@ -144,8 +214,7 @@ class Preparation:
         n = min(len(designs["pe_array"]), _SAMPLE)
         if n < _SAMPLE:
             return 1.0
-        sample = {name: Column(item.values, item.codes[:n]) for name, item in designs.items()}
-        key, limit = self._key(sample, is_whole)
+        key, limit = self._key(taken(designs, slice(n)), is_whole)
         return n / len(distinct(key, limit)[1]) if limit < MOST_COMBINATIONS else 1.0
 
     def without_copies(self, designs: Columns) -> tuple[Columns, IntArray | slice]:
@@ -154,30 +223,50 @@ class Preparation:
         if limit >= MOST_COMBINATIONS:
             return designs, slice(None)
         number, one = distinct(key, limit)
-        return _taken(designs, one), number
+        return taken(designs, one), number
 
-    def grouped_batch(self, designs: Columns) -> Batch:
-        """As :meth:`batch`, what equal designs share worked out once."""
-        key, limit = self._key(designs, is_whole=False)
+    def distinct_to_operators(
+        self, designs: Columns, tells_vectors_apart: bool
+    ) -> tuple[Columns, IntArray | None]:
+        """Designs of which no two are the same to the operators; where each one is among them.
+
+        Args:
+            designs: All of them.
+            tells_vectors_apart: Whether the vector unit has a say in the batch size.
+        """
+        free = ("stated_tdp_watts",) if tells_vectors_apart else _FREE_PARAMETERS
+        key, limit = self._key(designs, is_whole=False, free=free)
         if limit >= MOST_COMBINATIONS:
-            return self.batch(designs)
-        number, one = distinct(key, limit)
-        few = self.batch(_taken(designs, one))
+            return designs, None
+        number, representative = distinct(key, limit)
+        return taken(designs, representative), number
+
+    def spread(self, batch: Batch, number: IntArray, designs: Columns) -> Batch:
+        """The batch of all designs from that of the distinct ones.
+
+        Args:
+            batch: Of the distinct ones.
+            number: (n,) which of them each design is.
+            designs: All of them.
+        """
         free: dict[str, Any] = {
             name: designs[name].lookup(float) for name in _FREE_PARAMETERS if name in designs
         }
         return Batch(
-            setup=few.setup,
-            accelerators=replace(take(few.accelerators, number), **free),
-            batch_size=few.batch_size[number],
-            weight_bytes=few.weight_bytes[number],
-            kv_bytes=few.kv_bytes[number],
+            setup=batch.setup,
+            accelerators=replace(take(batch.accelerators, number), **free),
+            tier_order=batch.tier_order[:, number],
+            batch_size=batch.batch_size[number],
+            weight_bytes=batch.weight_bytes[number],
+            kv_bytes=batch.kv_bytes[number],
             operand_bits=_operand_bits(designs),
-            violations={name: values[number] for name, values in few.violations.items()},
+            violations={name: values[number] for name, values in batch.violations.items()},
             repeats=number,
         )
 
-    def _key(self, designs: Columns, is_whole: bool) -> tuple[IntArray, int]:
+    def _key(
+        self, designs: Columns, is_whole: bool, free: Sequence[str] = _FREE_PARAMETERS
+    ) -> tuple[IntArray, int]:
         """(n,) numbers that are equal only where operators and limits, or all metrics, are."""
         convention = self._workload.format_convention
 
@@ -188,40 +277,37 @@ class Preparation:
         codes = [
             _classes(item, widths) if name in FORMATS else item.codes
             for name, item in sorted(designs.items())
-            if name in _READ_PARAMETERS and (is_whole or name not in _FREE_PARAMETERS)
+            if name in _READ_PARAMETERS and (is_whole or name not in free)
         ]
         return combined(*codes)
 
-    def _tier_priority(self, storage: IntArray) -> IntArray:
-        """(n,) which kind of data fills the tiers first."""
-        if self._options.equal_tiers == "interleaved":
-            return storage
-        # After activations, weights and KV cache follow in the order of their traffic.
-        is_equal = storage == PRIORITIES.index("equal")
-        return np.where(is_equal, PRIORITIES.index("activation"), storage)
-
-    def violations(self, designs: Columns) -> dict[str, FloatArray]:
+    def violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
-        return self._footprints(designs)[-1]
+        return self.footprint(designs).violations
 
-    def _footprints(
-        self, designs: Columns
-    ) -> tuple[AcceleratorBatch, FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
-        """Hardware, bytes of the weights and of one request's KV cache, batch, violations."""
+    def footprint(self, designs: Columns) -> Footprint:
+        """What is known of designs before their batch size and order of tiers are chosen."""
         accelerators = build_accelerators(designs, self._units)
         weights = self._workload.weight_elements * self._bytes(designs, "weight_format")
         kv = self._workload.kv_elements_per_request * self._bytes(designs, "kv_format")
+        kv = kv + self._workload.state_bytes_per_request
         levels = accelerators.levels
         capacity = levels.capacity_bytes.sum(axis=0)
-        size = self.batch_of(capacity, weights, kv)
+        batches = self._batches(designs, capacity, weights, kv)
+        least = np.where(batches > 0, batches, np.inf).min(axis=0)
         missing = ~(levels.exists[0] & levels.exists[1])
         violations = {
-            "capacity": (weights + size * kv) / np.maximum(capacity, 1.0) - 1.0,
+            "capacity": (weights + least * kv) / np.maximum(capacity, 1.0) - 1.0,
             "shoreline": levels.shoreline_m.sum(axis=0) / self._options.memory_edge_m - 1.0,
             # Without memory on chip or off chip there is no port to stream through.
             "levels": np.where(missing, 1.0, 0.0),
         }
-        return accelerators, weights, kv, size, violations
+        order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        if order is None:
+            order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
+        else:
+            accelerators = with_tiers_in(accelerators, order)
+        return Footprint(accelerators, order, weights, kv, batches, violations)
 
     def _bytes(self, designs: Columns, parameter: str) -> FloatArray:
         """(n,) bytes of an element."""
@@ -235,19 +321,57 @@ class Preparation:
         n = len(designs["pe_array"])
         return np.full(n, ORGANIZATIONS.index(self._options.array), dtype=np.int64)
 
-    def batch_of(self, capacity: FloatArray, weights: FloatArray, kv: FloatArray) -> FloatArray:
-        """The batch asked for, or the largest power of two that the capacity allows.
+    def _batches(
+        self, designs: Columns, capacity: FloatArray, weights: FloatArray, kv: FloatArray
+    ) -> FloatArray:
+        """(b, n) batch sizes to choose from, the one to begin with first; 0 for none."""
+        if BATCH_SIZE in designs:
+            return designs[BATCH_SIZE].lookup(float)[None]
+        n = len(weights)
+        if self.batch_policy == "capacity":
+            return self.largest_batch(capacity, weights, kv)[None]
+        sizes = self.fixed_batches
+        if sizes is None:
+            sizes = 2.0 ** np.arange(np.floor(np.log2(self._workload.max_batch)) + 1)
+        if self._workload.phase == "prefill" or len(sizes) == 1:
+            # Requests are prefilled one after the other: holding more of them speeds up none.
+            return np.full((1, n), sizes[0])
+        fits = weights + sizes[::-1, None] * kv <= capacity
+        fits[-1] = True
+        return _largest_first(np.where(fits, sizes[::-1, None], 0.0))
+
+    @property
+    def batch_policy(self) -> int | Sequence[int] | str:
+        """What workload or options say: a number, numbers to choose from, or a rule."""
+        return self._workload.batch or self._options.batch or "best"
+
+    @property
+    def fixed_batches(self) -> FloatArray | None:
+        """(b,) the numbers that the policy names, ascending; None if it is a rule."""
+        policy = self.batch_policy
+        if isinstance(policy, str):
+            return None
+        return np.unique(np.atleast_1d(np.array(policy, dtype=np.float64)))
+
+    def largest_batch(
+        self, capacity: FloatArray, weights: FloatArray, kv: FloatArray
+    ) -> FloatArray:
+        """(n,) the largest power of two that the capacity allows, 1 at least.
 
         Reproduces every batch of MemExplorer's Tables 5 and 6: weights and KV cache at the end
         of the generation against the capacity of all levels, activations not counted.
         """
-        if self._workload.batch != "capacity":
-            return np.full(len(weights), float(self._workload.batch))
         most = float(self._workload.max_batch)
-        if not self._workload.kv_elements_per_request:
-            return np.full(len(weights), most)
         fitting = np.clip((capacity - weights) * inverse(kv), 1.0, most)
+        fitting = np.where(kv > 0, fitting, most)
         return np.asarray(np.exp2(np.floor(np.log2(fitting))))
+
+
+def _largest_first(batches: FloatArray) -> FloatArray:
+    """(b, n) the same, every column's zeros moved behind its numbers; each is in falling order."""
+    n_absent = (batches == 0).sum(axis=0)
+    rows = (np.arange(len(batches))[:, None] + n_absent) % len(batches)
+    return np.asarray(np.take_along_axis(batches, rows, axis=0))
 
 
 def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray:
@@ -265,10 +389,6 @@ def _operand_bits(designs: Columns) -> tuple[FloatArray, FloatArray]:
     """(n,) widths of the array's two operands."""
     bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
     return bits["activation_format"], np.maximum(bits["weight_format"], bits["kv_format"])
-
-
-def _taken(designs: Columns, positions: IntArray) -> Columns:
-    return {name: Column(item.values, item.codes[positions]) for name, item in designs.items()}
 
 
 def _classes(column: Column, meaning: Callable[[str], Hashable]) -> IntArray:

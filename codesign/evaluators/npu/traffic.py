@@ -1,8 +1,8 @@
 """What the operators of a pass move: between array and on-chip memory, and off chip.
 
-Two rules of on-chip blocking are modelled (see ``options.py``). In both the array streams its
-operands from on-chip memory once per array tile, as its dataflow says; they differ in how often
-the off-chip memories have to supply what is not resident.
+The array streams its operands from on-chip memory once per array tile, as its dataflow says. How
+often the off-chip memories have to supply what is not resident is a matter of blocking: here with
+the best tiles for the on-chip memory, in ``calibrated.py`` anew for every tile of the array.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, ARRAY_TILE_SHARE, TILE_BUFFER_SHARE
+from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
+from codesign.evaluators.npu.placement import Two
+from codesign.evaluators.npu.records import Design, Operator, Shape
 from codesign.hardware.array import DATAFLOWS
 from codesign.hardware.elementwise import larger, smaller, square_root, where, whole_blocks
 
@@ -64,24 +66,22 @@ def array_passes(
     )
 
 
-def streamed_passes(
-    m: FloatArray, k: FloatArray, depth: FloatArray, width: FloatArray, dataflow: IntArray
-) -> Passes:
-    """Off-chip streams of PLENA's execution, as far as MemExplorer's Table 4 shows it [calibrated].
+def array_streams(operator: Operator, shape: Shape, design: Design) -> Two:
+    """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
+    inputs = design.inputs
+    per_activation = inputs.batch_size * inputs.activation_bytes
+    stationary = stationary_operand_bytes(operator, shape, design)
+    outputs = operator.outputs * per_activation
+    sums = outputs * (ACCUMULATOR_BYTES / inputs.activation_bytes) * shape.near_spills
+    streamed = operator.inputs * per_activation * shape.near_inputs
+    return stationary * shape.near_stationary + streamed + sums, outputs + sums
 
-    OS and IS read the weights anew for every tile of rows and the inputs once (a tile's rows
-    stay on chip while the columns go by); WS reads weights and inputs once and spills the
-    partial sums of every inner block, rounded to the width of activations. Arguments as in
-    :func:`array_passes`.
-    """
-    is_ws = dataflow == _WS
-    row_tiles = _blocks(m, ARRAY_TILE_SHARE * width)
-    spills = _blocks(k, depth) - 1.0
-    return Passes(
-        stationary=np.where(is_ws, 1.0, row_tiles),
-        inputs=np.ones_like(row_tiles),
-        spills=np.where(is_ws, spills, 0.0),
-    )
+
+def stationary_operand_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
+    """Weights, and keys, values and states of all requests, each once."""
+    inputs = design.inputs
+    kept = operator.kv_read * inputs.kv_bytes + operator.state_read
+    return shape.weights_read * inputs.weight_bytes + kept * inputs.batch_size
 
 
 def blocked_passes(

@@ -149,7 +149,7 @@ class Simulator:
         bandwidth = levels.bandwidth_bytes_per_s[:n_levels, design].tolist()
         for tier in range(1, n_levels):
             bandwidth[tier] = self._usable(design, bandwidth[tier], latency[tier])
-        tails = setup.shares.tails[:, : n_levels - 1, design]
+        tails = setup.tails[:, : n_levels - 1, design]
         matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]] or 1.0
         is_shared = bool(is_shared_freely(setup, options)[design, 0])
         return Machine(

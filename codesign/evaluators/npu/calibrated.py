@@ -1,0 +1,165 @@
+"""What one operator moves and how long it takes, as MemExplorer's printed tables have it.
+
+The blocking ``array`` of profile ``memexplorer``: a calibration and not physics. Of the readings
+of the paper that were tried, the one that comes closest to the 14 printed ratios of its Tables 4
+to 6 [MemExplorer]_; ``codesign validate memexplorer`` shows every residual, all of them in-sample.
+
+*Prefill.* Every projection streams its operands anew for every tile of the array, from the fastest
+tier, whose usable bandwidth the design's bandwidth priority divides between weights and
+activations. Without a weight-stationary dataflow, weights come once per tile of ``BLEN/2`` rows;
+without an input-stationary one, inputs come once per tile of ``BLEN/2`` columns; weight
+stationary, partial sums go off chip and back once per inner block. On-chip memory holds the
+inputs of one operator and a share of all weights, and no keys or values. Attention moves nothing
+off chip.
+
+*Decode.* Weights and KV cache come once per step from all tiers side by side, and the array works
+only before or after. Their elements take one bit more than in memory.
+
+Like those of ``operator_stage.py``, the functions here work on NumPy arrays and compiled on single
+numbers.
+"""
+
+from __future__ import annotations
+
+from codesign.columns import FloatArray, IntArray
+from codesign.evaluators.npu.placement import PRIORITIES, Three
+from codesign.evaluators.npu.records import Design, Modelling, Moved, Operator, PassTimes, Shape
+from codesign.evaluators.npu.traffic import array_streams
+from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.elementwise import inverse, larger, smaller, where
+
+_WS, _IS = DATAFLOWS.index("ws"), DATAFLOWS.index("is")
+_ACTIVATION, _WEIGHT, _EQUAL = (
+    PRIORITIES.index(name) for name in ("activation", "weight", "equal")
+)
+
+TILE_SHARE = 0.5
+"""Rows, or columns, of a streamed tile over BLEN: half, for double buffering [fitted]."""
+SCALE_BYTES = 1.0 / 8.0
+"""What an element carries of a shared scale on its way from memory: one bit [fitted]."""
+EVEN_SHARE = 1.0 / 3.0
+"""On-chip memory for activations, and for weights, under the storage priority ``equal``."""
+
+
+def calibrated_bytes(
+    operator: Operator, shape: Shape, design: Design, modelling: Modelling
+) -> Moved:
+    """What one instance of an operator moves."""
+    near_reads, near_writes = array_streams(operator, shape, design)
+    if modelling.is_series:
+        return _decode_bytes(operator, shape, design, near_reads, near_writes)
+    return _prefill_bytes(operator, shape, design, near_reads, near_writes)
+
+
+def _prefill_bytes(
+    operator: Operator,
+    shape: Shape,
+    design: Design,
+    near_reads: FloatArray,
+    near_writes: FloatArray,
+) -> Moved:
+    inputs = design.inputs
+    is_ws, is_is = inputs.dataflow == _WS, inputs.dataflow == _IS
+    tile = TILE_SHARE * inputs.width
+    passes = weight_passes(shape.rows, inputs.width, inputs.dataflow)
+    input_passes = where(is_is, 1.0, larger(1.0, operator.n / tile))
+    spills = where(is_ws, larger(0.0, operator.k / inputs.depth - 1.0), 0.0)
+    held_activations, held_weights = _on_chip_shares(design)
+    rows_bytes = shape.rows * shape.n_products * inputs.activation_bytes
+    input_bytes = rows_bytes * operator.k
+    loose = 1.0 - smaller(1.0, held_activations * inverse(input_bytes))
+    # Only projections stream: attention and elementwise operators stay on chip.
+    streams = where(operator.has_rows, 1.0, 0.0) * where(operator.is_attention, 0.0, 1.0)
+    output_bytes = rows_bytes * operator.n * loose * streams
+    weight_bytes = shape.weights_read * inputs.weight_bytes * passes
+    # A table that is looked up in has no rows; what is read of it still comes.
+    pinned = 1.0 - smaller(1.0, held_weights * inverse(inputs.sizes[2]))
+    nothing = 0.0 * weight_bytes * pinned
+    return Moved(
+        array_reads=near_reads,
+        array_writes=near_writes,
+        weight_reads=where(operator.has_rows, weight_bytes * pinned, nothing),
+        kv_reads=nothing,
+        kv_writes=nothing,
+        activation_reads=input_bytes * input_passes * loose * streams + output_bytes * spills,
+        activation_writes=output_bytes * (1.0 + spills),
+    )
+
+
+def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> FloatArray:
+    """How often a prefill streams its weights: once for every tile of rows.
+
+    Args:
+        rows: Rows of a product.
+        width: BLEN.
+        dataflow: Position in ``DATAFLOWS``.
+    """
+    return where(dataflow == _WS, 1.0, larger(1.0, rows / (TILE_SHARE * width)))
+
+
+def _on_chip_shares(design: Design) -> tuple[FloatArray, FloatArray]:
+    """On-chip bytes for one operator's inputs, and for all weights."""
+    capacity, storage = design.inputs.on_chip_capacity_bytes, design.inputs.storage
+    even = where(storage == _EQUAL, EVEN_SHARE * capacity, 0.0)
+    return (
+        where(storage == _ACTIVATION, capacity, even),
+        where(storage == _WEIGHT, capacity, even),
+    )
+
+
+def _decode_bytes(
+    operator: Operator,
+    shape: Shape,
+    design: Design,
+    near_reads: FloatArray,
+    near_writes: FloatArray,
+) -> Moved:
+    inputs = design.inputs
+    weights = shape.weights_read * (inputs.weight_bytes + SCALE_BYTES)
+    kv_element = inputs.batch_size * (inputs.kv_bytes + SCALE_BYTES)
+    loose_kv = 1.0 - design.pinned[1]
+    state_reads = operator.state_read * inputs.batch_size
+    state_writes = operator.state_written * inputs.batch_size
+    nothing = 0.0 * weights * loose_kv
+    return Moved(
+        array_reads=near_reads,
+        array_writes=near_writes,
+        weight_reads=weights * (1.0 - design.pinned[2]),
+        kv_reads=(operator.kv_read * kv_element + state_reads) * loose_kv,
+        kv_writes=(operator.kv_written * kv_element + state_writes) * loose_kv,
+        activation_reads=nothing,
+        activation_writes=nothing,
+    )
+
+
+def calibrated_times(shape: Shape, design: Design, moved: Moved, modelling: Modelling) -> PassTimes:
+    """How long one instance of an operator takes."""
+    inputs = design.inputs
+    compute = shape.cycles / inputs.clock_hz
+    matrix = moved.weight_reads + moved.kv_reads + moved.kv_writes
+    vector = moved.activation_reads + moved.activation_writes
+    on_chip = moved.array_reads + moved.array_writes + matrix + vector
+    on_chip_s = on_chip * design.ports.on_chip
+    usable = modelling.offchip_efficiency
+    if modelling.is_series:
+        # Nothing else asks for the bandwidth that the two streams share evenly.
+        share = where(inputs.matrix_share == 0.5, 1.0, inputs.matrix_share)
+        transfer = matrix * _slowest_tier(design) * inverse(usable * share)
+        return PassTimes(compute, on_chip_s, transfer, larger(compute + transfer, on_chip_s))
+    fastest = usable * inputs.tier_bandwidth_bytes_per_s[0]
+    # Without shares of their own, both have all of it in turn.
+    vector_share = where(inputs.is_shared, 1.0, 1.0 - inputs.matrix_share)
+    transfer = matrix * inverse(fastest * inputs.matrix_share)
+    transfer = transfer + vector * inverse(fastest * vector_share)
+    return PassTimes(compute, on_chip_s, transfer, larger(larger(compute, on_chip_s), transfer))
+
+
+def _slowest_tier(design: Design) -> FloatArray:
+    """Seconds per byte of all data, each tier reading its share of it."""
+    beyond, last = design.weight_tails
+    shares: Three = (1.0 - beyond, beyond - last, last)
+    bandwidth = design.inputs.tier_bandwidth_bytes_per_s
+    return larger(
+        shares[0] * inverse(bandwidth[0]),
+        larger(shares[1] * inverse(bandwidth[1]), shares[2] * inverse(bandwidth[2])),
+    )

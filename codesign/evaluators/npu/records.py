@@ -1,0 +1,208 @@
+"""What the operator stage knows of modelling choices, operators, designs and results.
+
+Every record has two lives, as the formulas have (see ``hardware/elementwise.py``). On NumPy arrays,
+what depends on the design is (n, 1), what depends on the operator is (o,), and results are (n, o);
+compiled, all of them are single numbers. Options come as numbers for the same reason.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.evaluators.npu.placement import Three, Two
+
+
+class Modelling(NamedTuple):
+    """The options that the stage depends on.
+
+    Attributes:
+        blocks_for_capacity: Blocking ``capacity``; else ``array`` (see ``calibrated.py``).
+        is_series: Array and memory work one after the other: decode under ``array``.
+        is_staged: Topology ``staged``; else ``parallel``.
+        offchip_efficiency: Share of the off-chip peak that streams can use.
+        requests_in_flight: Chunks that a tier can have outstanding; 0 for no limit.
+    """
+
+    blocks_for_capacity: bool
+    is_series: bool
+    is_staged: bool
+    offchip_efficiency: float
+    requests_in_flight: float
+
+
+class Operator(NamedTuple):
+    """What a pass knows of its operators; per instance and, unless said otherwise, per request.
+
+    Attributes:
+        instances: Instances of the operator in one pass.
+        k: Inner size of a product.
+        n: Columns of a product.
+        has_rows: Whether it is a product at all.
+        is_attention: Whether each request multiplies with its own keys or values.
+        inputs: Activations that it moves in, elements.
+        outputs: Activations that it moves out, elements.
+        kv_read: Elements read from the KV cache.
+        kv_written: Elements written to it.
+        state_read: Bytes of recurrent state read.
+        state_written: Bytes of recurrent state written.
+    """
+
+    instances: FloatArray
+    k: FloatArray
+    n: FloatArray
+    has_rows: BoolArray
+    is_attention: BoolArray
+    inputs: FloatArray
+    outputs: FloatArray
+    kv_read: FloatArray
+    kv_written: FloatArray
+    state_read: FloatArray
+    state_written: FloatArray
+
+
+class Shape(NamedTuple):
+    """What depends on operator, array, dataflow and batch size alone.
+
+    Attributes:
+        cycles: Of the matrix array.
+        rows: Rows of each product.
+        n_products: Products; at least 1.
+        weights_read: Weight elements.
+        near_stationary: Times the array streams weights or keys and values.
+        near_inputs: Times it streams the input activations.
+        near_spills: Times it puts partial sums back.
+    """
+
+    cycles: FloatArray
+    rows: FloatArray
+    n_products: FloatArray
+    weights_read: FloatArray
+    near_stationary: FloatArray
+    near_inputs: FloatArray
+    near_spills: FloatArray
+
+
+class DesignInputs(NamedTuple):
+    """What is known of a design before placement.
+
+    Attributes:
+        batch_size: Requests processed together in the pass.
+        weight_bytes: Bytes of a weight.
+        activation_bytes: Bytes of an activation.
+        kv_bytes: Bytes of an element of the KV cache.
+        dataflow: Position in ``DATAFLOWS``.
+        depth: MLEN.
+        width: BLEN.
+        clock_hz: Clock of the array.
+        matrix_share: Share of the off-chip bandwidth for weights and KV cache; 1 if shared.
+        is_shared: Whether the two streams share the off-chip bandwidth freely.
+        storage: Position in ``PRIORITIES``.
+        sizes: Bytes of each kind of data.
+        data_capacity_bytes: On-chip bytes for data that stay.
+        on_chip_capacity_bytes: All of the on-chip memory.
+        on_chip_bandwidth_bytes_per_s: Its bandwidth.
+        on_chip_latency_s: Its latency.
+        tier_capacity_bytes: Of each tier.
+        tier_bandwidth_bytes_per_s: Of each tier.
+        tier_latency_s: Of each tier.
+    """
+
+    batch_size: FloatArray
+    weight_bytes: FloatArray
+    activation_bytes: FloatArray
+    kv_bytes: FloatArray
+    dataflow: IntArray
+    depth: FloatArray
+    width: FloatArray
+    clock_hz: FloatArray
+    matrix_share: FloatArray
+    is_shared: BoolArray
+    storage: IntArray
+    sizes: Three
+    data_capacity_bytes: FloatArray
+    on_chip_capacity_bytes: FloatArray
+    on_chip_bandwidth_bytes_per_s: FloatArray
+    on_chip_latency_s: FloatArray
+    tier_capacity_bytes: Three
+    tier_bandwidth_bytes_per_s: Three
+    tier_latency_s: Three
+
+
+class Design(NamedTuple):
+    """What a design brings to every operator.
+
+    Attributes:
+        inputs: What was known before.
+        held: On-chip bytes of each kind of data.
+        pinned: The share of all data of each kind that this is.
+        activation_tails: Share of the activations in tier 2 or deeper, and in tier 3.
+        kv_tails: Of the KV cache.
+        weight_tails: Of the weights.
+        ports: How fast its ports are.
+    """
+
+    inputs: DesignInputs
+    held: Three
+    pinned: Three
+    activation_tails: Two
+    kv_tails: Two
+    weight_tails: Two
+    ports: Ports
+
+
+class Ports(NamedTuple):
+    """Seconds per byte; 0 where there is no such port.
+
+    Attributes:
+        on_chip: Of the on-chip memory.
+        first_tier: Of the usable bandwidth of the tier that serves the first chunk: tier 1 if
+            data pass from tier to tier, else the fastest.
+        first_latency_s: Seconds until that chunk comes; else the least of all tiers.
+        matrix: Of each tier, for weights and KV cache.
+        vector: Of each tier, for activations.
+    """
+
+    on_chip: FloatArray
+    first_tier: FloatArray
+    first_latency_s: FloatArray
+    matrix: Three
+    vector: Three
+
+
+class Moved(NamedTuple):
+    """Bytes that one instance of each operator moves.
+
+    Attributes:
+        array_reads: From on-chip memory into the array.
+        array_writes: From the array into on-chip memory, partial sums included.
+        weight_reads: Weights from off chip.
+        kv_reads: Keys and values from off chip.
+        kv_writes: Keys and values to off chip.
+        activation_reads: Activations and partial sums from off chip.
+        activation_writes: Activations and partial sums to off chip.
+    """
+
+    array_reads: FloatArray
+    array_writes: FloatArray
+    weight_reads: FloatArray
+    kv_reads: FloatArray
+    kv_writes: FloatArray
+    activation_reads: FloatArray
+    activation_writes: FloatArray
+
+
+class PassTimes(NamedTuple):
+    """How long one instance of each operator takes.
+
+    Attributes:
+        compute_s: On the matrix array.
+        on_chip_s: Through the on-chip memory's port.
+        off_chip_s: Through the off-chip tiers.
+        time_s: Of the operator, its first chunk exposed.
+    """
+
+    compute_s: FloatArray
+    on_chip_s: FloatArray
+    off_chip_s: FloatArray
+    time_s: FloatArray

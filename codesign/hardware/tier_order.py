@@ -1,0 +1,64 @@
+"""In which order the off-chip tiers stand between memory and array.
+
+Where bytes pass every tier above their own (``staged``), a small tier in front of a large one may
+cost more than it gives. So a design's tiers stand in the order that is fastest for its work, and
+how a space lists them does not matter. Most pairs need no trial. Tier F belongs before tier S if
+
+- it is at least as fast and at least as large, or
+- it is at least twice as fast, whatever the capacities.
+
+Why: let x bytes of some kind of data arrive at the pair, of which c_F and c_S fit. With F in front
+the ports are busy for (2x - c_F)/B_F and (x - c_F + rest)/B_S seconds, with S in front for
+(2x - c_S)/B_S and (x - c_S + rest)/B_F, where rest = max(0, x - c_F - c_S); if F alone holds x, F in
+front takes x/B_F, and likewise S. In both cases neither of the first two exceeds the larger of the
+last two. Latencies and the first chunk, nanoseconds of a pass, are left out.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+
+N_TIERS = 3
+"""Off-chip tiers (MemExplorer Table 6: L1 to L3)."""
+ORDERS: tuple[tuple[int, ...], ...] = tuple(permutations(range(N_TIERS)))
+"""Every order of the tiers; the first keeps them as they are."""
+
+
+def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | None:
+    """(3, n) positions of the tiers, the fastest first; None if all stand so already.
+
+    Of equally fast tiers the larger comes first; a tier that does not exist comes last.
+
+    Args:
+        bandwidth: (3, n); 0 for a tier that does not exist.
+        capacity: (3, n).
+    """
+    faster = bandwidth[:-1] > bandwidth[1:]
+    is_even = bandwidth[:-1] == bandwidth[1:]
+    if (faster | (is_even & (capacity[:-1] >= capacity[1:]))).all():
+        return None
+    return np.asarray(np.lexsort((-capacity, -bandwidth), axis=0))
+
+
+def worth_trying(bandwidth: FloatArray, capacity: FloatArray) -> BoolArray:
+    """(6, n) which of ``ORDERS`` may be the fastest; the first always may.
+
+    Args:
+        bandwidth: (3, n), the fastest tier first.
+        capacity: (3, n).
+    """
+    belongs_before = {
+        (i, j): (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
+        for i in range(N_TIERS)
+        for j in range(i + 1, N_TIERS)
+    }
+    allowed = np.ones((len(ORDERS), bandwidth.shape[1]), dtype=np.bool_)
+    for row, order in enumerate(ORDERS):
+        for (i, j), is_fixed in belongs_before.items():
+            if order.index(i) > order.index(j):
+                allowed[row] &= ~is_fixed
+    return allowed

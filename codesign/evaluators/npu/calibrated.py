@@ -21,12 +21,15 @@ numbers.
 
 from __future__ import annotations
 
+import numpy as np
+
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.placement import PRIORITIES, Three
 from codesign.evaluators.npu.records import Design, Modelling, Moved, Operator, PassTimes, Shape
 from codesign.evaluators.npu.traffic import array_streams
 from codesign.hardware.array import DATAFLOWS
 from codesign.hardware.elementwise import inverse, larger, smaller, where
+from codesign.workload.operators import OperatorTable
 
 _WS, _IS = DATAFLOWS.index("ws"), DATAFLOWS.index("is")
 _ACTIVATION, _WEIGHT, _EQUAL = (
@@ -39,6 +42,36 @@ SCALE_BYTES = 1.0 / 8.0
 """What an element carries of a shared scale on its way from memory: one bit [fitted]."""
 EVEN_SHARE = 1.0 / 3.0
 """On-chip memory for activations, and for weights, under the storage priority ``equal``."""
+
+
+def calibrated_cycles(
+    table: OperatorTable, m: FloatArray, depth: FloatArray, width: FloatArray, is_prefill: bool
+) -> FloatArray:
+    """(u, o) cycles of one product on a flattened array.
+
+    A projection streams its weights once per tile of rows, and a decode its keys and values too.
+    In a prefill, the heads of a group share the array's depth and leave the rest of it idle, and
+    values narrower than ``BLEN`` are padded.
+
+    Args:
+        table: The operators.
+        m: (u, o) rows of each product, of all query heads.
+        depth: (u, 1) MLEN.
+        width: (u, 1) BLEN.
+        is_prefill: Whether this is the pass of a prefill.
+    """
+    streamed = np.ceil(m / width) * table.k * table.n / depth
+    if not is_prefill:
+        return np.asarray(streamed)
+    heads = np.maximum(table.m_per_request / table.tokens_per_request, 1.0)
+    ideal = m * table.k * table.n / (depth * width)
+    idle = np.maximum(1.0, depth / np.maximum(table.k, 1.0) / heads)
+    padding = np.maximum(1.0, width / np.maximum(table.n, 1.0))
+    return np.select(
+        [table.is_kind("attention_qk"), table.is_kind("attention_pv"), table.is_attention],
+        [ideal * idle, ideal * padding, ideal],
+        streamed,
+    )
 
 
 def calibrated_bytes(

@@ -58,7 +58,7 @@ def sum_compiled(
 
     Args:
         operators: Arrays (o,).
-        shapes: (7, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
+        shapes: (8, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
         shape_of: (n,) the shape of each design.
         designs: Arrays (n,).
         modelling: The options.
@@ -228,7 +228,7 @@ def _added(
     operator: records.Operator,
     shape: records.Shape,
     moved: records.Moved,
-    times: stage.PassTimes,
+    times: records.PassTimes,
 ) -> tuple[FloatArray, ...]:
     """The sums over a pass, ``N_SUMS`` of them, with one operator more."""
     n = operator.instances
@@ -306,6 +306,7 @@ def _one_shape(shapes: FloatArray, u: int, j: int) -> records.Shape:
         shapes[4, u, j],
         shapes[5, u, j],
         shapes[6, u, j],
+        shapes[7, u, j],
     )
 
 

@@ -78,7 +78,7 @@ class NpuEvaluator:
         self.options = (options or NpuOptions()).resolved()
         self._library = load_library() if library is None else library
         table = workload.operators()
-        self.pass_ = Pass(table, self.options)
+        self.pass_ = Pass(table, self.options, workload.phase)
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()
         self._largest_activations = float(largest)
         self._longest_pass_s = np.inf

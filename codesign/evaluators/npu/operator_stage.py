@@ -165,7 +165,7 @@ def operator_times(
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
-    tile = _tile_bytes(operator, design)
+    tile = _tile_bytes(operator, shape, design)
     matrix, vector = _stream_times(design, moved, tile, modelling)
     transfer = larger(matrix, vector)
     # The first chunk is no larger than all that comes.
@@ -178,11 +178,12 @@ def operator_times(
     return PassTimes(compute, through_port, transfer, time)
 
 
-def _tile_bytes(operator: Operator, design: Design) -> FloatArray:
+def _tile_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
     """What the array holds of an operator's weights or of its keys or values."""
     given = design.inputs
     element = where(operator.is_attention, given.kv_bytes, given.weight_bytes)
-    clipped = smaller(given.depth, operator.k) * smaller(given.width, operator.n) * element
+    columns = smaller(shape.slots * given.width, operator.n)
+    clipped = smaller(given.depth, operator.k) * columns * element
     chunk = given.depth * given.width * given.weight_bytes
     return where(operator.has_rows, clipped, chunk)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.evaluators.npu.compiled import sum_compiled
 from codesign.evaluators.npu.operator_stage import (
     design_of,
@@ -35,8 +36,8 @@ from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
     ORGANIZATIONS,
+    column_slots,
     flattened_cycles,
-    flattened_score_cycles,
     ideal_cycles,
     systolic_cycles,
 )
@@ -183,6 +184,7 @@ class Shapes:
         rows: Rows of each product.
         n_products: Products of one instance; at least 1.
         weights_read: Weight elements of one instance.
+        slots: Columns of a product side by side in the array's depth.
         near: How often the array streams each operand from on-chip memory.
     """
 
@@ -190,6 +192,7 @@ class Shapes:
     rows: FloatArray
     n_products: FloatArray
     weights_read: FloatArray
+    slots: FloatArray
     near: Passes
 
 
@@ -199,23 +202,25 @@ class Pass:
     Args:
         table: All operators of the pass.
         options: Resolved options.
+        phase: ``prefill`` or ``decode``.
     """
 
-    def __init__(self, table: OperatorTable, options: NpuOptions) -> None:
+    def __init__(self, table: OperatorTable, options: NpuOptions, phase: Phase) -> None:
         self.all_operators = table
         self.options = options
+        self._is_prefill = phase == "prefill"
         # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
         # adds to the KV cache and its own weights move.
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
-        has_traffic = moves | (table.weight_elements + table.kv_written_elements_per_request > 0)
+        kept = table.kv_written_elements_per_request + table.state_written_bytes_per_request
+        has_traffic = moves | (table.weight_elements + kept > 0)
         self.positions: IntArray = np.flatnonzero(has_traffic)
         self.table = table.take(self.positions)
         self.moves_activations = moves[self.positions]
-        queries = np.maximum(self.table.m_per_request / table.tokens_per_request, 1.0)
-        self.is_score = self.table.is_kind("attention_qk")
-        self.heads = np.where(self.is_score, queries, 1.0)
-        is_attention = self.is_score | self.table.is_kind("attention_pv")
-        self.queries = np.where(is_attention, queries, 1.0)
+        # One weight matrix per head is a set of experts that every token takes.
+        n_experts = self.table.n_experts
+        has_own_weights = (n_experts > 1) & (n_experts == self.table.experts_per_token)
+        self.is_per_head: BoolArray = self.table.is_attention | has_own_weights
 
     def vector_operations(self, batch_size: FloatArray) -> FloatArray:
         """(n,) operations of the vector unit in one pass; ``batch_size`` is (n,)."""
@@ -286,13 +291,15 @@ class Pass:
         table = self.table
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
-        cycles = self._cycles_per_product(m, depth, width, organization, dataflow)
-        near = array_passes(m / self.heads, table.k, table.n, depth, width, dataflow)
+        slots = column_slots(table.k, depth, organization, self.is_per_head)
+        cycles = self._cycles_per_product(m, depth, width, organization, dataflow, slots)
+        near = array_passes(m, table.k, table.n, depth, width, dataflow, organization, slots)
         return Shapes(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),
             rows=np.broadcast_to(m, cycles.shape),
             n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
+            slots=np.broadcast_to(slots, cycles.shape),
             near=near,
         )
 
@@ -303,13 +310,13 @@ class Pass:
         width: FloatArray,
         organization: IntArray,
         dataflow: IntArray,
+        slots: FloatArray,
     ) -> FloatArray:
         k, n = self.table.k, self.table.n
-        flattened = np.where(
-            self.is_score,
-            flattened_score_cycles(m, k, n, self.heads, depth, width),
-            flattened_cycles(m, k, n, depth, width),
-        )
+        if self.options.blocking == "array":
+            flattened = calibrated_cycles(self.table, m, depth, width, self._is_prefill)
+        else:
+            flattened = flattened_cycles(m, k, n, depth, width, slots)
         systolic = np.select(
             [dataflow == code for code in range(len(DATAFLOWS))],
             [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
@@ -352,9 +359,9 @@ class Stage:
 
     @cached_property
     def _shapes(self) -> FloatArray:
-        """(7, u, o) the fields of :class:`Shape`."""
+        """(8, u, o) the fields of :class:`Shape`."""
         shapes = self._pass.shapes(self._setup)
-        own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read)
+        own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read, shapes.slots)
         return np.stack(np.broadcast_arrays(*own, *shapes.near))
 
     @cached_property

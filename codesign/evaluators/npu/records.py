@@ -69,6 +69,7 @@ class Shape(NamedTuple):
         rows: Rows of each product.
         n_products: Products; at least 1.
         weights_read: Weight elements.
+        slots: Columns side by side in the array's depth.
         near_stationary: Times the array streams weights or keys and values.
         near_inputs: Times it streams the input activations.
         near_spills: Times it puts partial sums back.
@@ -78,6 +79,7 @@ class Shape(NamedTuple):
     rows: FloatArray
     n_products: FloatArray
     weights_read: FloatArray
+    slots: FloatArray
     near_stationary: FloatArray
     near_inputs: FloatArray
     near_spills: FloatArray

@@ -55,15 +55,15 @@ def _operators(effort: Effort, way: str) -> Iterator[Point]:
     """The operator stage alone, over the first few operators of a pass."""
     npu, n = evaluator(effort.model_names[0], "decode"), effort.n_designs // 4
     table = npu.pass_.all_operators
-    setup = npu.prepare(benchmark_space().columns(random_rows(n))).setup
+    setup = npu.choose(benchmark_space().columns(random_rows(n))).batch.setup
     for count in range(2, len(table) + 1, 4):
-        few = Pass(table.take(np.arange(count)), npu.options)
+        few = Pass(table.take(np.arange(count)), npu.options, npu.workload.phase)
         seconds = best_seconds(partial(_stage_time, few, setup, way == "compiled"), effort.repeats)
         yield "operators, their stage alone", len(few.table), n, seconds
 
 
 def _stage_time(pass_: Pass, setup: Setup, is_compiled: bool) -> FloatArray:
-    return Stage(pass_, setup, is_compiled).pass_time_s
+    return Stage(pass_, setup, is_compiled).sums
 
 
 def _tiers(effort: Effort) -> Iterator[Point]:

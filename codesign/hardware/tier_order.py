@@ -9,9 +9,9 @@ how a space lists them does not matter. Most pairs need no trial. Tier F belongs
 
 Why: let x bytes of some kind of data arrive at the pair, of which c_F and c_S fit. With F in front
 the ports are busy for (2x - c_F)/B_F and (x - c_F + rest)/B_S seconds, with S in front for
-(2x - c_S)/B_S and (x - c_S + rest)/B_F, where rest = max(0, x - c_F - c_S); if F alone holds x, F in
-front takes x/B_F, and likewise S. In both cases neither of the first two exceeds the larger of the
-last two. Latencies and the first chunk, nanoseconds of a pass, are left out.
+(2x - c_S)/B_S and (x - c_S + rest)/B_F, where rest = max(0, x - c_F - c_S); if F alone holds x,
+F in front takes x/B_F, and likewise S. In both cases neither of the first two exceeds the larger of
+the last two. Latencies and the first chunk, nanoseconds of a pass, are left out.
 """
 
 from __future__ import annotations

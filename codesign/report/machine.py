@@ -15,8 +15,9 @@ import numpy as np
 from codesign.columns import FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import HasTechnologies
-from codesign.hardware.accelerator import N_TIERS, REQUIRED_PARAMETERS, build_accelerators
+from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
 from codesign.hardware.power import mac_energy_joules
+from codesign.hardware.tier_order import N_TIERS
 from codesign.memtech import Level, MemoryTechnology
 from codesign.workload import multiply_bits
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray, IntArray
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.operator_stage import Moved
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import Blocking
+from codesign.evaluators.npu.records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.evaluator import Demand, Simulator
 from codesign.evaluators.simulation.machine import Machine, Run, simulate
@@ -171,8 +171,8 @@ def _transfers(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dic
 
 def _closed(evaluator: SimulationEvaluator, columns: Columns) -> DesignMetrics:
     analytical = evaluator.analytical
-    batch = analytical.prepare(columns)
-    return DesignMetrics(batch, analytical.pass_, analytical.workload, analytical.options)
+    chosen = analytical.choose(columns)
+    return DesignMetrics(chosen, analytical.pass_, analytical.workload, analytical.options)
 
 
 def _transfer_times(closed: DesignMetrics) -> FloatArray:

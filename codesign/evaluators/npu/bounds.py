@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
 from codesign.evaluators.npu.operators import Pass, modelling_of, whole_pass_s
 from codesign.evaluators.npu.options import (
     ACCUMULATOR_BYTES,
@@ -35,7 +36,6 @@ from codesign.evaluators.npu.options import (
     TILE_BUFFER_SHARE,
     NpuOptions,
 )
-from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, with_tiers_in
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -241,11 +241,8 @@ class BestCase:
         """
         preparation, workload = self._preparation, self._workload
         if BATCH_SIZE in reader.designs:
-            sizes = reader.designs[BATCH_SIZE].lookup(float)
-            return sizes, sizes
-        sizes = preparation.fixed_batches
-        if sizes is not None and (len(sizes) == 1 or workload.phase == "prefill"):
-            return np.full(reader.n, sizes[0]), np.full(reader.n, sizes[0])
+            of_design = reader.designs[BATCH_SIZE].lookup(float)
+            return of_design, of_design
         capacity = hardware.levels.capacity_bytes.sum(axis=0)
 
         def largest(widths: Mapping[str, FloatArray]) -> FloatArray:
@@ -258,11 +255,11 @@ class BestCase:
 
         if preparation.batch_policy == "capacity":
             return largest(most), largest(least)
+        sizes = preparation.fixed_batches
+        smallest = np.full(reader.n, 1.0 if sizes is None else sizes[0])
         if workload.phase == "prefill":
-            return np.ones(reader.n), np.ones(reader.n)
-        if sizes is None:
-            return np.ones(reader.n), largest(least)
-        return np.full(reader.n, sizes[0]), np.full(reader.n, sizes[-1])
+            return smallest, smallest
+        return smallest, largest(least) if sizes is None else np.full(reader.n, sizes[-1])
 
     def _arrays(self, reader: _Reader) -> tuple[IntArray, list[tuple[float, float, IntArray, int]]]:
         """Numbers the distinct arrays: depth, width, possible dataflows, organization."""
@@ -394,7 +391,7 @@ class BestCase:
             if not (modelling.blocks_for_capacity or modelling.is_series):
                 return moved * inverse(rates[0])  # calibrated, a prefill knows the fastest tier
             elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1] + rates[2])
-            return np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere)
+            return np.asarray(np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere))
         per_byte = self._least_reads(case, totals, held)
         fastest = moved * inverse(rates[0])
         others = levels.capacity_bytes[2] + levels.capacity_bytes[3]
@@ -407,7 +404,8 @@ class BestCase:
         is_certain = ~worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])[
             1:
         ].any(axis=0)
-        return np.maximum(fastest, np.where(is_certain, in_this_order, in_any_order))
+        deeper = np.where(is_certain, in_this_order, in_any_order)
+        return np.asarray(np.maximum(fastest, deeper))
 
     def _least_reads(self, case: _Case, totals: _Totals, held: float) -> FloatArray:
         """How often a pass reads a resident byte of weights or KV cache, at least."""

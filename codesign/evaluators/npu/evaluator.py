@@ -215,5 +215,5 @@ class NpuEvaluator:
         return known | {f"best_{name}": values for name, values in best.items()}
 
     def choose(self, designs: Columns) -> Chosen:
-        """Hardware, batch size, order of tiers and placement, for other evaluators to start from."""
+        """Hardware, batch size, order of tiers and placement, from which others may start."""
         return self._choice.choose(designs)

@@ -62,7 +62,7 @@ def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Two, Two, Two]
     size = inputs.sizes[0] + inputs.sizes[1] + inputs.sizes[2]
     of_all = balanced_tails(size, inputs.tier_capacity_bytes, inputs.tier_bandwidth_bytes_per_s)
     # Calibrated, a prefill knows the fastest tier alone.
-    counted = where(modelling.blocks_for_capacity or modelling.is_series, 1.0, 0.0)
+    counted = 1.0 if modelling.blocks_for_capacity or modelling.is_series else 0.0
     tails = (of_all[0] * counted, of_all[1] * counted)
     return tails, tails, tails
 

@@ -121,54 +121,34 @@ def balanced_tails(size: FloatArray, capacities: Three, bandwidths: Three) -> Tw
 
     Every tier holds what it reads in the same time as the others, or as much as it can: the
     largest time over the tiers is then the least that there is, and more capacity or bandwidth
-    of any tier never makes it longer. What exceeds all tiers is spread by bandwidth.
+    of any tier never makes it longer. What exceeds all tiers is charged to the first.
 
     Args:
         size: Bytes of all data.
-        capacities: Of each tier; 0 for a tier that does not exist.
+        capacities: Of each tier, the fastest first; 0 for a tier that does not exist.
         bandwidths: Likewise.
     """
-    open_tiers = (
-        where(bandwidths[0] > 0, 1.0, 0.0),
-        where(bandwidths[1] > 0, 1.0, 0.0),
-        where(bandwidths[2] > 0, 1.0, 0.0),
-    )
-    # A round closes the tiers that are full; with three tiers, two rounds find all of them.
+    is_open = (where(bandwidths[1] > 0, 1.0, 0.0), where(bandwidths[2] > 0, 1.0, 0.0))
+    # A round closes the tiers that are full; two rounds find both that can be.
     for _ in range(2):
-        level_s = _common_time_s(size, capacities, bandwidths, open_tiers)
-        open_tiers = (
-            where(level_s * bandwidths[0] > capacities[0], 0.0, open_tiers[0]),
-            where(level_s * bandwidths[1] > capacities[1], 0.0, open_tiers[1]),
-            where(level_s * bandwidths[2] > capacities[2], 0.0, open_tiers[2]),
+        common_s = _common_time_s(size, capacities, bandwidths, is_open)
+        is_open = (
+            where(common_s * bandwidths[1] > capacities[1], 0.0, is_open[0]),
+            where(common_s * bandwidths[2] > capacities[2], 0.0, is_open[1]),
         )
-    level_s = _common_time_s(size, capacities, bandwidths, open_tiers)
-    held = (
-        where(open_tiers[0] > 0, smaller(level_s * bandwidths[0], capacities[0]), capacities[0]),
-        where(open_tiers[1] > 0, smaller(level_s * bandwidths[1], capacities[1]), capacities[1]),
-        where(open_tiers[2] > 0, smaller(level_s * bandwidths[2], capacities[2]), capacities[2]),
-    )
-    beyond = larger(size - (held[0] + held[1] + held[2]), 0.0)
-    spread_s = beyond * inverse(bandwidths[0] + bandwidths[1] + bandwidths[2])
-    second = held[1] + spread_s * bandwidths[1]
-    third = held[2] + spread_s * bandwidths[2]
+    common_s = _common_time_s(size, capacities, bandwidths, is_open)
+    second = where(is_open[0] > 0, common_s * bandwidths[1], capacities[1])
+    third = where(is_open[1] > 0, common_s * bandwidths[2], capacities[2])
     per_byte = inverse(size)
     return (second + third) * per_byte, third * per_byte
 
 
 def _common_time_s(
-    size: FloatArray, capacities: Three, bandwidths: Three, open_tiers: Three
+    size: FloatArray, capacities: Three, bandwidths: Three, is_open: Two
 ) -> FloatArray:
-    """Time in which the open tiers read what the full ones leave."""
-    full = (
-        capacities[0] * (1.0 - open_tiers[0])
-        + capacities[1] * (1.0 - open_tiers[1])
-        + capacities[2] * (1.0 - open_tiers[2])
-    )
-    rate = (
-        bandwidths[0] * open_tiers[0]
-        + bandwidths[1] * open_tiers[1]
-        + bandwidths[2] * open_tiers[2]
-    )
+    """Time in which the first tier and the open ones read what the full ones leave."""
+    full = capacities[1] * (1.0 - is_open[0]) + capacities[2] * (1.0 - is_open[1])
+    rate = bandwidths[0] + (bandwidths[1] * is_open[0] + bandwidths[2] * is_open[1])
     return larger(size - full, 0.0) * inverse(rate)
 
 

@@ -1,6 +1,6 @@
 """The ``simulation`` evaluator: what ``npu`` computes, found by moving every chunk.
 
-Shared with ``npu`` are its inputs (hardware, batch size, placement of the data over the levels)
+Shared with ``npu`` are its inputs (hardware, batch size, order of the tiers, placement of the data)
 and what its metrics mean; times and traffic come from the simulation alone. Operators of a pass
 run one after the other, each from idle ports to idle ports.
 """
@@ -13,23 +13,19 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from codesign.columns import Column, Columns, FloatArray
+from codesign.columns import Columns, FloatArray, taken
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
 from codesign.evaluators.npu.evaluator import NpuEvaluator
 from codesign.evaluators.npu.explain import explain
-from codesign.evaluators.npu.operator_stage import PassTimes
-from codesign.evaluators.npu.operators import (
-    BANDWIDTH_PRIORITIES,
-    Pass,
-    is_shared_freely,
-    sum_over_operators,
-)
+from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass, sum_over_operators
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.preparation import Batch
+from codesign.evaluators.npu.records import PassTimes
 from codesign.evaluators.simulation.machine import Machine, Run, simulate
 from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -53,6 +49,15 @@ class SimulationOptions(NpuOptions):
     """When an operand that the array sweeps several times comes from off chip: spread over all
     sweeps, as a compiler can arrange by blocking rows and columns alike or by prefetching for
     the operator before, or all during the first sweep."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SimulationOptions:
+        if super().resolved().blocking == "array":
+            raise ValueError(
+                "expected blocking capacity (profile plain): array is calibrated to printed tables "
+                "and has no transactions to simulate"
+            )
+        return self
 
     def resolved(self) -> SimulationOptions:
         """The same with the profile's choices filled in."""
@@ -107,17 +112,18 @@ class Simulator:
             n_products=float(self._n_products[design, operator]),
             rows=float(self._rows[design, operator]),
             is_per_head=bool(self.pass_.is_per_head[operator]),
-            queries=float(self.pass_.queries[operator]),
             inner=float(table.k[operator]),
             columns=float(table.n[operator]),
             weight_bytes=float(
                 self._weight_elements[design, operator] * setup.weight_bytes[design, 0]
             ),
-            kv_bytes=float(table.kv_read_elements_per_request[operator]) * kv,
+            kv_bytes=float(table.kv_read_elements_per_request[operator]) * kv
+            + float(table.state_read_bytes_per_request[operator]) * requests,
             n_requests=requests,
             input_bytes=float(table.input_elements_per_request[operator]) * moves,
             output_bytes=float(table.output_elements_per_request[operator]) * moves,
-            kv_written_bytes=float(table.kv_written_elements_per_request[operator]) * kv,
+            kv_written_bytes=float(table.kv_written_elements_per_request[operator]) * kv
+            + float(table.state_written_bytes_per_request[operator]) * requests,
             sum_bytes=activation,
         )
 
@@ -151,14 +157,14 @@ class Simulator:
             bandwidth[tier] = self._usable(design, bandwidth[tier], latency[tier])
         tails = setup.tails[:, : n_levels - 1, design]
         matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]] or 1.0
-        is_shared = bool(is_shared_freely(setup, options)[design, 0])
+        is_shared = bool(setup.is_shared_freely[design, 0])
         return Machine(
             clock_hz=float(setup.accelerators.clock_hz[design]),
             bandwidth_bytes_per_s=bandwidth,
             latency_s=latency,
             stream_share=(1.0, 1.0) if is_shared else (matrix, 1.0 - matrix),
-            has_one_port=is_shared or options.streams == "serial",
-            is_staged=options.topology == "staged",
+            has_one_port=is_shared,
+            is_staged=setup.modelling.is_staged,
             own=tails - np.concatenate([tails[:, 1:], np.zeros((len(tails), 1))], axis=1),
             landing_steps=options.landing_steps,
         )
@@ -177,8 +183,8 @@ class Simulator:
 class SimulatedMetrics(DesignMetrics):
     """The metrics of ``npu``, from simulated times and traffic."""
 
-    def __init__(self, simulator: Simulator, workload: Request) -> None:
-        super().__init__(simulator.batch, simulator.pass_, workload, simulator.options)
+    def __init__(self, simulator: Simulator, chosen: Chosen, workload: Request) -> None:
+        super().__init__(chosen, simulator.pass_, workload, simulator.options)
         self._simulator = simulator
 
     @cached_property
@@ -226,7 +232,7 @@ class SimulatedMetrics(DesignMetrics):
         count = self._pass.table.count
         reads, writes = (np.einsum("lno,o->ln", moved, count) for moved in self.operator_traffic())
         cycles = sum_over_operators(self.operator_cycles(), count)
-        operations = self._pass.vector_operations(self.batch.setup.batch_size[:, 0])
+        operations = self._pass.vector_operations(self.requests_in_pass)
         return PowerAndTraffic(
             reads,
             writes,
@@ -312,15 +318,15 @@ class SimulationEvaluator:
         violations: dict[str, FloatArray] = {}
         failures: dict[int, str] = {}
         for i in range(n):
-            column = {k: Column(item.values, item.codes[i : i + 1]) for k, item in designs.items()}
-            one = self._results(column)
-            for name, excess in one.batch.violations.items():
+            column = taken(designs, slice(i, i + 1))
+            results = self._results(column)
+            for name, excess in results.batch.violations.items():
                 violations.setdefault(name, np.empty(n))[i] = excess[0]
-            if one.batch.violations["levels"][0] > 0:
+            if results.batch.violations["levels"][0] > 0:
                 failures[i] = "there is no on-chip or no off-chip memory to stream through"
                 continue
             for name in names:
-                values[name][i] = getattr(one, name)[0]
+                values[name][i] = getattr(results, name)[0]
         return Evaluation(values, violations, failures)
 
     def explain(self, designs: Columns) -> Explanation:
@@ -349,7 +355,9 @@ class SimulationEvaluator:
 
     def simulator(self, designs: Columns) -> Simulator:
         """Single operators of single designs of a batch."""
-        return Simulator(self.analytical.prepare(designs), self.pass_, self.options)
+        return Simulator(self.analytical.choose(designs).batch, self.pass_, self.options)
 
     def _results(self, designs: Columns) -> SimulatedMetrics:
-        return SimulatedMetrics(self.simulator(designs), self.workload)
+        chosen = self.analytical.choose(designs)
+        simulator = Simulator(chosen.batch, self.pass_, self.options)
+        return SimulatedMetrics(simulator, chosen, self.workload)

@@ -2,10 +2,14 @@
 
 Three organizations are modelled. The *flattened* array of PLENA, which MemExplorer extends,
 multiplies a (BLEN x MLEN) by a (MLEN x BLEN) block in BLEN cycles, MLEN x BLEN
-multiply-accumulates each. The *systolic* array is the R x C grid of SCALE-Sim [Samajdar2018]_,
-whose three mappings keep one operand in the grid. The *ideal* array wastes nothing: a bound, and
-the stand-in for a GPU's many small tensor cores. All functions broadcast.
+multiply-accumulates each; columns of heads narrower than MLEN share its depth. The *systolic*
+array is the R x C grid of SCALE-Sim [Samajdar2018]_, whose three mappings keep one operand in the
+grid. The *ideal* array wastes nothing: a bound, and the stand-in for a GPU's many small tensor
+cores. All functions broadcast.
 
+.. [PLENA] Wu et al., "Combating the Memory Walls: Optimization Pathways for Long-Context Agentic
+   LLM Inference", arXiv:2509.09505. Its simulator (``analytic_models/performance/perf_model.py``,
+   decode) spends one instruction, BLEN + 2 cycles, on a tile of MLEN keys of a KV head.
 .. [Samajdar2018] Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator Simulator",
    arXiv:1811.02883, §II; runtime of one fold, 2R + C + T - 2.
 .. [ScaleSim3] The simulator ``scalesim`` 3.0 on PyPI, ``compute/systolic_compute_os.py``: the
@@ -19,7 +23,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.columns import FloatArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 
 Dataflow: TypeAlias = Literal["ws", "is", "os"]
 DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
@@ -35,8 +39,37 @@ SCALE-Sim 3 has it [ScaleSim3]_ and the default here; or ``shifted`` down throug
 after the last of them is finished, as its first paper has it [Samajdar2018]_."""
 
 
+def column_slots(
+    k: FloatArray, depth: FloatArray, organization: IntArray, is_per_head: BoolArray
+) -> FloatArray:
+    """Columns of a product that one array works on side by side in its depth.
+
+    The operands of a head are stored so that one cycle takes ``depth`` of their elements: where
+    a head is narrower than that, several of its columns (the keys of several positions)
+    [PLENA]_. Weights that all tokens share are stored whole columns deep and padded, and a
+    systolic grid has no slots.
+
+    Args:
+        k: Inner size.
+        depth: MLEN.
+        organization: Positions in ``ORGANIZATIONS``.
+        is_per_head: Whether the product belongs to one head.
+
+    Returns:
+        ``max(1, floor(depth / k))`` where columns are packed, else 1.
+    """
+    slots = np.maximum(1.0, np.floor(depth / np.maximum(k, 1.0)))
+    is_packed = is_per_head & (organization != ORGANIZATIONS.index("systolic"))
+    return np.where(is_packed, slots, 1.0)
+
+
 def flattened_cycles(
-    m: FloatArray, k: FloatArray, n: FloatArray, depth: FloatArray, width: FloatArray
+    m: FloatArray,
+    k: FloatArray,
+    n: FloatArray,
+    depth: FloatArray,
+    width: FloatArray,
+    slots: FloatArray | float = 1.0,
 ) -> FloatArray:
     """Cycles of an (m x k) by (k x n) product on a flattened array.
 
@@ -45,42 +78,18 @@ def flattened_cycles(
     ``depth`` operands a cycle, streaming k x n weights past one row takes k n / depth cycles.
 
     Args:
-        m: Rows of the result.
+        m: Rows of the result; in attention, tokens times the query heads that share the keys.
         k: Inner size.
         n: Columns of the result.
         depth: MLEN, the reduction in a cycle.
         width: BLEN, the block's rows and columns.
+        slots: Columns side by side in the depth, see :func:`column_slots`.
 
     Returns:
-        Cycles; ``ceil(m/width) ceil(k/depth) ceil(n/width) width``.
+        Cycles; ``ceil(m/width) ceil(k/depth) ceil(n/(slots width)) width``.
     """
-    return np.asarray(np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / width) * width)
-
-
-def flattened_score_cycles(
-    m: FloatArray,
-    k: FloatArray,
-    n: FloatArray,
-    heads: FloatArray,
-    depth: FloatArray,
-    width: FloatArray,
-) -> FloatArray:
-    """Cycles of the scores of one KV head, (m x k) by (k x n), ``heads`` query heads sharing it.
-
-    A head is narrower than the array is deep, so ``floor(depth / k)`` query heads work side by
-    side (PLENA); a group of more heads takes several passes.
-
-    Args:
-        m: Rows of all query heads of the group together.
-        k: Size of a head.
-        n: Positions attended to.
-        heads: Query heads that share the KV head.
-        depth: MLEN.
-        width: BLEN.
-    """
-    slots = np.maximum(1.0, np.floor(depth / np.maximum(k, 1.0)))
-    passes = np.ceil(heads / slots)
-    return passes * flattened_cycles(m / heads, k, n, depth, width)
+    blocks = np.ceil(m / width) * np.ceil(k / depth) * np.ceil(n / (slots * width))
+    return np.asarray(blocks * width)
 
 
 def systolic_cycles(

@@ -58,7 +58,7 @@ def sum_compiled(
 
     Args:
         operators: Arrays (o,).
-        shapes: (10, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
+        shapes: (11, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
         shape_of: (n,) the shape of each design.
         designs: Arrays (n,).
         modelling: The options.
@@ -296,6 +296,7 @@ def _one_shape(shapes: FloatArray, u: int, j: int) -> stage.Shape:
         shapes[7, u, j],
         shapes[8, u, j],
         shapes[9, u, j],
+        shapes[10, u, j],
     )
 
 

@@ -73,6 +73,7 @@ class Shape(NamedTuple):
         rows: Rows of each product.
         n_products: Products; at least 1.
         weights_read: Weight elements.
+        slots: Columns side by side in the array's depth.
         near_stationary: Times the array streams weights or keys and values.
         near_inputs: Times it streams the input activations.
         near_spills: Times it puts partial sums back.
@@ -85,6 +86,7 @@ class Shape(NamedTuple):
     rows: FloatArray
     n_products: FloatArray
     weights_read: FloatArray
+    slots: FloatArray
     near_stationary: FloatArray
     near_inputs: FloatArray
     near_spills: FloatArray
@@ -334,7 +336,7 @@ def operator_times(
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
-    tile = _tile_bytes(operator, design)
+    tile = _tile_bytes(operator, shape, design)
     matrix, vector = _stream_times(design, moved, tile, modelling)
     transfer = matrix + vector if modelling.is_serial else larger(matrix, vector)
     # The first chunk is no larger than all that comes.
@@ -347,11 +349,12 @@ def operator_times(
     return PassTimes(compute, through_port, transfer, time)
 
 
-def _tile_bytes(operator: Operator, design: Design) -> FloatArray:
+def _tile_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
     """What the array holds of an operator's weights or of its keys or values."""
     given = design.inputs
     element = where(operator.is_attention, given.kv_bytes, given.weight_bytes)
-    clipped = smaller(given.depth, operator.k) * smaller(given.width, operator.n) * element
+    columns = smaller(shape.slots * given.width, operator.n)
+    clipped = smaller(given.depth, operator.k) * columns * element
     chunk = given.depth * given.width * given.weight_bytes
     return where(operator.has_rows, clipped, chunk)
 

@@ -32,8 +32,8 @@ from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
     ORGANIZATIONS,
+    column_slots,
     flattened_cycles,
-    flattened_score_cycles,
     ideal_cycles,
     systolic_cycles,
 )
@@ -124,6 +124,7 @@ class Shapes:
         rows: Rows of each product.
         n_products: Products of one instance; at least 1.
         weights_read: Weight elements of one instance.
+        slots: Columns of a product side by side in the array's depth.
         near: How often the array streams each operand.
         far: How often it comes from off chip; of blocking ``array`` only, else as ``near``.
     """
@@ -132,6 +133,7 @@ class Shapes:
     rows: FloatArray
     n_products: FloatArray
     weights_read: FloatArray
+    slots: FloatArray
     near: Passes
     far: Passes
 
@@ -161,10 +163,12 @@ class Pass:
         self.table = table.take(self.positions)
         self.moves_activations = moves[self.positions]
         queries = np.maximum(self.table.m_per_request / table.tokens_per_request, 1.0)
-        self.is_score = self.table.is_kind("attention_qk")
-        self.heads = np.where(self.is_score, queries, 1.0)
-        is_attention = self.is_score | self.table.is_kind("attention_pv")
+        is_attention = self.table.is_kind("attention_qk", "attention_pv")
         self.queries = np.where(is_attention, queries, 1.0)
+        # One weight matrix per head is a set of experts that every token takes.
+        n_experts = self.table.n_experts
+        has_own_weights = (n_experts > 1) & (n_experts == self.table.experts_per_token)
+        self.is_per_head: BoolArray = self.table.is_attention | has_own_weights
 
     def vector_operations(self, batch_size: FloatArray) -> FloatArray:
         """(n,) operations of the vector unit in one pass; ``batch_size`` is (n,)."""
@@ -226,13 +230,15 @@ class Pass:
         table = self.table
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
-        cycles = self._cycles_per_product(m, depth, width, organization, dataflow)
-        near = array_passes(m / self.heads, table.k, table.n, depth, width, dataflow)
+        slots = column_slots(table.k, depth, organization, self.is_per_head)
+        cycles = self._cycles_per_product(m, depth, width, organization, dataflow, slots)
+        near = array_passes(m, table.k, table.n, depth, width, dataflow, organization, slots)
         return Shapes(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),
             rows=np.broadcast_to(m, cycles.shape),
             n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
+            slots=np.broadcast_to(slots, cycles.shape),
             near=near,
             far=self._far_passes(m, depth, width, dataflow, near),
         )
@@ -257,13 +263,10 @@ class Pass:
         width: FloatArray,
         organization: IntArray,
         dataflow: IntArray,
+        slots: FloatArray,
     ) -> FloatArray:
         k, n = self.table.k, self.table.n
-        flattened = np.where(
-            self.is_score,
-            flattened_score_cycles(m, k, n, self.heads, depth, width),
-            flattened_cycles(m, k, n, depth, width),
-        )
+        flattened = flattened_cycles(m, k, n, depth, width, slots)
         systolic = np.select(
             [dataflow == code for code in range(len(DATAFLOWS))],
             [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
@@ -297,9 +300,9 @@ class Stage:
 
     @cached_property
     def _shapes(self) -> FloatArray:
-        """(10, u, o) the fields of :class:`Shape`."""
+        """(11, u, o) the fields of :class:`Shape`."""
         shapes = self._pass.shapes(self._setup)
-        own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read)
+        own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read, shapes.slots)
         return np.stack(np.broadcast_arrays(*own, *shapes.near, *shapes.far))
 
     @cached_property

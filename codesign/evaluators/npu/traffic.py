@@ -13,10 +13,11 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, ARRAY_TILE_SHARE, TILE_BUFFER_SHARE
-from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.elementwise import larger, smaller, square_root, where, whole_blocks
 
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
+_SYSTOLIC = ORGANIZATIONS.index("systolic")
 
 
 class Passes(NamedTuple):
@@ -40,26 +41,33 @@ def array_passes(
     depth: FloatArray,
     width: FloatArray,
     dataflow: IntArray,
+    organization: IntArray,
+    slots: FloatArray,
 ) -> Passes:
     """What the array streams from on-chip memory, tile by tile.
 
     A weight-stationary array keeps (depth x width) weights while all rows stream past;
     an input-stationary one the same of the inputs; both hand partial sums of the other
     ``ceil(k/depth) - 1`` inner blocks back. An output-stationary array keeps the sums of a
-    (width x width) block.
+    (width x width) block, a systolic grid those of (depth x width). Columns side by side in
+    the depth make a tile ``slots`` times as wide.
 
     Args:
-        m: (n, o) rows of a product, of one query head in attention.
+        m: (n, o) rows of a product, of all query heads that share its keys in attention.
         k: (o,) inner size.
         n: (o,) columns.
         depth: (n, 1) MLEN.
         width: (n, 1) BLEN.
         dataflow: (n, 1) positions in ``DATAFLOWS``.
+        organization: (n, 1) positions in ``ORGANIZATIONS``.
+        slots: (n, o) columns side by side in the depth.
     """
     spills = _blocks(k, depth) - 1.0
+    has_rows_in_depth = (organization == _SYSTOLIC) & (dataflow == _OS)
+    row_tiles = _blocks(m, np.where(has_rows_in_depth, depth, width))
     return Passes(
-        stationary=np.where(dataflow == _WS, 1.0, _blocks(m, width)),
-        inputs=np.where(dataflow == _IS, 1.0, _blocks(n, width)),
+        stationary=np.where(dataflow == _WS, 1.0, row_tiles),
+        inputs=np.where(dataflow == _IS, 1.0, _blocks(n, slots * width)),
         spills=np.where(dataflow == _OS, 0.0, spills),
     )
 
@@ -72,7 +80,7 @@ def streamed_passes(
     OS and IS read the weights anew for every tile of rows and the inputs once (a tile's rows
     stay on chip while the columns go by); WS reads weights and inputs once and spills the
     partial sums of every inner block, rounded to the width of activations. Arguments as in
-    :func:`array_passes`.
+    :func:`array_passes`, but ``m`` is the rows of one query head.
     """
     is_ws = dataflow == _WS
     row_tiles = _blocks(m, ARRAY_TILE_SHARE * width)

@@ -106,7 +106,7 @@ class Simulator:
         return Work(
             n_products=float(self._n_products[design, operator]),
             rows=float(self._rows[design, operator]),
-            heads=float(self.pass_.heads[operator]),
+            is_per_head=bool(self.pass_.is_per_head[operator]),
             queries=float(self.pass_.queries[operator]),
             inner=float(table.k[operator]),
             columns=float(table.n[operator]),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class Work:
     Attributes:
         n_products: Products of the same size; 0 if it only moves data.
         rows: Rows of a product, those of all its query heads.
-        heads: Query heads that share a product's keys (scores only, else 1).
+        is_per_head: Whether the product belongs to one head, whose operands are stored so that
+            columns share the array's depth.
         queries: Query heads that share its keys or its values (attention only, else 1).
         inner: Inner size.
         columns: Columns.
@@ -57,7 +59,7 @@ class Work:
 
     n_products: float
     rows: float
-    heads: float
+    is_per_head: bool
     queries: float
     inner: float
     columns: float
@@ -178,22 +180,34 @@ def tiles(size: float, tile: float) -> FloatArray:
 
 
 _ORDER: dict[Dataflow, tuple[str, ...]] = {
-    "ws": ("column", "inner", "head", "row"),
-    "is": ("head", "row", "inner", "column"),
-    "os": ("head", "row", "column", "inner"),
+    "ws": ("column", "inner", "row"),
+    "is": ("row", "inner", "column"),
+    "os": ("row", "column", "inner"),
 }
 """The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
+_Factors: TypeAlias = dict[str, FloatArray]
+"""What depends on the position in each loop, to be multiplied."""
+
+
+def _axes(work: Work, tiling: Tiling) -> _Factors:
+    """Sizes of the tiles along each loop of one product."""
+    row_tile, column_tile = tiling.width, tiling.width
+    if tiling.organization == "systolic":
+        if tiling.dataflow == "os":
+            row_tile = tiling.depth  # the sums fill the grid
+    elif work.is_per_head and work.inner:
+        column_tile *= max(1, int(tiling.depth // work.inner))
+    return {
+        "row": tiles(work.rows, row_tile),
+        "column": tiles(work.columns, column_tile),
+        "inner": tiles(work.inner, tiling.depth),
+    }
 
 
 def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Cycles, bytes read and bytes written of every visit of one product, in order."""
-    slots = max(1.0, math.floor(tiling.depth / max(work.inner, 1.0))) if work.heads > 1 else 1.0
-    share = {
-        "head": tiles(work.heads, slots) / work.heads,
-        "row": tiles(work.rows / work.heads, tiling.width) * work.heads / work.rows,
-        "column": tiles(work.columns, tiling.width) / work.columns,
-        "inner": tiles(work.inner, tiling.depth) / work.inner,
-    }
+    sizes = _axes(work, tiling)
+    share = {axis: values / values.sum() for axis, values in sizes.items()}
     one = {axis: np.ones_like(values) for axis, values in share.items()}
     first = {axis: _only(values, 0) for axis, values in share.items()}
     last_inner = _only(share["inner"], -1)
@@ -204,10 +218,10 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
     # What depends on an axis varies along it; what is kept is taken at the first tile of the
     # axis along which it is kept, what streams past is taken anew at every visit.
     of_weights = one | {"inner": share["inner"], "column": share["column"]}
-    of_inputs = one | {axis: share[axis] for axis in ("head", "row", "inner")}
-    of_sums = one | {axis: share[axis] for axis in ("head", "row", "column")}
+    of_inputs = one | {axis: share[axis] for axis in ("row", "inner")}
+    of_sums = one | {axis: share[axis] for axis in ("row", "column")}
     if tiling.dataflow == "ws":
-        of_weights |= {"head": first["head"], "row": first["row"]}
+        of_weights |= {"row": first["row"]}
     if tiling.dataflow == "is":
         of_inputs |= {"column": first["column"]}
     reads = [(stationary, of_weights), (inputs, of_inputs)]
@@ -216,9 +230,26 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
         reads.append((sums, of_sums | {"inner": 1.0 - first["inner"]}))
         writes.append((sums, of_sums | {"inner": 1.0 - last_inner}))
     order = _ORDER[tiling.dataflow]
-    cycles = _grid([(1.0, one)], order)
-    cycles *= _cycles_per_product(work, tiling) / cycles.sum()
-    return cycles, _grid(reads, order), _grid(writes, order)
+    return _grid(_cycles(sizes, tiling), order), _grid(reads, order), _grid(writes, order)
+
+
+def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
+    """What the visits of tiles of these sizes keep the array."""
+    ones = {axis: np.ones_like(values) for axis, values in sizes.items()}
+    if tiling.organization == "flattened":
+        # A cycle for each column of the block; a block that sticks out takes as long as any.
+        return [(tiling.width, ones)]
+    if tiling.organization == "ideal":
+        return [(1.0 / (tiling.depth * tiling.width), sizes)]
+    # A systolic fold is all visits of what stays in the grid. It loads that, if anything; then
+    # the stream crosses the grid, and sums leave as they are finished (SCALE-Sim 3).
+    streamed = _ORDER[tiling.dataflow][-1]
+    loading = 0.0 if tiling.dataflow == "os" else tiling.depth
+    crossing = loading + tiling.depth + tiling.width - 2.0
+    return [
+        (1.0, ones | {streamed: sizes[streamed]}),
+        (crossing, ones | {streamed: _only(sizes[streamed], 0)}),
+    ]
 
 
 def _only(values: FloatArray, position: int) -> FloatArray:
@@ -227,7 +258,7 @@ def _only(values: FloatArray, position: int) -> FloatArray:
     return chosen
 
 
-def _grid(terms: list[tuple[float, dict[str, FloatArray]]], order: tuple[str, ...]) -> FloatArray:
+def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatArray:
     """Sum of products of one factor per loop, in the order of the loops."""
     lengths = [len(terms[0][1][axis]) for axis in order]
     n_kept = len(order)
@@ -239,29 +270,6 @@ def _grid(terms: list[tuple[float, dict[str, FloatArray]]], order: tuple[str, ..
         kept = [factors[axis] for axis in order[:n_kept]]
         total += scale * inner * reduce(lambda a, b: np.multiply.outer(a, b).ravel(), kept)
     return total
-
-
-def _cycles_per_product(work: Work, tiling: Tiling) -> float:
-    """Cycles of one product, by counting tiles or folds."""
-    depth, width = tiling.depth, tiling.width
-    if tiling.organization == "ideal":
-        return work.rows * work.inner * work.columns / (depth * width)
-    if tiling.organization == "systolic":
-        rows, columns, streamed = {
-            "os": (work.rows, work.columns, work.inner),
-            "ws": (work.inner, work.columns, work.rows),
-            "is": (work.inner, work.rows, work.columns),
-        }[tiling.dataflow]
-        folds = len(tiles(rows, depth)) * len(tiles(columns, width))
-        # A fold loads what stays, if anything, then the stream crosses the grid; sums leave as
-        # they are finished (SCALE-Sim 3).
-        loading = 0.0 if tiling.dataflow == "os" else depth
-        return folds * (loading + depth + width + streamed - 2.0)
-    slots = max(1.0, math.floor(depth / max(work.inner, 1.0))) if work.heads > 1 else 1.0
-    groups = len(tiles(work.heads, slots))
-    row_tiles = len(tiles(work.rows / work.heads, width))
-    blocks = row_tiles * len(tiles(work.inner, depth)) * len(tiles(work.columns, width))
-    return groups * blocks * width
 
 
 def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -340,9 +348,8 @@ def _sweeps(work: Work, tiling: Tiling) -> tuple[int, int]:
     """Sweeps of the array over weights and inputs as far as bytes come at their first use."""
     if tiling.is_paced or not work.n_products:
         return 1, 1
-    if tiling.dataflow == "ws":
-        return 1, len(tiles(work.columns, tiling.width))
-    return len(tiles(work.rows / work.heads, tiling.width)), 1
+    axes = _axes(work, tiling)
+    return (1, len(axes["column"])) if tiling.dataflow == "ws" else (len(axes["row"]), 1)
 
 
 def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:

@@ -14,7 +14,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, share_over_tiers
 from codesign.evaluators.npu.traffic import array_passes, blocked_passes, read_off_chip_bytes
-from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request
@@ -27,8 +27,8 @@ def evaluator(phase: str, **options: Any) -> NpuEvaluator:
     return NpuEvaluator(request, NpuOptions(**options))
 
 
-def operator(name: str, phase: str, **options: Any) -> dict[str, Any]:
-    base = SPACE.columns(SPACE.encode(SPACE.designs["Base"]))
+def operator(name: str, phase: str, dataflow: str = "os", **options: Any) -> dict[str, Any]:
+    base = SPACE.columns(SPACE.encode({**SPACE.designs["Base"], "dataflow": dataflow}))
     rows = evaluator(phase, **options).explain(base).operators
     return dict(next(row for row in rows if row["name"] == name))
 
@@ -125,10 +125,11 @@ def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
 
 
 def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
-    # Scores in prefill: 8 heads of 128 fill half of the 2048 deep array.
-    row = operator("attention_qk", "prefill", profile="plain")
-    # The first tile of keys is as deep as a head, 128, and 128 positions wide.
-    first_chunk = (1.5e-9 + 128 * 128 / 4e12) + (100e-9 + 128 * 128 / 4e12)
+    # Scores in prefill, keys stationary: a tile of keys is as deep as a head, 128, and holds 128
+    # positions in each of the 2048 / 128 slots.
+    row = operator("attention_qk", "prefill", dataflow="ws", profile="plain")
+    tile = 128 * 16 * 128
+    first_chunk = (1.5e-9 + tile / 4e12) + (100e-9 + tile / 4e12)
     assert row["bound"] == "compute"
     assert row["time_s"] - row["compute_time_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
 
@@ -192,20 +193,20 @@ def test_bytes_fill_the_tiers_one_after_the_other_nearest_first() -> None:
 
 
 def loads_of_an_array(
-    m: int, k: int, n: int, depth: int, width: int, dataflow: str
+    m: int, k: int, n: int, depth: int, row_tile: int, column_tile: int, dataflow: str
 ) -> tuple[int, int, int]:
     """Elements of weights and inputs that enter the array, and sums that are put back."""
     weights = inputs = sums = 0
     if dataflow == "os":
-        for i in range(0, m, width):
-            for j in range(0, n, width):
-                inputs += min(width, m - i) * k
-                weights += k * min(width, n - j)
+        for i in range(0, m, row_tile):
+            for j in range(0, n, column_tile):
+                inputs += min(row_tile, m - i) * k
+                weights += k * min(column_tile, n - j)
         return weights, inputs, sums
-    kept, streamed = (n, m) if dataflow == "ws" else (m, n)
+    kept, tile, streamed = (n, column_tile, m) if dataflow == "ws" else (m, row_tile, n)
     for inner in range(0, k, depth):
-        for block in range(0, kept, width):
-            deep, wide = min(depth, k - inner), min(width, kept - block)
+        for block in range(0, kept, tile):
+            deep, wide = min(depth, k - inner), min(tile, kept - block)
             own, other = deep * wide, streamed * deep
             weights += own if dataflow == "ws" else other
             inputs += other if dataflow == "ws" else own
@@ -214,17 +215,21 @@ def loads_of_an_array(
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("organization", ORGANIZATIONS)
 @pytest.mark.parametrize(
     ("m", "k", "n", "depth", "width"),
-    [(8, 16, 12, 4, 4), (9, 17, 13, 4, 4), (1, 64, 5, 16, 8), (100, 3, 7, 16, 8)],
+    [(8, 16, 12, 4, 4), (9, 17, 13, 4, 4), (1, 64, 5, 16, 8), (100, 3, 70, 16, 8)],
 )
 def test_the_array_streams_what_a_loop_over_its_tiles_loads(
-    dataflow: str, m: int, k: int, n: int, depth: int, width: int
+    dataflow: str, slots: int, organization: str, m: int, k: int, n: int, depth: int, width: int
 ) -> None:
-    weights, inputs, sums = loads_of_an_array(m, k, n, depth, width, dataflow)
-    code = np.array([[DATAFLOWS.index(dataflow)]])
+    # The sums that stay in a systolic grid are as many rows as it is deep.
+    row_tile = depth if (organization, dataflow) == ("systolic", "os") else width
+    weights, inputs, sums = loads_of_an_array(m, k, n, depth, row_tile, slots * width, dataflow)
+    codes = np.array([[DATAFLOWS.index(dataflow)]]), np.array([[ORGANIZATIONS.index(organization)]])
     sizes = (np.array([[float(size)]]) for size in (m, k, n, depth, width))
-    passes = array_passes(*sizes, code)
+    passes = array_passes(*sizes, *codes, np.array([[float(slots)]]))
     assert passes.stationary.item() * k * n == weights
     assert passes.inputs.item() * m * k == inputs
     assert passes.spills.item() * m * n == sums

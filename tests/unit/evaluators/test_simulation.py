@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from codesign.evaluators.simulation import SimulationEvaluator, SimulationOption
 from codesign.evaluators.simulation.events import Schedule
 from codesign.evaluators.simulation.machine import Machine, simulate
 from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, step_ends, steps, tiles
-from codesign.hardware.array import DATAFLOWS
+from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import MemoryTechnology, load_library
 from codesign.space import load_space
 from codesign.workload import Request
@@ -56,7 +55,7 @@ def only(n: int, **moved: float) -> Steps:
 
 
 GEMM = Work(
-    n_products=1.0, rows=100.0, heads=1.0, queries=1.0, inner=70.0, columns=50.0,
+    n_products=1.0, rows=100.0, is_per_head=False, queries=1.0, inner=70.0, columns=50.0,
     weight_bytes=3500.0, kv_bytes=0.0, n_requests=1.0, input_bytes=7000.0, output_bytes=5000.0,
     kv_written_bytes=0.0, sum_bytes=1.0,
 )  # fmt: skip
@@ -204,18 +203,55 @@ def test_a_run_repeats_itself() -> None:
 # Tiles.
 
 
+HEAD = replace(GEMM, is_per_head=True, inner=9.0)
+"""Three columns of nine fit into a depth of 32."""
+
+
+@pytest.mark.parametrize(("work", "slots"), [(GEMM, 1.0), (HEAD, 3.0)])
+@pytest.mark.parametrize("organization", ORGANIZATIONS)
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_counted_visits_stream_what_the_closed_form_says(dataflow: Any) -> None:
-    got = steps(GEMM, replace(TILING, dataflow=dataflow), 1000)
+def test_counted_visits_stream_what_the_closed_form_says(
+    work: Work, slots: float, organization: Any, dataflow: Any
+) -> None:
+    got = steps(work, replace(TILING, dataflow=dataflow, organization=organization), 1000)
+    codes = np.array([[DATAFLOWS.index(dataflow)]]), np.array([[ORGANIZATIONS.index(organization)]])
     near = array_passes(
-        np.array([[100.0]]), np.array([70.0]), np.array([50.0]), np.array([[32.0]]),
-        np.array([[16.0]]), np.array([[DATAFLOWS.index(dataflow)]]),
+        np.array([[100.0]]), np.array([work.inner]), np.array([50.0]), np.array([[32.0]]),
+        np.array([[16.0]]), *codes, np.array([[1.0 if organization == "systolic" else slots]]),
     )  # fmt: skip
     stationary, inputs, spills = (float(np.asarray(item).ravel()[0]) for item in near)
     sums = 4.0 * 5000.0 * spills
     assert got.array_reads.sum() == pytest.approx(3500 * stationary + 7000 * inputs + sums)
     assert got.array_writes.sum() == pytest.approx(5000 + sums)
-    assert got.cycles.sum() == math.ceil(100 / 16) * math.ceil(70 / 32) * math.ceil(50 / 16) * 16
+
+
+def test_a_visit_of_a_flattened_array_takes_a_cycle_for_each_column_of_its_block() -> None:
+    got = steps(GEMM, TILING, 1000)
+    assert got.cycles == pytest.approx([16.0] * (7 * 3 * 4))
+    # Of a head, 48 positions are worked on in the same time.
+    assert steps(HEAD, TILING, 1000).cycles == pytest.approx([16.0] * (7 * 1 * 2))
+
+
+@pytest.mark.parametrize(
+    ("dataflow", "fold", "n_folds"),
+    [
+        # Loading and draining the 32 x 16 grid takes 2 R + C - 2 = 78 cycles; sums that leave as
+        # they are finished take 32 less.
+        ("ws", [78 + 16, 16, 16, 16, 16, 16, 4], 3 * 4),
+        ("is", [78 + 16, 16, 16, 2], 7 * 3),
+        ("os", [46 + 32, 32, 6], 4 * 4),
+    ],
+)
+def test_the_visits_of_a_systolic_fold_load_the_grid_and_stream_past_it(
+    dataflow: Any, fold: list[float], n_folds: int
+) -> None:
+    got = steps(GEMM, replace(TILING, dataflow=dataflow, organization="systolic"), 1000)
+    assert got.cycles == pytest.approx(fold * n_folds)
+
+
+def test_an_ideal_array_works_in_every_cycle() -> None:
+    got = steps(GEMM, replace(TILING, organization="ideal"), 1000)
+    assert got.cycles.sum() == pytest.approx(100 * 70 * 50 / (32 * 16))
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)

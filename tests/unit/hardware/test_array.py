@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from codesign.hardware.array import (
     DATAFLOWS,
+    ORGANIZATIONS,
+    column_slots,
     flattened_cycles,
-    flattened_score_cycles,
     ideal_cycles,
     systolic_cycles,
 )
@@ -29,21 +30,28 @@ SHAPES = [
 
 
 def multiply_by_blocks(
-    a: NDArray[np.float64], b: NDArray[np.float64], depth: int, width: int
+    a: NDArray[np.float64], b: NDArray[np.float64], depth: int, width: int, slots: int = 1
 ) -> tuple[NDArray[np.float64], int]:
     """The product on a flattened array: a cycle makes one column of a (width x width) block,
-    ``depth`` products deep; a block that sticks out takes as long as a full one."""
+    ``depth`` products deep, or ``slots`` columns side by side, for which it takes ``depth``
+    operands at most; a block that sticks out takes as long as a full one."""
     (m, k), n = a.shape, b.shape[1]
     product, cycles = np.zeros((m, n)), 0
-    for row, column, inner in itertools.product(
-        range(0, m, width), range(0, n, width), range(0, k, depth)
+    for row, block, inner in itertools.product(
+        range(0, m, width), range(0, n, slots * width), range(0, k, depth)
     ):
         rows, within = slice(row, row + width), slice(inner, inner + depth)
-        for one in range(column, column + width):
+        for column in range(block, block + slots * width, slots):
             cycles += 1
-            if one < n:
-                product[rows, one] += a[rows, within] @ b[within, one]
+            operands = b[within, column : column + slots]
+            assert operands.size <= depth
+            product[rows, column : column + slots] += a[rows, within] @ operands
     return product, cycles
+
+
+def slots_of(k: float, depth: float, organization: str, is_per_head: bool) -> float:
+    code = np.array(ORGANIZATIONS.index(organization))
+    return float(column_slots(np.array(k), np.array(depth), code, np.array(is_per_head)))
 
 
 def multiply_output_stationary(
@@ -108,18 +116,29 @@ def test_a_flattened_array_takes_the_cycles_of_its_blocks(
     assert float(flattened_cycles(m, k, n, depth, width)) == cycles
 
 
-@pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 5, 8, 9])
-@pytest.mark.parametrize("head_size", [3, 4, 8, 16, 40])
-def test_query_heads_share_the_depth_of_the_array(n_heads: int, head_size: int) -> None:
-    depth, width, rows, n = 16, 4, 6, 10
-    waiting, cycles = n_heads, 0
-    while waiting > 0:
-        waiting -= max(1, depth // head_size)
-        cycles += multiply_by_blocks(
-            np.ones((rows, head_size)), np.ones((head_size, n)), depth, width
-        )[1]
-    got = flattened_score_cycles(n_heads * rows, head_size, n, n_heads, depth, width)
-    assert float(got) == cycles
+@pytest.mark.parametrize("rows", [1, 4, 6, 24])
+@pytest.mark.parametrize("n", [1, 10, 16, 17, 100])
+@pytest.mark.parametrize(("head_size", "slots"), [(3, 5), (4, 4), (8, 2), (16, 1), (40, 1)])
+def test_positions_share_the_depth_of_the_array(
+    rows: int, n: int, head_size: int, slots: int
+) -> None:
+    rng = np.random.default_rng(0)
+    queries, keys = rng.random((rows, head_size)), rng.random((head_size, n))
+    scores, cycles = multiply_by_blocks(queries, keys, 16, 4, slots)
+    np.testing.assert_allclose(scores, queries @ keys)
+    assert slots_of(head_size, 16, "flattened", True) == slots
+    assert float(flattened_cycles(rows, head_size, n, 16, 4, slots)) == cycles
+
+
+def test_only_heads_share_the_depth_and_not_in_a_systolic_grid() -> None:
+    assert slots_of(128, 2048, "flattened", True) == slots_of(128, 2048, "ideal", True) == 16
+    assert slots_of(128, 2048, "flattened", False) == slots_of(128, 2048, "systolic", True) == 1
+    assert slots_of(0, 2048, "flattened", False) == 1  # no product
+
+
+def test_decode_scores_take_the_time_to_stream_the_keys() -> None:
+    # Eight query heads of 128 share 94,208 keys: 2048 x 64, sixteen keys a cycle.
+    assert float(flattened_cycles(8, 128, 94_208, 2048, 64, 16)) == 128 * 94_208 / 2048
 
 
 def test_plena_streams_a_full_block_at_one_multiply_accumulate_per_unit_and_cycle() -> None:

@@ -20,7 +20,8 @@ def validate(
         list[str] | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="memexplorer, simulation, scalesim, measured, epoch, genz, life; all if none.",
+            help="memexplorer, simulation, scalesim, array-bounds, measured, epoch, genz, life; "
+            "all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,

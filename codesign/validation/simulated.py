@@ -1,8 +1,9 @@
 """The closed form of ``npu`` beside the transaction-level simulation of the same designs.
 
-Two questions. *Transfers*: how long a random operator's bytes take to come from off chip and to
+Three questions. *Transfers*: how long a random operator's bytes take to come from off chip and to
 go there, the array left out. *Blocks*: how long all operators of one layer take, array and
-on-chip traffic included.
+on-chip traffic included. *Array*: how long each product keeps the array, by the closed form and
+by the tiles that the simulation visits.
 """
 
 from __future__ import annotations
@@ -18,23 +19,25 @@ import numpy as np
 from codesign.columns import Columns, FloatArray, IntArray
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import Pass
-from codesign.evaluators.npu.options import Blocking
 from codesign.evaluators.npu.records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.evaluator import Demand, Simulator
 from codesign.evaluators.simulation.machine import Machine, Run, simulate
+from codesign.hardware.array import ORGANIZATIONS, Organization
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
 from codesign.validation.study import Study, summarize
-from codesign.workload import Request
+from codesign.workload import Request, list_models
 
-TRANSFERS, BLOCKS = 2_000, 100
-"""How many comparisons the study makes unless told."""
+TRANSFERS, BLOCKS, ARRAYS = 2_000, 100, 200
+"""How many comparisons the study makes unless told; of arrays, designs with all their products."""
+_SAME_CYCLES = 1e-9
+"""Relative difference of equal sums: the simulation adds up steps, which it cuts from running
+sums of visits, and a batch may touch a fraction of an expert on average."""
 _OUTLIER = 0.2
 _MODELS = ("llama-3.3-70b", "llama-3-8b", "mixtral-8x7b")
 _PROMPTS = (1024, 4096)
 _PHASES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
-_BLOCKINGS: tuple[Blocking, ...] = ("capacity", "array")
 _AT_FIRST_USE = 10
 """Blocks of each stratum that are also simulated with operands fetched at their first use."""
 _WITHOUT = ("embedding", "lm_head")
@@ -48,7 +51,7 @@ class Setting:
     model: str
     phase: Literal["prefill", "decode"]
     prompt_tokens: int
-    blocking: Blocking
+    array: Organization = "flattened"
 
     def evaluator(self, demand: Demand = "paced") -> SimulationEvaluator:
         request = Request(
@@ -58,7 +61,8 @@ class Setting:
             generated_tokens=1024,
         )
         return SimulationEvaluator(
-            request, SimulationOptions(blocking=self.blocking, demand=demand)
+            request,
+            SimulationOptions(demand=demand, array=self.array),
         )
 
 
@@ -67,27 +71,31 @@ def run(seed: int = 0, size: int | None = None) -> Study:
 
     Args:
         seed: Of the designs and operators drawn.
-        size: Transfers to compare, and a twentieth of it blocks; 2,000 and 100 if None.
+        size: Transfers to compare, a twentieth of it blocks, and a tenth designs whose array is
+            compared; 2,000, 100 and 200 if None.
     """
     n_transfers = TRANSFERS if size is None else size
-    n_blocks = BLOCKS if size is None else max(len(_PHASES) * len(_BLOCKINGS), size // 20)
+    n_blocks = BLOCKS if size is None else max(len(_PHASES), size // 20)
+    n_arrays = ARRAYS if size is None else max(len(_PHASES) * len(ORGANIZATIONS), size // 10)
     rng = np.random.default_rng([seed, 9])
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     clock = _Clock()
     transfers = _transfers(space, rng, n_transfers)
     blocks = _blocks(space, rng, n_blocks, clock)
+    arrays = _arrays(space, rng, n_arrays)
     early = [row["error_at_first_use"] for row in blocks if "error_at_first_use" in row]
     summary = [
         *_summary("transfers", transfers),
         *_summary("blocks", blocks),
+        *_array_summary(arrays),
         summarize("blocks, operands fetched at first use", np.array(early)),
     ]
     return Study(
         name="simulation",
         question="How far is the closed form of npu from a simulation that moves every chunk?",
-        rows=[*transfers, *blocks],
+        rows=[*transfers, *blocks, *arrays],
         summary=summary,
-        targets=_targets(transfers, blocks),
+        targets=[*_targets(transfers, blocks), _array_target(arrays)],
         notes=[
             *_outlier_notes([*transfers, *blocks]),
             clock.note(),
@@ -102,6 +110,10 @@ def run(seed: int = 0, size: int | None = None) -> Study:
             "closed form then leaves out",
             "the simulation assumes requests issued ahead: landing buffers hold two steps and "
             "what the latency keeps waiting",
+            "array: the simulation adds up what each visit of a tile costs, for the products of "
+            "all bundled models on the three organizations of the array, and shares no code with "
+            "the closed form; they are the same but for rounding, also where a batch touches a "
+            "fraction of an expert on average",
         ],
     )
 
@@ -136,8 +148,8 @@ def _cycle(names: Sequence[Any], strata: Mapping[Any, list[int]], n: int) -> Ite
 def _settings(n: int) -> list[tuple[Setting, int]]:
     """Strata of the work, with how many of ``n`` designs each has."""
     every = [
-        Setting(model, phase, prompt, blocking)
-        for model, prompt, phase, blocking in product(_MODELS, _PROMPTS, _PHASES, _BLOCKINGS)
+        Setting(model, phase, prompt)
+        for model, prompt, phase in product(_MODELS, _PROMPTS, _PHASES)
     ]
     shares = [n // len(every) + (i < n % len(every)) for i in range(len(every))]
     return [(setting, share) for setting, share in zip(every, shares, strict=True) if share]
@@ -221,7 +233,6 @@ def _label(
         "model": setting.model,
         "phase": setting.phase,
         "prompt_tokens": setting.prompt_tokens,
-        "blocking": setting.blocking,
         "dataflow": design["dataflow"],
         "tiers": len(tiers),
         "technology": design["tier1_technology"],
@@ -257,10 +268,7 @@ def _blocks(
     space: DesignSpace, rng: np.random.Generator, n: int, clock: _Clock
 ) -> list[dict[str, Any]]:
     rows = []
-    settings = [
-        Setting(_MODELS[0], phase, _PROMPTS[-1], blocking)
-        for phase, blocking in product(_PHASES, _BLOCKINGS)
-    ]
+    settings = [Setting(_MODELS[0], phase, _PROMPTS[-1]) for phase in _PHASES]
     for position, setting in enumerate(settings):
         share = n // len(settings) + (position < n % len(settings))
         evaluator = setting.evaluator()
@@ -314,6 +322,64 @@ def _compare_block(
     }
 
 
+# The array.
+
+
+def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
+    """All products of one setting on each of ``n`` designs."""
+    settings = [
+        Setting(model, phase, prompt, organization)
+        for model, phase, prompt, organization in product(
+            list_models(), _PHASES, _PROMPTS, ORGANIZATIONS
+        )
+    ]
+    order = rng.permutation(len(settings))
+    designs = draw(space, rng, n)
+    return [
+        row
+        for i in range(n)
+        for row in _compare_array(space, designs[i : i + 1], settings[order[i % len(order)]])
+    ]
+
+
+def _compare_array(space: DesignSpace, design: IntArray, setting: Setting) -> list[dict[str, Any]]:
+    evaluator = setting.evaluator()
+    columns = space.columns(design)
+    closed_s = _closed(evaluator, columns).times.compute_s[0]
+    simulator = evaluator.simulator(columns)
+    clock_hz, tiling = simulator.machine(0).clock_hz, simulator.tiling(0)
+    (choices,) = space.decode(design)
+    rows = []
+    for operator in np.flatnonzero(evaluator.pass_.table.m_per_request > 0).tolist():
+        reference = float(simulator.steps(0, operator).cycles.sum()) / clock_hz
+        ours = float(closed_s[operator])
+        label = _label(setting, choices, evaluator.pass_, operator)
+        label |= {
+            "what": f"{setting.model} {setting.phase} {label['operator']}, "
+            f"{setting.array} {tiling.depth:g} x {tiling.width:g}, {tiling.dataflow}",
+            "kind": "array",
+            "array": setting.array,
+        }
+        error = ours / reference - 1.0
+        rows.append(
+            label | {"reference": reference, "ours": ours, "error": error, "explanation": ""}
+        )
+    return rows
+
+
+def _array_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    groups = [summarize("array", _errors(rows))]
+    for organization in sorted({row["array"] for row in rows}):
+        part = [row for row in rows if row["array"] == organization]
+        groups.append(summarize(f"array, {organization}", _errors(part)))
+    return groups
+
+
+def _array_target(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    largest = float(np.abs(_errors(rows)).max())
+    return _at_most("array cycles of every product, largest error", _SAME_CYCLES, largest)
+
+
 # What comes of it.
 
 
@@ -345,7 +411,7 @@ def _explain(
 
 def _summary(kind: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     groups = [summarize(kind, _errors(rows))]
-    for key in ("phase", "blocking", "dataflow", "tiers", "technology"):
+    for key in ("phase", "dataflow", "tiers", "technology"):
         for value in sorted({row[key] for row in rows}, key=str):
             part = [row for row in rows if row[key] == value]
             groups.append(summarize(f"{kind}, {key} {value}", _errors(part)))
@@ -391,10 +457,10 @@ def _at_most(what: str, limit: float, measured: float) -> dict[str, Any]:
 
 
 def _rank_correlation(blocks: Sequence[Mapping[str, Any]]) -> float:
-    """Spearman's, the lowest over phases and blockings; 1 if no stratum has three designs."""
+    """Spearman's, the lowest over the phases; 1 if no stratum has three designs."""
     lowest = 1.0
-    for phase, blocking in product(_PHASES, _BLOCKINGS):
-        part = [row for row in blocks if row["phase"] == phase and row["blocking"] == blocking]
+    for phase in _PHASES:
+        part = [row for row in blocks if row["phase"] == phase]
         if len(part) < 3:
             continue
         ranks = [

@@ -12,6 +12,7 @@ STUDIES = {
     "memexplorer": "published",
     "simulation": "simulated",
     "scalesim": "scalesim",
+    "array-bounds": "array_bounds",
     "measured": "measured",
     "epoch": "epoch",
     "genz": "genz",

@@ -132,13 +132,11 @@ class Simulator:
         setup, options = self.batch.setup, self.options
         hardware = setup.accelerators
         held, pinned = setup.on_chip_bytes[:, design], setup.pinned[:, design]
-        assert options.blocking is not None  # resolved
         return Tiling(
             depth=float(hardware.array_depth[design]),
             width=float(hardware.array_width[design]),
             dataflow=DATAFLOWS[int(setup.dataflow[design, 0])],
             organization=ORGANIZATIONS[int(setup.organization[design, 0])],
-            blocking=options.blocking,
             on_chip_bytes=float(hardware.levels.capacity_bytes[0, design]),
             held_bytes=(float(held[0]), float(held[1]), float(held[2])),
             pinned=(float(pinned[0]), float(pinned[1]), float(pinned[2])),

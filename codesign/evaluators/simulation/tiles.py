@@ -2,8 +2,8 @@
 
 A product is cut into the array's tiles, and the tiles are visited in the order that the dataflow
 says. A visit takes what it needs from on-chip memory: the array itself keeps nothing but its
-stationary operand. Around that, the blocking policy (``options.py`` of ``npu``) says in which
-order blocks come from off chip; a block's bytes are asked for at an even pace while the visits
+stationary operand. Around that, the largest blocks that the on-chip memory holds come from off
+chip; a block's bytes are asked for at an even pace while the visits
 that use it go on. Visits are gathered into steps, the unit that the simulation moves: the first
 and the last are single visits, those between as large as the wanted number of steps allows.
 
@@ -22,12 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.options import (
-    ACCUMULATOR_BYTES,
-    ARRAY_TILE_SHARE,
-    TILE_BUFFER_SHARE,
-    Blocking,
-)
+from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.hardware.array import Dataflow, Organization
 
 MOST_VISITS = 1 << 18
@@ -45,7 +40,6 @@ class Work:
         rows: Rows of a product, those of all its query heads.
         is_per_head: Whether the product belongs to one head, whose operands are stored so that
             columns share the array's depth.
-        queries: Query heads that share its keys or its values (attention only, else 1).
         inner: Inner size.
         columns: Columns.
         weight_bytes: Weights, all products.
@@ -60,7 +54,6 @@ class Work:
     n_products: float
     rows: float
     is_per_head: bool
-    queries: float
     inner: float
     columns: float
     weight_bytes: float
@@ -81,7 +74,6 @@ class Tiling:
         width: BLEN.
         dataflow: Stationary operand.
         organization: Of the array.
-        blocking: Off-chip policy.
         on_chip_bytes: Capacity of the on-chip memory.
         held_bytes: On-chip bytes for activations, KV cache and weights.
         pinned: Share of all activations, KV cache and weights that this is.
@@ -94,7 +86,6 @@ class Tiling:
     width: float
     dataflow: Dataflow
     organization: Organization
-    blocking: Blocking
     on_chip_bytes: float
     held_bytes: tuple[float, float, float]
     pinned: tuple[float, float, float]
@@ -235,10 +226,10 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
 
 def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
     """What the visits of tiles of these sizes keep the array."""
-    one = {axis: np.ones_like(values) for axis, values in sizes.items()}
+    ones = {axis: np.ones_like(values) for axis, values in sizes.items()}
     if tiling.organization == "flattened":
-        # A cycle for each column of the block; one that sticks out takes as long as a full one.
-        return [(tiling.width, one)]
+        # A cycle for each column of the block; a block that sticks out takes as long as any.
+        return [(tiling.width, ones)]
     if tiling.organization == "ideal":
         return [(1.0 / (tiling.depth * tiling.width), sizes)]
     # A systolic fold is all visits of what stays in the grid. It loads that, if anything; then
@@ -247,8 +238,8 @@ def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
     loading = 0.0 if tiling.dataflow == "os" else tiling.depth
     crossing = loading + tiling.depth + tiling.width - 2.0
     return [
-        (1.0, one | {streamed: sizes[streamed]}),
-        (crossing, one | {streamed: _only(sizes[streamed], 0)}),
+        (1.0, ones | {streamed: sizes[streamed]}),
+        (crossing, ones | {streamed: _only(sizes[streamed], 0)}),
     ]
 
 
@@ -308,39 +299,29 @@ class _FarStreams:
     Attributes:
         weights: One element per time that the weights are streamed; likewise the others.
         kv: Keys and values.
-        activation_reads: Inputs and spilled sums.
-        activation_writes: Outputs and spilled sums.
+        activation_reads: Inputs.
+        activation_writes: Outputs.
         kv_writes: What is appended to the KV cache.
     """
 
     def __init__(self, work: Work, tiling: Tiling) -> None:
         n = work.n_products or 1.0
         stationary = (work.weight_bytes + work.kv_bytes) / n
-        if tiling.blocking == "array":
-            n_stationary, n_inputs, n_spills = _array_blocks(work, tiling)
-        else:
-            n_stationary, n_inputs = _capacity_blocks(
-                work, tiling, stationary, work.input_bytes / n
-            )
-            n_spills = 0
-        keeps = tiling.blocking == "capacity"
+        n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
         n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
-        weights = _resident(
-            work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2] * keeps
-        )
+        weights = _resident(work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2])
         self.weights = _at_first_use(weights, n_weight_sweeps)
         requests = max(work.n_requests, 1.0)
         kv = requests * _resident(
-            work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1] * keeps
+            work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1]
         )
         self.kv = _at_first_use(kv, n_weight_sweeps)
         through = work.input_bytes + work.output_bytes
         stays = min(1.0, tiling.held_bytes[0] / through) if through else 1.0
         away = 1.0 - stays
-        sums = np.full(n_spills, work.output_bytes * away)
-        inputs = _at_first_use(np.full(n_inputs, work.input_bytes * away), n_input_sweeps)
-        self.activation_reads = _joined(inputs, sums)
-        self.activation_writes = _joined(np.array([work.output_bytes * away]), sums)
+        inputs = np.full(n_inputs, work.input_bytes * away)
+        self.activation_reads = _at_first_use(inputs, n_input_sweeps)
+        self.activation_writes = np.array([work.output_bytes * away])
         self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
 
 
@@ -358,24 +339,6 @@ def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:
     swept = np.zeros((len(passes), n_each))
     swept[:, 0] = passes
     return swept.ravel()
-
-
-def _joined(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Two streams that go on side by side as one at an even pace."""
-    if not len(second):
-        return first
-    return np.array([first.sum() + second.sum()])
-
-
-def _array_blocks(work: Work, tiling: Tiling) -> tuple[int, int, int]:
-    """Times that weights, inputs and sums are streamed if every array tile fetches its own."""
-    if tiling.dataflow == "ws":
-        # Weights come once; the sums of every inner block but the last go down and come back.
-        return 1, 1, len(tiles(work.inner, tiling.depth)) - 1
-    n_stationary = 0
-    for _ in tiles(work.rows / work.queries, ARRAY_TILE_SHARE * tiling.width):
-        n_stationary += 1
-    return n_stationary, 1, 0
 
 
 def _capacity_blocks(

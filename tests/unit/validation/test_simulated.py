@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.evaluators.npu import operators
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
+from codesign.hardware.array import ORGANIZATIONS
 from codesign.memtech import load_library
 from codesign.report.figures import save_occupancy
 from codesign.space import load_space
@@ -40,6 +42,28 @@ def test_the_closed_form_is_close_to_the_simulation(study: Study) -> None:
     assert measured["transfers, median error"] <= 0.01
     assert measured["block time, median error"] <= 0.03
     assert measured["block time, 95th percentile"] <= 0.10
+
+
+def test_the_closed_form_counts_the_cycles_of_the_visited_tiles(study: Study) -> None:
+    assert study.targets[-1]["what"] == "array cycles of every product, largest error"
+    assert study.targets[-1]["is_met"]
+    rows = [row for row in study.rows if row["kind"] == "array"]
+    assert {row["array"] for row in rows} == set(ORGANIZATIONS)
+    assert {"attention_qk", "attention_pv", "lm_head"} <= {row["operator"] for row in rows}
+
+
+def test_one_key_per_cycle_in_the_closed_form_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(k, depth, organization, is_per_head):  # type: ignore[no-untyped-def]  # a fault
+        return np.ones(np.broadcast(k, depth).shape)
+
+    monkeypatch.setattr(operators, "column_slots", wrong)
+    study = simulated.run(seed=3, size=24)
+    target = study.targets[-1]
+    assert not target["is_met"]
+    # Only heads narrower than the array were counted wrong, and as too slow.
+    off = [row for row in study.rows if row["kind"] == "array" and abs(row["error"]) > 1e-9]
+    assert "attention_qk" in {row["operator"] for row in off}
+    assert all(row["error"] > 0 and row["array"] == "flattened" for row in off)
 
 
 def test_every_outlier_has_a_name(study: Study) -> None:

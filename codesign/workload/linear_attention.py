@@ -2,12 +2,12 @@
 
 Each value head keeps a state S of ``key_dim`` by ``value_dim``. A token with query q, key k, value
 v, decay α and rate β leaves ``S ← αS + k uᵀ`` with ``u = β(v - αSᵀk)``, and gives ``Sᵀq``
-([Yang2024]_, Eq. 10). Queries and keys belong to key heads, which several value heads share.
+([Yang2024]_, §3). Queries and keys belong to key heads, which several value heads share.
 
 Decode is that recurrence. One read of the state serves both products, ``Sᵀk`` and ``Sᵀq``: the
 new state's ``Sᵀq`` is ``αSᵀq + (k·q)u`` of the old one. Then the state is updated and written.
 
-Prefill is the chunkwise form ([Yang2024]_, §3.3) with the chunks of 64 tokens that
+Prefill is the chunkwise form ([Yang2024]_, §3) with the chunks of 64 tokens that
 flash-linear-attention and Transformers' code use. With the rows of a chunk in Q, K, V, and
 decays and rates left out, a chunk computes per value head
 

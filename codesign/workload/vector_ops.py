@@ -26,10 +26,10 @@ Those of the delta rule are in ``linear_attention.py``.
 from __future__ import annotations
 
 NORM_OPS = {"rmsnorm": 4, "layernorm": 7}
+ACTIVATION_OPS = {"silu": 4, "gelu": 8}
 L2_NORM_OPS = 3
 SIGMOID_OPS = 3
-ACTIVATION_OPS = {"silu": 4, "gelu": 8}
-OUTPUT_GATE_OPS = SIGMOID_OPS + 1
+OUTPUT_GATE_OPS = 4
 SOFTMAX_OPS = 6
 ROPE_OPS = 3
 ROUTING_OPS = 6

@@ -53,8 +53,8 @@ def scan_macs(operators: OperatorTable) -> float:
 def test_every_fourth_layer_of_qwen3_next_has_full_attention() -> None:
     model = load_model("qwen3-next-80b-a3b")
     listed = ["linear_attention"] * 3 + ["full_attention"]
-    said = {"full_attention_interval": None, "layer_types": listed * 12}
-    again = LanguageModel.model_validate(model.model_dump() | said)
+    definition = {"full_attention_interval": None, "layer_types": listed * 12}
+    again = LanguageModel.model_validate(model.model_dump() | definition)
     assert model.layers_by_type == again.layers_by_type
     assert again.layers_by_type == {"full_attention": 12, "linear_attention": 36}
     assert parameter_count(again) == parameter_count(model)
@@ -89,12 +89,12 @@ def test_an_output_gate_doubles_the_query_projection() -> None:
 
 
 def test_a_part_of_each_head_is_rotated_and_every_key_is_cached() -> None:
-    whole, quarter = (
+    complete, quarter = (
         lower(hybrid(partial_rotary_factor=part), "decode", 1, 1) for part in (1.0, 0.25)
     )
     column = "vector_ops_per_request"
-    assert value(whole, "rope", column) == 4 * value(quarter, "rope", column) == 3 * (4 + 2) * 16
-    for operators in (whole, quarter):
+    assert value(complete, "rope", column) == 4 * value(quarter, "rope", column) == 3 * (4 + 2) * 16
+    for operators in (complete, quarter):
         assert total(operators, "kv_written_elements_per_request") == 2 * 2 * 2 * 16
 
 
@@ -232,10 +232,10 @@ PATTERNS = {  # gpt-oss: every second layer slides; Gemma 3: five of six
 def alternating(pattern: str) -> tuple[LanguageModel, LanguageModel, LanguageModel]:
     """The model, and the same with its full and with its sliding layers alone."""
     kinds, window = PATTERNS[pattern]
-    said = {**LLAMA, "num_hidden_layers": len(kinds), "layer_types": kinds}
+    definition = {**LLAMA, "num_hidden_layers": len(kinds), "layer_types": kinds}
     full, sliding = kinds.count("full_attention"), kinds.count("sliding_attention")
     return (
-        LanguageModel.model_validate({**said, "sliding_window": window}),
+        LanguageModel.model_validate({**definition, "sliding_window": window}),
         LanguageModel.model_validate({**LLAMA, "num_hidden_layers": full}),
         LanguageModel.model_validate(
             {**LLAMA, "num_hidden_layers": sliding, "sliding_window": window}
@@ -272,12 +272,12 @@ def test_the_attention_of_mixed_layers_is_that_of_either_kind(pattern: str, phas
 
 
 def test_dense_layers_are_those_that_any_key_names() -> None:
-    said = {
+    definition = {
         **LLAMA, "num_hidden_layers": 10, "n_routed_experts": 8, "num_experts_per_tok": 2,
         "moe_intermediate_size": 32, "first_k_dense_replace": 1, "decoder_sparse_step": 2,
         "mlp_only_layers": [1, 5],
     }  # fmt: skip
-    model = LanguageModel.model_validate(said)
+    model = LanguageModel.model_validate(definition)
     assert (model.n_dense_layers, model.n_moe_layers) == (7, 3)  # experts: 3, 7 and 9
     operators = lower(model, "decode", 1, 1)
     assert value(operators, "gate_up_projection", "count") == 7

@@ -175,7 +175,7 @@ def models_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
         "Language models", ["name", *numbers, "attention", "experts"], numbers
     )  # fmt: skip
     for item in summaries:
-        experts = f"{item['experts_per_token']} of {item['experts']}" if item["experts"] else "–"
+        experts = f"{item['experts_per_token']}/{item['experts']}" if item["experts"] else "–"
         table.add_row(
             item["name"],
             f"{item['parameters'] / 1e9:,.2f} G",
@@ -190,12 +190,16 @@ def models_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
 
 def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     """One language model in full."""
-    nested = {"parameters_by_part", "sources", "counted", "name"}
+    nested = {"parameters_by_part", "layers_by_attention", "sources", "counted", "name"}
     facts = {
         name.replace("_", " "): _fact(value)
         for name, value in summary.items()
         if name not in nested and value is not None
     }
+    kinds = summary["layers_by_attention"].items()
+    facts["attention of layers"] = ", ".join(
+        f"{count} {kind.split('_')[0]}" for kind, count in kinds
+    )
     parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"])
     for part, count in summary["parameters_by_part"].items():
         parts.add_row(part.replace("_", " "), f"{count:,}")

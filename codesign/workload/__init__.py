@@ -8,6 +8,7 @@ from codesign.workload.model import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
+    state_bytes,
     weight_elements,
 )
 from codesign.workload.operators import OperatorTable, expected_distinct_experts
@@ -32,6 +33,7 @@ __all__ = [
     "multiply_bits",
     "parameter_count",
     "parameters_by_part",
+    "state_bytes",
     "summary",
     "weight_elements",
 ]

@@ -1,7 +1,8 @@
 """Hugging Face's ``config.json`` as a :class:`LanguageModel`.
 
 Real files have many keys that say nothing about dimensions; those are ignored. A key that
-would change the shape of the model in a way that is not modeled is refused.
+would change the shape of the model in a way that is not modeled is refused. Of a file that nests
+a language model in ``text_config``, that part is read.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from typing import Any
 
 from codesign.errors import InputError, describe_unknown
 from codesign.schema import Document, to_record
-from codesign.workload.model import LanguageModel
+from codesign.workload.model import LINEAR_KEYS, LanguageModel
 
 _DIMENSIONS = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu",
                 "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu"}  # fmt: skip
+FIRST_WINDOW_LAYER = 28
+"""Transformers' default of ``max_window_layers``."""
+ROTATED_PART, FULL_ATTENTION_INTERVAL = 0.25, 4
+"""Transformers' defaults of ``partial_rotary_factor`` and ``full_attention_interval`` for
+Qwen3-Next and Qwen3.5."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class _Family:
         renamed: Our key for a key of another name.
         fixed: What the architecture's code has built in.
         expected: Keys that may only have one of these values, if present.
+        window_key: Says whether ``sliding_window`` counts; None: it does.
+        first_window_key: Says how many layers come before the first sliding one; None: 0.
     """
 
     required: tuple[str, ...]
@@ -36,16 +44,20 @@ class _Family:
     renamed: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, object] = field(default_factory=dict)
     expected: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    window_key: str | None = None
+    first_window_key: str | None = None
 
 
 _LLAMA = _Family(
     required=(*_DIMENSIONS, "vocab_size"),
     optional=("num_key_value_heads", "head_dim", "tie_word_embeddings", "hidden_act",
-              "attention_bias", "mlp_bias"),
+              "attention_bias", "mlp_bias", "layer_types", "sliding_window"),
 )  # fmt: skip
 # Their default of num_key_value_heads is not the number of heads, so it has to be given.
 _GROUPED = replace(_LLAMA, required=(*_LLAMA.required, "num_key_value_heads"))
-_MISTRAL = replace(_GROUPED, optional=(*_LLAMA.optional, "sliding_window"))
+_WINDOWED = replace(_GROUPED, window_key="use_sliding_window", first_window_key="max_window_layers")
+_MIXTURE = ("num_experts", "num_experts_per_tok", "moe_intermediate_size")
+_SPARSE = ("decoder_sparse_step", "mlp_only_layers")
 _DEEPSEEK = _Family(
     required=(*_DIMENSIONS, "vocab_size", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
               "v_head_dim", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size",
@@ -55,41 +67,43 @@ _DEEPSEEK = _Family(
     expected={"moe_layer_freq": (1,)},
 )  # fmt: skip
 
+_QWEN3_NEXT = replace(
+    _GROUPED,
+    required=(*_GROUPED.required, "head_dim", *_MIXTURE, "shared_expert_intermediate_size",
+              *LINEAR_KEYS),
+    optional=(*_GROUPED.optional, *_SPARSE, "full_attention_interval", "mamba_ssm_dtype"),
+    renamed={"num_experts": "n_routed_experts"},
+    fixed={"qk_norm": True, "attn_output_gate": True},
+    window_key="use_sliding_window",
+)  # fmt: skip
+_NESTED = {"qwen3_5_moe": "qwen3_5_moe_text"}
+"""Types of files whose ``text_config`` is of another type."""
+
 _FAMILIES: dict[str, _Family] = {
     "llama": _LLAMA,
-    "mistral": _MISTRAL,
+    "mistral": _GROUPED,
     "mixtral": replace(
-        _MISTRAL,
+        _GROUPED,
         required=(*_GROUPED.required, "num_local_experts", "num_experts_per_tok"),
         renamed={"num_local_experts": "n_routed_experts"},
     ),
-    "qwen2": replace(
-        _GROUPED,
-        fixed={"attention_bias": True, "attention_output_bias": False},
-        expected={"use_sliding_window": (False, None)},
-    ),
-    "qwen3": replace(
-        _GROUPED,
-        required=(*_GROUPED.required, "head_dim"),
-        fixed={"qk_norm": True},
-        expected={"use_sliding_window": (False, None)},
-    ),
+    "qwen2": replace(_WINDOWED, fixed={"attention_bias": True, "attention_output_bias": False}),
+    "qwen3": replace(_WINDOWED, required=(*_GROUPED.required, "head_dim"), fixed={"qk_norm": True}),
     "qwen3_moe": replace(
         _GROUPED,
-        required=(
-            *_GROUPED.required,
-            "head_dim",
-            "num_experts",
-            "num_experts_per_tok",
-            "moe_intermediate_size",
-        ),
+        required=(*_GROUPED.required, "head_dim", *_MIXTURE),
+        optional=(*_GROUPED.optional, *_SPARSE),
         renamed={"num_experts": "n_routed_experts"},
         fixed={"qk_norm": True},
-        expected={
-            "decoder_sparse_step": (1,),
-            "mlp_only_layers": ([], None),
-            "use_sliding_window": (False, None),
-        },
+        window_key="use_sliding_window",
+    ),
+    "qwen3_next": _QWEN3_NEXT,
+    "qwen3_5_moe_text": replace(
+        _QWEN3_NEXT,
+        # Every layer has experts; a width of dense ones is not in the file.
+        required=tuple(key for key in _QWEN3_NEXT.required if key != "intermediate_size"),
+        optional=tuple(key for key in _QWEN3_NEXT.optional if key not in _SPARSE),
+        expected={"attn_output_gate": (True,)},
     ),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": replace(_DEEPSEEK, fixed={"has_router_bias": True}),
@@ -140,7 +154,7 @@ _FAMILIES: dict[str, _Family] = {
 
 def known_model_types() -> list[str]:
     """The values of ``model_type`` that can be read."""
-    return sorted(_FAMILIES)
+    return sorted([*_FAMILIES, *_NESTED])
 
 
 def from_config(document: Document, name: str) -> LanguageModel:
@@ -150,10 +164,12 @@ def from_config(document: Document, name: str) -> LanguageModel:
         InputError: An architecture that is not modeled, a missing key, or a value that makes
             no sense; all that were found.
     """
+    if document.data["model_type"] in _NESTED:
+        document = _text_config(document)
     config = document.data
     family = _FAMILIES.get(str(config["model_type"]))
     if family is None:
-        problem = describe_unknown("model_type", config["model_type"], _FAMILIES)
+        problem = describe_unknown("model_type", config["model_type"], known_model_types())
         raise InputError(problem, document.where("model_type"))
     problems = _problems(document, family)
     if problems:
@@ -164,7 +180,37 @@ def from_config(document: Document, name: str) -> LanguageModel:
     # Errors about our key point to the line of the file's own.
     lines = document.lines | {(ours,): document.lines[(key,)] for key, ours in renamed.items()}
     completed = _complete(document, values) | dict(family.fixed) | {"name": name}
+    completed |= _layers(config, family, completed)
     return to_record(replace(document, lines=lines), LanguageModel, completed)
+
+
+def _text_config(document: Document) -> Document:
+    """The language model in a file of several models, with its lines in that file."""
+    kind, key = str(document.data["model_type"]), "text_config"
+    nested = document.data.get(key)
+    if not isinstance(nested, dict):
+        problem = f"expected the keys of the language model of {kind!r}, got {nested!r}"
+        raise InputError(problem, document.where(key))
+    lines = {path[1:]: line for path, line in document.lines.items() if path[0] == key}
+    return replace(document, data={"model_type": _NESTED[kind], **nested}, lines=lines)
+
+
+def _layers(config: dict[str, Any], family: _Family, values: dict[str, Any]) -> dict[str, Any]:
+    """Kinds of attention by layer and their window, as Transformers' configurations fill them."""
+    window, kinds = values.get("sliding_window"), values.get("layer_types")
+    if family.window_key is not None and not config.get(family.window_key):
+        window = None
+    if kinds is not None:
+        is_used = not isinstance(kinds, list) or "sliding_attention" in kinds
+        return {"sliding_window": window if is_used else None, "full_attention_interval": None}
+    layers, first = values["num_hidden_layers"], 0
+    if family.first_window_key is not None:
+        first = config.get(family.first_window_key, FIRST_WINDOW_LAYER)
+    if window is None or not (isinstance(layers, int) and isinstance(first, int)) or first == 0:
+        return {"sliding_window": window}
+    if first >= layers:
+        return {"sliding_window": None}
+    return {"layer_types": ["full_attention"] * first + ["sliding_attention"] * (layers - first)}
 
 
 def _problems(document: Document, family: _Family) -> list[str]:
@@ -174,6 +220,9 @@ def _problems(document: Document, family: _Family) -> list[str]:
         for key in family.required
         if config.get(key) is None
     ]
+    if family.window_key and config.get(family.window_key) and "sliding_window" not in config:
+        problem = f"the key is required, since {family.window_key} is given"
+        found.append(f"{document.where('sliding_window')}: {problem}")
     for key, allowed in family.expected.items():
         if key in config and config[key] not in allowed:
             known = " or ".join(str(value) for value in allowed if value is not None)
@@ -201,5 +250,11 @@ def _complete(document: Document, values: dict[str, Any]) -> dict[str, Any]:
             completed.setdefault("intermediate_size", 4 * completed["hidden_size"])
     elif kind == "mixtral":
         completed["moe_intermediate_size"] = completed["intermediate_size"]
+    elif kind in ("qwen3_next", "qwen3_5_moe_text"):
+        rope = document.data.get("rope_parameters")  # where newer files have the factor
+        keys = document.data | (rope if isinstance(rope, dict) else {})
+        completed["partial_rotary_factor"] = keys.get("partial_rotary_factor", ROTATED_PART)
+        completed.setdefault("full_attention_interval", FULL_ATTENTION_INTERVAL)
+        completed.setdefault("intermediate_size", completed["moe_intermediate_size"])
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
     return completed

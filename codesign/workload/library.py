@@ -15,6 +15,7 @@ from codesign.workload.model import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
+    state_bytes,
 )
 
 _FOLDER = Path(__file__).parent / "models"
@@ -83,6 +84,7 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "active_parameters": active_parameter_count(model),
         "parameters_by_part": parameters_by_part(model),
         "layers": model.num_hidden_layers,
+        "layers_by_attention": dict(model.layers_by_type),
         "hidden_size": model.hidden_size,
         "attention": _attention_kind(model),
         "query_heads": model.num_attention_heads,
@@ -92,6 +94,7 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "vocab_size": model.vocab_size,
         "kv_elements_per_token": kv,
         "kv_bytes_per_token_16_bit": 2 * kv,
+        "state_bytes_per_request": state_bytes(model),
         "is_diffusion": model.is_diffusion,
         "published_parameters": model.parameters.count if model.parameters else None,
         "counted": model.parameters.counted if model.parameters else None,
@@ -100,6 +103,18 @@ def summary(model: LanguageModel) -> dict[str, Any]:
 
 
 def _attention_kind(model: LanguageModel) -> str:
+    """Such as ``GQA``, or ``GQA+linear`` where layers differ."""
+    softmax = _softmax_kind(model)
+    names = {
+        "full_attention": softmax,
+        "sliding_attention": "sliding",
+        "linear_attention": "linear",
+    }
+    kinds = model.layers_by_type
+    return "+".join(names[kind] for kind in kinds) if len(kinds) > 1 else softmax
+
+
+def _softmax_kind(model: LanguageModel) -> str:
     if model.is_latent:
         return "MLA"
     if model.num_key_value_heads == model.num_attention_heads:

@@ -18,43 +18,60 @@ Conventions, the same for every model:
   the latent space, all heads share one read of the latent), as DeepSeek-V2 §2.1 describes.
 - A diffusion model attends in both directions. Its decode is ``diffusion_steps`` passes over
   prompt and generated tokens together; it keeps nothing from pass to pass (LLaDA §2).
+- Layers of unlike attention are rows of their own: where a model has both, the scores of sliding
+  layers begin with ``sliding_``; those of linear attention are in ``linear_attention.py``.
+- The gate of a shared expert reads what the router reads, and is a column of it.
 
-Operations of the vector unit, per element, one for each of addition, multiplication,
-comparison, reciprocal, exponential or step of a reduction:
-
-=============  ===  ============================================================================
-RMS norm         4  square, sum, scale by the reciprocal root, weight
-layer norm       7  sum, subtract the mean, square, sum, scale, weight, bias
-softmax          6  scale, maximum, subtract, exponential, sum, divide (as LIFE counts, Table 4)
-RoPE             3  two products with cosine and sine, one sum
-SiLU             4  exponential, add one, reciprocal, product
-GELU             8  as x·sigmoid(2√(2/π)(x + 0.044715x³)): square, scale, add, product and SiLU
-gate             1  product with the up projection
-bias, residual   1  addition
-routing          6  per expert: softmax without scale, comparison for the choice of the best
-combination      2  per chosen expert: product with its weight, sum
-=============  ===  ============================================================================
+``vector_ops.py`` says what is counted of the vector unit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from codesign.workload.model import LanguageModel
-from codesign.workload.operators import Group, Operator, OperatorTable, to_table
+from codesign.workload.linear_attention import lower_linear_attention
+from codesign.workload.model import LanguageModel, LayerType
+from codesign.workload.operators import (
+    Group,
+    Operator,
+    OperatorTable,
+    elementwise,
+    projection,
+    to_table,
+)
+from codesign.workload.vector_ops import (
+    ACTIVATION_OPS,
+    COMBINE_OPS,
+    NORM_OPS,
+    OUTPUT_GATE_OPS,
+    ROPE_OPS,
+    ROUTING_OPS,
+    SIGMOID_OPS,
+    SOFTMAX_OPS,
+)
 
 Phase: TypeAlias = Literal["prefill", "decode"]
 Logits: TypeAlias = Literal["last", "all"]
 Embedding: TypeAlias = Literal["lookup", "dense"]
 
-NORM_OPS = {"rmsnorm": 4, "layernorm": 7}
-ACTIVATION_OPS = {"silu": 4, "gelu": 8}
-SOFTMAX_OPS = 6
-ROPE_OPS = 3
-ROUTING_OPS = 6
-COMBINE_OPS = 2
-"""Per element; the table above says what is counted."""
+
+@dataclass(frozen=True)
+class Span:
+    """What the layers of one kind of softmax attention look back on.
+
+    Attributes:
+        prefix: Begins the names of their operators.
+        layers: How many there are.
+        context: Tokens that each token of the pass attends to, on average.
+        cached: Tokens whose keys and values are read.
+    """
+
+    prefix: str
+    layers: int
+    context: float
+    cached: float
 
 
 @dataclass(frozen=True)
@@ -63,17 +80,17 @@ class Pass:
 
     Attributes:
         tokens: Tokens that a request brings.
-        context: Tokens that each of them attends to, on average.
-        cached: Tokens whose keys and values are read.
+        spans: Of the kinds of softmax attention that the model has; one with latent attention.
         logit_tokens: Tokens that go through the LM head.
         is_prefill: Whether keys and values of the whole context are computed in this pass.
+        has_past: Whether there are tokens before those of the pass.
     """
 
     tokens: float
-    context: float
-    cached: float
+    spans: tuple[Span, ...]
     logit_tokens: float
     is_prefill: bool
+    has_past: bool
 
 
 def lower(
@@ -114,6 +131,9 @@ def lower(
         _embedding(model, one, embedding),
         _norm(model, one),
         *(_latent_attention(model, one) if model.is_latent else _attention(model, one)),
+        *lower_linear_attention(
+            model, one.tokens, is_prefill=one.is_prefill, has_past=one.has_past
+        ),
         _residual(model, one),
         *_dense_mlp(model, one),
         *_experts(model, one),
@@ -135,21 +155,49 @@ def _pass(
     if model.is_diffusion:
         length = prompt if phase == "prefill" else prompt + generated
         predicted = 1 if phase == "prefill" else generated
-        return Pass(length, length, length, length if logits == "all" else predicted, True)
+        spans = _spans(model, lambda _: (length, length))
+        return Pass(length, spans, length if logits == "all" else predicted, True, False)
     if phase == "prefill":
-        whole = past + prompt
-        mean = _mean_window(model, past + 1, whole) if causal else float(whole)
-        return Pass(prompt, mean, whole, prompt if logits == "all" else 1, True)
-    if context is None:
-        mean = _mean_window(model, prompt + 1, prompt + generated)
-    else:
-        mean = float(min(context, model.sliding_window or context))
-    return Pass(1, mean, mean, 1, False)
+        end = past + prompt
+        spans = _spans(
+            model,
+            lambda window: (_mean_window(window, past + 1, end) if causal else float(end), end),
+        )
+        return Pass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
+
+    def step(window: int | None) -> tuple[float, float]:
+        if context is None:
+            mean = _mean_window(window, prompt + 1, prompt + generated)
+        else:
+            mean = float(min(context, window or context))
+        return mean, mean
+
+    return Pass(1, _spans(model, step), 1, False, True)
 
 
-def _mean_window(model: LanguageModel, first: int, last: int) -> float:
+def _spans(
+    model: LanguageModel, reach: Callable[[int | None], tuple[float, float]]
+) -> tuple[Span, ...]:
+    """``reach`` gives the context and the cached tokens of a window."""
+    windows: dict[LayerType, int | None] = {
+        "full_attention": None,
+        "sliding_attention": model.sliding_window,
+    }
+    is_mixed = all(model.n_layers(kind) for kind in windows)
+    return tuple(
+        Span(
+            "sliding_" if is_mixed and kind == "sliding_attention" else "",
+            model.n_layers(kind),
+            *reach(window),
+        )
+        for kind, window in windows.items()
+        if model.n_layers(kind)
+    )
+
+
+def _mean_window(window: int | None, first: int, last: int) -> float:
     """Mean of ``min(context, window)`` over the contexts ``first`` to ``last``."""
-    window = model.sliding_window or last
+    window = window or last
     below = max(0, min(window, last) - first + 1)
     full = last - first + 1 - below
     return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
@@ -187,7 +235,7 @@ def _embedding(model: LanguageModel, one: Pass, embedding: Embedding) -> Operato
 def _norm(model: LanguageModel, one: Pass) -> Operator:
     weights = model.hidden_size * model.n_norm_vectors
     count = 2 * model.num_hidden_layers + 1  # before attention, before the MLP, and the last
-    return _vector(
+    return elementwise(
         "norm", "norm", count, one.tokens * model.hidden_size, NORM_OPS[model.norm], weights
     )
 
@@ -206,68 +254,24 @@ def _residual(model: LanguageModel, one: Pass) -> Operator:
 
 
 def _lm_head(model: LanguageModel, one: Pass) -> Operator:
-    return _projection(
+    return projection(
         "lm_head", "lm_head", 1, one.logit_tokens, model.hidden_size, model.vocab_size
-    )
-
-
-def _vector(
-    name: str, group: Group, count: float, elements: float, ops: float, weights: float = 0.0
-) -> Operator:
-    """An operator that reads and writes the same number of elements."""
-    return Operator(
-        name,
-        "vector",
-        group,
-        count,
-        weight_elements=weights,
-        input_elements_per_request=elements,
-        output_elements_per_request=elements,
-        vector_ops_per_request=ops * elements,
-    )
-
-
-def _projection(
-    name: str,
-    group: Group,
-    count: float,
-    rows: float,
-    k: float,
-    n: float,
-    *,
-    has_bias: bool = False,
-    cached: float = 0.0,
-) -> Operator:
-    """A product with shared weights; ``cached`` of its ``n`` columns go to the KV cache."""
-    return Operator(
-        name,
-        "gemm",
-        group,
-        count,
-        m_per_request=rows,
-        k=k,
-        n=n,
-        weight_elements=k * n + (n if has_bias else 0),
-        input_elements_per_request=rows * k,
-        output_elements_per_request=rows * (n - cached),
-        kv_written_elements_per_request=rows * cached,
-        vector_ops_per_request=rows * n if has_bias else 0,
     )
 
 
 def _attention(model: LanguageModel, one: Pass) -> list[Operator]:
     """Multi-head, grouped-query or multi-query attention."""
-    layers, tokens, width = model.num_hidden_layers, one.tokens, model.head_dim
+    layers, tokens, width = model.n_attention_layers, one.tokens, model.head_dim
     queries, keys = model.num_attention_heads * width, model.num_key_value_heads * width
     is_rotary = model.position == "rotary"
     operators = [
-        _projection(
+        projection(
             "qkv_projection",
             "attention",
             layers,
             tokens,
             model.hidden_size,
-            queries + 2 * keys,
+            queries * (2 if model.attn_output_gate else 1) + 2 * keys,
             has_bias=model.attention_bias,
             # Rotated keys go to the cache only after the rotation.
             cached=keys if is_rotary else 2 * keys,
@@ -275,12 +279,11 @@ def _attention(model: LanguageModel, one: Pass) -> list[Operator]:
     ]
     if model.qk_norm:
         elements, ops = tokens * (queries + keys), NORM_OPS["rmsnorm"]
-        operators.append(_vector("qk_norm", "attention", layers, elements, ops, 2 * width))
+        operators.append(elementwise("qk_norm", "attention", layers, elements, ops, 2 * width))
     if is_rotary:
-        operators.append(_rope(layers, tokens * queries, tokens * keys, tokens * keys))
+        operators.append(_partial_rope(model, tokens * queries, tokens * keys))
     group = model.num_attention_heads // model.num_key_value_heads
     operators += _scores(
-        model,
         one,
         products=model.num_key_value_heads,
         rows=group * tokens,
@@ -289,7 +292,26 @@ def _attention(model: LanguageModel, one: Pass) -> list[Operator]:
         inputs=(tokens * queries, 0),
         cached=(keys, keys),
     )
+    if model.attn_output_gate:
+        operators.append(
+            Operator(
+                "output_gate",
+                "vector",
+                "attention",
+                layers,
+                input_elements_per_request=2 * tokens * queries,
+                output_elements_per_request=tokens * queries,
+                vector_ops_per_request=OUTPUT_GATE_OPS * tokens * queries,
+            )
+        )
     return [*operators, _output_projection(model, tokens, queries)]
+
+
+def _partial_rope(model: LanguageModel, queries: float, keys: float) -> Operator:
+    """Rotation of a part of each head; all keys go to the KV cache, rotated or not."""
+    part = model.partial_rotary_factor
+    rope = _rope(model.n_attention_layers, part * queries, keys, keys)
+    return replace(rope, vector_ops_per_request=ROPE_OPS * part * (queries + keys))
 
 
 def _rope(layers: float, queries: float, keys: float, cached: float) -> Operator:
@@ -307,10 +329,10 @@ def _rope(layers: float, queries: float, keys: float, cached: float) -> Operator
 
 
 def _output_projection(model: LanguageModel, tokens: float, inner: float) -> Operator:
-    return _projection(
+    return projection(
         "output_projection",
         "attention",
-        model.num_hidden_layers,
+        model.n_attention_layers,
         tokens,
         inner,
         model.hidden_size,
@@ -319,7 +341,6 @@ def _output_projection(model: LanguageModel, tokens: float, inner: float) -> Ope
 
 
 def _scores(
-    model: LanguageModel,
     one: Pass,
     *,
     products: float,
@@ -332,8 +353,7 @@ def _scores(
     """Queries times keys, softmax, times values.
 
     Args:
-        model: Gives the number of layers.
-        one: The pass.
+        one: The pass, whose spans have the layers.
         products: Separate products of a request.
         rows: Rows of each product: tokens times the heads that share its keys.
         inner: Width of a key.
@@ -341,49 +361,54 @@ def _scores(
         inputs: Activations that the two products read, scores excepted.
         cached: Elements of the KV cache per cached token that the two products read.
     """
-    layers, scores = model.num_hidden_layers, products * rows * one.context
-    qk = Operator(
-        "attention_qk",
-        "attention_qk",
-        "attention",
-        layers,
-        m_per_request=rows,
-        k=inner,
-        n=one.context,
-        products_per_request=products,
-        input_elements_per_request=inputs[0],
-        kv_read_elements_per_request=cached[0] * one.cached,
-        score_written_elements_per_request=scores,
-    )
-    softmax = Operator(
-        "softmax",
-        "vector",
-        "attention",
-        layers,
-        score_read_elements_per_request=scores,
-        score_written_elements_per_request=scores,
-        vector_ops_per_request=SOFTMAX_OPS * scores,
-    )
-    pv = Operator(
-        "attention_pv",
-        "attention_pv",
-        "attention",
-        layers,
-        m_per_request=rows,
-        k=one.context,
-        n=outer,
-        products_per_request=products,
-        input_elements_per_request=inputs[1],
-        output_elements_per_request=products * rows * outer,
-        kv_read_elements_per_request=cached[1] * one.cached,
-        score_read_elements_per_request=scores,
-    )
-    return [qk, softmax, pv]
+    operators = []
+    for span in one.spans:
+        scores = products * rows * span.context
+        qk = Operator(
+            span.prefix + "attention_qk",
+            "attention_qk",
+            "attention",
+            span.layers,
+            m_per_request=rows,
+            k=inner,
+            n=span.context,
+            products_per_request=products,
+            input_elements_per_request=inputs[0],
+            kv_read_elements_per_request=cached[0] * span.cached,
+            score_written_elements_per_request=scores,
+        )
+        softmax = Operator(
+            span.prefix + "softmax",
+            "vector",
+            "attention",
+            span.layers,
+            score_read_elements_per_request=scores,
+            score_written_elements_per_request=scores,
+            vector_ops_per_request=SOFTMAX_OPS * scores,
+        )
+        pv = Operator(
+            span.prefix + "attention_pv",
+            "attention_pv",
+            "attention",
+            span.layers,
+            m_per_request=rows,
+            k=span.context,
+            n=outer,
+            products_per_request=products,
+            input_elements_per_request=inputs[1],
+            output_elements_per_request=products * rows * outer,
+            kv_read_elements_per_request=cached[1] * span.cached,
+            score_read_elements_per_request=scores,
+        )
+        operators += [qk, softmax, pv]
+    return operators
 
 
 def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
     """Multi-head latent attention, expanded in prefill and absorbed in decode."""
-    layers, tokens, heads = model.num_hidden_layers, one.tokens, model.num_attention_heads
+    if not model.n_attention_layers:
+        return []
+    layers, tokens, heads = model.n_attention_layers, one.tokens, model.num_attention_heads
     latent, rope = model.latent_dims.kv_lora_rank, model.latent_dims.qk_rope_head_dim
     query_latent = model.latent_dims.q_lora_rank or 0
     query = heads * (model.latent_dims.qk_nope_head_dim + rope)
@@ -391,7 +416,7 @@ def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
     down = (query_latent or query) + latent + rope
     normed = tokens * (query_latent + latent)
     operators = [
-        _projection(
+        projection(
             "latent_projection",
             "attention",
             layers,
@@ -414,7 +439,7 @@ def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
     ]
     if query_latent:
         operators.append(
-            _projection("query_projection", "attention", layers, tokens, query_latent, query)
+            projection("query_projection", "attention", layers, tokens, query_latent, query)
         )
     operators.append(_rope(layers, tokens * heads * rope, tokens * rope, tokens * rope))
     operators += _expanded(model, one) if one.is_prefill else _absorbed(model, one)
@@ -424,26 +449,26 @@ def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
 
 def _expanded(model: LanguageModel, one: Pass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, one.tokens, model.num_attention_heads
+    (span,) = one.spans
     nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
-    up = _projection(
+    up = projection(
         "key_value_projection",
         "attention",
-        model.num_hidden_layers,
-        one.cached,  # the cache holds latents: those of earlier chunks are expanded again
+        span.layers,
+        span.cached,  # the cache holds latents: those of earlier chunks are expanded again
         dims.kv_lora_rank,
         heads * (nope + value),
     )
-    keys = one.cached * (heads * nope + rope)
+    keys = span.cached * (heads * nope + rope)
     return [
         up,
         *_scores(
-            model,
             one,
             products=heads,
             rows=tokens,
             inner=nope + rope,
             outer=value,
-            inputs=(tokens * heads * (nope + rope) + keys, one.cached * heads * value),
+            inputs=(tokens * heads * (nope + rope) + keys, span.cached * heads * value),
             cached=(0, 0),
         ),
     ]
@@ -455,7 +480,6 @@ def _absorbed(model: LanguageModel, one: Pass) -> list[Operator]:
     return [
         _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
         *_scores(
-            model,
             one,
             products=1,
             rows=heads * tokens,
@@ -476,7 +500,7 @@ def _per_head(name: str, model: LanguageModel, tokens: float, k: float, n: float
         name,
         "gemm",
         "attention",
-        model.num_hidden_layers,
+        model.n_attention_layers,
         m_per_request=tokens,
         k=k,
         n=n,
@@ -500,11 +524,9 @@ def _mlp(
     name = "gate_up_projection" if model.is_gated else "up_projection"
     up = width * model.n_up_matrices
     return [
-        _projection(prefix + name, group, layers, tokens, hidden, up, has_bias=bias),
+        projection(prefix + name, group, layers, tokens, hidden, up, has_bias=bias),
         _activation(model, prefix, group, layers, tokens * width),
-        _projection(
-            prefix + "down_projection", group, layers, tokens, width, hidden, has_bias=bias
-        ),
+        projection(prefix + "down_projection", group, layers, tokens, width, hidden, has_bias=bias),
     ]
 
 
@@ -530,7 +552,7 @@ def _experts(model: LanguageModel, one: Pass) -> list[Operator]:
     moe = model.moe_dims
     routed, active = moe.n_routed_experts, moe.num_experts_per_tok
     width, up = moe.moe_intermediate_size, moe.moe_intermediate_size * model.n_up_matrices
-    shared = moe.n_shared_experts
+    columns = routed + moe.has_shared_gate
     router = Operator(
         "router",
         "gemm",
@@ -538,26 +560,29 @@ def _experts(model: LanguageModel, one: Pass) -> list[Operator]:
         layers,
         m_per_request=tokens,
         k=hidden,
-        n=routed,
-        weight_elements=hidden * routed + (routed if moe.has_router_bias else 0),
+        n=columns,
+        weight_elements=hidden * columns + (routed if moe.has_router_bias else 0),
         input_elements_per_request=tokens * hidden,
-        output_elements_per_request=tokens * routed,
-        vector_ops_per_request=tokens * routed * (ROUTING_OPS + moe.has_router_bias),
+        output_elements_per_request=tokens * columns,
+        vector_ops_per_request=tokens
+        * (routed * (ROUTING_OPS + moe.has_router_bias) + SIGMOID_OPS * moe.has_shared_gate),
     )
-    terms = active + (1 if shared else 0)
+    has_shared = moe.shared_width > 0
+    # A gated shared expert is scaled before it is added, as the routed ones are.
+    shared_ops = has_shared + moe.has_shared_gate
     combine = Operator(
         "expert_combination",
         "vector",
         "moe",
         layers,
-        input_elements_per_request=tokens * terms * hidden,
+        input_elements_per_request=tokens * (active + has_shared) * hidden,
         output_elements_per_request=tokens * hidden,
-        vector_ops_per_request=tokens * hidden * (COMBINE_OPS * active + (1 if shared else 0)),
+        vector_ops_per_request=tokens * hidden * (COMBINE_OPS * active + shared_ops),
     )
     gate = "gate_up" if model.is_gated else "up"
     return [
         router,
-        *(_mlp(model, "shared_", "moe", layers, tokens, shared * width) if shared else []),
+        *(_mlp(model, "shared_", "moe", layers, tokens, moe.shared_width) if has_shared else []),
         _routed(f"expert_{gate}_projection", model, tokens, hidden, up),
         _activation(model, "expert_", "moe", layers, tokens * active * width),
         _routed("expert_down_projection", model, tokens, width, hidden),

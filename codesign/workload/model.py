@@ -1,21 +1,42 @@
-"""A language model as its dimensions, and what follows from them: parameters and KV cache.
+"""A language model as its dimensions, and what follows from them: parameters, KV cache, state.
 
 Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from codesign.errors import describe_unknown
 from codesign.schema import Record
 
 Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 Natural: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
+LayerType: TypeAlias = Literal["full_attention", "sliding_attention", "linear_attention"]
 
 _LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 _MIXTURE_KEYS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+_MIXTURE_ONLY = (
+    "n_shared_experts",
+    "shared_expert_intermediate_size",
+    "first_k_dense_replace",
+    "decoder_sparse_step",
+    "mlp_only_layers",
+    "has_router_bias",
+)
+LINEAR_KEYS = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)
+"""Keys that a model with linear attention has, all of them."""
+_FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_WINDOW_BYTES = 2
+"""Of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
 
 class PublishedCount(Record):
@@ -42,20 +63,56 @@ class LatentDims(NamedTuple):
 
 
 class MixtureDims(NamedTuple):
-    """Dimensions of a mixture of experts (MoE)."""
+    """Dimensions of a mixture of experts (MoE); all shared experts together are one MLP."""
 
     n_routed_experts: int
     num_experts_per_tok: int
     moe_intermediate_size: int
-    n_shared_experts: int
+    shared_width: int
+    has_shared_gate: bool
     has_router_bias: bool
+
+
+class LinearDims(NamedTuple):
+    """Dimensions of linear attention (Gated DeltaNet)."""
+
+    n_key_heads: int
+    n_value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_kernel: int
+
+    @property
+    def key_width(self) -> int:
+        """All keys of a token, and all its queries: a head of either serves its value heads."""
+        return self.n_key_heads * self.key_dim
+
+    @property
+    def value_width(self) -> int:
+        """All values of a token."""
+        return self.n_value_heads * self.value_dim
+
+    @property
+    def conv_channels(self) -> int:
+        """Queries, keys and values, each of which a filter of its own convolves."""
+        return 2 * self.key_width + self.value_width
+
+    @property
+    def state_elements(self) -> int:
+        """The recurrent state of a layer: one matrix per value head."""
+        return self.n_value_heads * self.key_dim * self.value_dim
+
+    @property
+    def window_elements(self) -> int:
+        """Earlier inputs that the convolution still needs."""
+        return (self.conv_kernel - 1) * self.conv_channels
 
 
 class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
 
-    Limiting assumption: all layers are alike, but for the first ``first_k_dense_replace`` of a
-    mixture of experts, which have a dense MLP.
+    Limiting assumption: layers differ in their kind of attention (full, sliding, linear) and in
+    having a dense MLP or experts, but layers of one kind have the same dimensions.
     """
 
     name: str
@@ -94,8 +151,18 @@ class LanguageModel(Record):
     """Biases of the MLP's projections."""
     qk_norm: bool = False
     """RMS norm of each head's queries and keys."""
+    attn_output_gate: bool = False
+    """Whether a sigmoid of a second query projection scales the output of the attention."""
+    partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Part of each head's queries and keys that is rotated."""
+    layer_types: tuple[LayerType, ...] | None = None
+    """Kind of attention of every layer; None: as the next two keys have it."""
+    full_attention_interval: Positive | None = None
+    """Layers from one with full attention to the next, the others being linear; None: no linear
+    ones."""
     sliding_window: Positive | None = None
-    """Tokens back to which every layer attends; all of them if None."""
+    """Tokens back to which sliding layers attend, all layers if nothing says which are; None: no
+    layer slides."""
     is_diffusion: bool = False
     """Generates by denoising the whole sequence, attending in both directions."""
 
@@ -107,8 +174,14 @@ class LanguageModel(Record):
     """Width of one expert."""
     n_shared_experts: Natural = 0
     """Experts that every token uses besides."""
+    shared_expert_intermediate_size: Positive | None = None
+    """Width of one shared expert whose output a sigmoid gate of its own scales (Qwen's)."""
     first_k_dense_replace: Natural = 0
     """First layers that have a dense MLP instead of experts."""
+    decoder_sparse_step: Positive = 1
+    """Layers from one with experts to the next, the others having a dense MLP."""
+    mlp_only_layers: tuple[Natural, ...] = ()
+    """Positions from 0 of further layers that have a dense MLP."""
     has_router_bias: bool = False
     """Whether the router adds a bias per expert (``e_score_correction_bias``)."""
 
@@ -122,6 +195,20 @@ class LanguageModel(Record):
     """Width of the rotated part; one rotated key for all heads."""
     v_head_dim: Positive | None = None
     """Width of a head's value."""
+
+    linear_num_key_heads: Positive | None = None
+    """Heads of linear attention with queries and keys of their own."""
+    linear_num_value_heads: Positive | None = None
+    """Heads of linear attention with values, and a state, of their own."""
+    linear_key_head_dim: Positive | None = None
+    """Width of a query and a key of linear attention."""
+    linear_value_head_dim: Positive | None = None
+    """Width of a value of linear attention."""
+    linear_conv_kernel_dim: Positive | None = None
+    """Taps of the convolution over queries, keys and values of linear attention."""
+    mamba_ssm_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Format of the recurrent state; 32 bits if a configuration does not say, as Transformers'
+    code keeps it."""
 
     parameters: PublishedCount | None = None
     """The published parameter count."""
@@ -168,28 +255,95 @@ class LanguageModel(Record):
             raise ValueError(f"expected at most {limit} ({most}), got {value}")
         return value
 
+    @field_validator("layer_types", mode="before")
+    @classmethod
+    def _known_layers(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        known = get_args(LayerType)
+        unknown = [kind for kind in value if kind not in known]
+        if unknown:
+            raise ValueError(describe_unknown("kind of layer", unknown[0], known))
+        layers = info.data.get("num_hidden_layers", len(value))
+        if len(value) != layers:
+            raise ValueError(f"expected one kind per layer ({layers}), got {len(value)}")
+        return value
+
     @model_validator(mode="after")
     def _check(self) -> LanguageModel:
         if self.position == "learned" and self.max_position_embeddings is None:
             raise ValueError("max_position_embeddings: required with learned positions")
         self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
-        mixture_only = ("n_shared_experts", "first_k_dense_replace", "has_router_bias")
-        self._check_together("a mixture of experts", _MIXTURE_KEYS, mixture_only)
-        if self.is_latent and (self.position, self.qk_norm) != ("rotary", False):
-            raise ValueError("kv_lora_rank: MLA has rotary positions and no qk_norm")
-        if self.is_latent and (self.is_diffusion or self.sliding_window):
-            raise ValueError("kv_lora_rank: MLA is neither a diffusion model nor windowed")
-        if self.is_diffusion and self.sliding_window:
-            raise ValueError("sliding_window: a diffusion model attends to everything")
-        if self.is_mixture and self.mlp_bias:
-            raise ValueError("mlp_bias: experts with biases are not supported")
+        self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
+        self._check_together("linear attention", LINEAR_KEYS, ())
+        self._check_latent()
+        self._check_layers()
+        self._check_linear()
+        self._check_mixture()
+        if (self.partial_rotary_factor * self.head_dim) % 1:
+            raise ValueError(
+                "partial_rotary_factor: expected a whole number of rotated elements, got "
+                f"{self.partial_rotary_factor} of {self.head_dim}"
+            )
         return self
 
     def _check_together(self, what: str, keys: tuple[str, ...], extra: tuple[str, ...]) -> None:
+        defaults = type(self).model_fields
         missing = [key for key in keys if getattr(self, key) is None]
-        used = [key for key in (*keys, *extra) if getattr(self, key)]
+        used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]
         if missing and used:
             raise ValueError(f"{missing[0]}: required for {what}, since {used[0]} is given")
+
+    def _check_latent(self) -> None:
+        if not self.is_latent:
+            return
+        if (self.position, self.qk_norm) != ("rotary", False):
+            raise ValueError("kv_lora_rank: MLA has rotary positions and no qk_norm")
+        if self.is_diffusion or self.sliding_window:
+            raise ValueError("kv_lora_rank: MLA is neither a diffusion model nor windowed")
+        if self.attn_output_gate or self.partial_rotary_factor != 1:
+            raise ValueError("kv_lora_rank: MLA has no output gate and no partial rotation")
+
+    def _check_layers(self) -> None:
+        """That the keys about the kinds of layers agree."""
+        slides = self.n_layers("sliding_attention") > 0
+        if slides and self.sliding_window is None:
+            raise ValueError("sliding_window: required, since layers have sliding_attention")
+        if self.sliding_window is not None and not slides:
+            raise ValueError("sliding_window: no layer has sliding_attention")
+        if self.is_diffusion and self.layers_by_type != {"full_attention": self.num_hidden_layers}:
+            key = "sliding_window" if slides else "layer_types"
+            raise ValueError(f"{key}: a diffusion model attends to everything")
+        if self.layer_types is None or self.full_attention_interval is None:
+            return
+        if self.layer_types != self._alternating(self.full_attention_interval):
+            raise ValueError(
+                f"full_attention_interval: layer_types differs from {self.full_attention_interval}"
+            )
+
+    def _check_linear(self) -> None:
+        if not self.n_linear_layers:
+            if self.linear_num_key_heads is not None:
+                raise ValueError("linear_num_key_heads: no layer has linear_attention")
+            return
+        missing = [key for key in LINEAR_KEYS if getattr(self, key) is None]
+        if missing:
+            raise ValueError(f"{missing[0]}: required, since layers have linear_attention")
+        if self.linear_dims.n_value_heads % self.linear_dims.n_key_heads:
+            raise ValueError(
+                "linear_num_value_heads: expected a multiple of linear_num_key_heads "
+                f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}"
+            )
+
+    def _check_mixture(self) -> None:
+        if self.is_mixture and self.mlp_bias:
+            raise ValueError("mlp_bias: experts with biases are not supported")
+        if self.n_shared_experts and self.shared_expert_intermediate_size:
+            raise ValueError("shared_expert_intermediate_size: n_shared_experts is given too")
+        beyond = [layer for layer in self.mlp_only_layers if layer >= self.num_hidden_layers]
+        if beyond:
+            last = self.num_hidden_layers - 1
+            raise ValueError(f"mlp_only_layers: expected positions up to {last}, got {beyond[0]}")
 
     @property
     def is_latent(self) -> bool:
@@ -223,14 +377,71 @@ class LanguageModel(Record):
             self.n_routed_experts,
             self.num_experts_per_tok,
             self.moe_intermediate_size,
-            self.n_shared_experts,
+            self.shared_expert_intermediate_size
+            or self.n_shared_experts * self.moe_intermediate_size,
+            self.shared_expert_intermediate_size is not None,
             self.has_router_bias,
         )
 
     @property
+    def linear_dims(self) -> LinearDims:
+        """Linear attention's dimensions; only for models with such layers."""
+        assert self.linear_num_key_heads is not None and self.linear_num_value_heads is not None
+        assert self.linear_key_head_dim is not None and self.linear_value_head_dim is not None
+        assert self.linear_conv_kernel_dim is not None
+        return LinearDims(
+            self.linear_num_key_heads,
+            self.linear_num_value_heads,
+            self.linear_key_head_dim,
+            self.linear_value_head_dim,
+            self.linear_conv_kernel_dim,
+        )
+
+    @property
+    def layers_by_type(self) -> dict[LayerType, int]:
+        """Layers of each kind of attention that the model has."""
+        kinds = self._kinds()
+        return {kind: kinds.count(kind) for kind in get_args(LayerType) if kind in kinds}
+
+    def _kinds(self) -> tuple[LayerType, ...]:
+        if self.layer_types is not None:
+            return self.layer_types
+        if self.full_attention_interval is not None:
+            return self._alternating(self.full_attention_interval)
+        kind: LayerType = "full_attention" if self.sliding_window is None else "sliding_attention"
+        return (kind,) * self.num_hidden_layers
+
+    def _alternating(self, interval: int) -> tuple[LayerType, ...]:
+        return tuple(
+            "linear_attention" if (layer + 1) % interval else "full_attention"
+            for layer in range(self.num_hidden_layers)
+        )
+
+    def n_layers(self, kind: LayerType) -> int:
+        """Layers of one kind of attention."""
+        return self.layers_by_type.get(kind, 0)
+
+    @property
+    def n_linear_layers(self) -> int:
+        """Layers with linear attention, which keep a state instead of keys and values."""
+        return self.n_layers("linear_attention")
+
+    @property
+    def n_attention_layers(self) -> int:
+        """Layers with full or sliding attention, which keep keys and values."""
+        return self.num_hidden_layers - self.n_linear_layers
+
+    @property
     def n_dense_layers(self) -> int:
         """Layers with a dense MLP."""
-        return self.first_k_dense_replace if self.is_mixture else self.num_hidden_layers
+        if not self.is_mixture:
+            return self.num_hidden_layers
+        return sum(
+            layer < self.first_k_dense_replace
+            or layer in self.mlp_only_layers
+            or (layer + 1) % self.decoder_sparse_step > 0
+            for layer in range(self.num_hidden_layers)
+        )
 
     @property
     def n_moe_layers(self) -> int:
@@ -249,7 +460,7 @@ class LanguageModel(Record):
 
 
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
-    """Parameters of the embedding, attention, MLP, experts, router, norms and LM head.
+    """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
@@ -258,14 +469,18 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
     router = hidden * routed + (routed if model.has_router_bias else 0)
     norms = (2 * layers + 1) * hidden * model.n_norm_vectors
+    norms += model.n_attention_layers * _attention_norms(model)
+    if model.n_linear_layers:
+        norms += model.n_linear_layers * model.linear_dims.value_dim  # one weight for all heads
     return {
         "embedding": (model.vocab_size + positions) * hidden,
-        "attention": layers * _attention_parameters(model),
+        "attention": model.n_attention_layers * _attention_parameters(model),
+        "linear_attention": model.n_linear_layers * _linear_parameters(model),
         "mlp": model.n_dense_layers * _mlp_parameters(model, model.intermediate_size),
         "experts": model.n_moe_layers * routed * _expert_parameters(model),
-        "shared_experts": model.n_moe_layers * model.n_shared_experts * _expert_parameters(model),
+        "shared_experts": model.n_moe_layers * _shared_parameters(model),
         "router": model.n_moe_layers * router,
-        "norm": norms + layers * _attention_norms(model),
+        "norm": norms,
         "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * hidden,
     }
 
@@ -294,21 +509,61 @@ def weight_elements(model: LanguageModel) -> int:
 
 
 def kv_elements_per_token(model: LanguageModel) -> int:
-    """Elements that one token of context takes in the KV cache, over all layers.
+    """Elements that one token of context takes in the KV cache, over all layers that hold it.
 
-    Keys and values of each KV head; with MLA the latent and the one rotated key.
+    Keys and values of each KV head; with MLA the latent and the one rotated key. Layers with
+    linear attention have none (see :func:`state_bytes`).
     """
-    if model.is_latent:
-        per_layer = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
-    else:
-        per_layer = 2 * model.num_key_value_heads * model.head_dim
-    return model.num_hidden_layers * per_layer
+    return model.n_attention_layers * _kv_elements_per_layer(model)
 
 
 def kv_elements(model: LanguageModel, n_tokens: int) -> int:
-    """Elements of the KV cache of a sequence; not more tokens than a sliding window holds."""
-    held = min(n_tokens, model.sliding_window or n_tokens)
-    return held * kv_elements_per_token(model)
+    """Elements of the KV cache of a sequence; sliding layers hold no more than their window."""
+    in_window = min(n_tokens, model.sliding_window or n_tokens)
+    held = model.n_layers("full_attention") * n_tokens
+    return (held + model.n_layers("sliding_attention") * in_window) * _kv_elements_per_layer(model)
+
+
+def _kv_elements_per_layer(model: LanguageModel) -> int:
+    if model.is_latent:
+        return model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
+    return 2 * model.num_key_value_heads * model.head_dim
+
+
+def recurrent_state_bytes(model: LanguageModel) -> int:
+    """Bytes of the recurrent state of one request in one layer with linear attention."""
+    return model.linear_dims.state_elements * _FLOAT_BYTES[model.mamba_ssm_dtype]
+
+
+def window_bytes(model: LanguageModel) -> int:
+    """Bytes of the convolution's window of one request in one layer with linear attention."""
+    return model.linear_dims.window_elements * _WINDOW_BYTES
+
+
+def state_bytes(model: LanguageModel) -> int:
+    """Bytes of what linear attention keeps of one request, whatever its length, over all layers.
+
+    The recurrent state in the format of the model's configuration, and the inputs that the
+    convolution still needs, as Qwen3-Next's code caches them; 0 without such layers.
+    """
+    if not model.n_linear_layers:
+        return 0
+    return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
+
+
+def describe_unlike_attention(model: LanguageModel) -> str | None:
+    """What an evaluator that takes all layers for softmax attention alike cannot do of a model.
+
+    Returns:
+        One line for an error, or None if it can do all.
+    """
+    kinds = model.layers_by_type
+    if len(kinds) > 1 or "linear_attention" in kinds:
+        listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return f"expected a model whose layers all have the same softmax attention, got {listed}"
+    if model.attn_output_gate:
+        return "expected a model without a gate on the attention's output, got attn_output_gate"
+    return None
 
 
 def _attention_parameters(model: LanguageModel) -> int:
@@ -316,10 +571,21 @@ def _attention_parameters(model: LanguageModel) -> int:
     if model.is_latent:
         return _latent_parameters(model)
     queries, keys = heads * model.head_dim, model.num_key_value_heads * model.head_dim
-    biases = (queries + 2 * keys if model.attention_bias else 0) + (
+    projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
+    biases = (projected if model.attention_bias else 0) + (
         hidden if model.attention_output_bias else 0
     )
-    return hidden * (queries + 2 * keys) + queries * hidden + biases
+    return hidden * projected + queries * hidden + biases
+
+
+def _linear_parameters(model: LanguageModel) -> int:
+    """Projections in and out, convolution, and per value head a decay rate and its bias."""
+    if not model.n_linear_layers:
+        return 0
+    hidden, dims = model.hidden_size, model.linear_dims
+    projected = dims.conv_channels + dims.value_width + 2 * dims.n_value_heads
+    matrices = hidden * projected + dims.value_width * hidden
+    return matrices + dims.conv_channels * dims.conv_kernel + 2 * dims.n_value_heads
 
 
 def _latent_parameters(model: LanguageModel) -> int:
@@ -349,3 +615,11 @@ def _mlp_parameters(model: LanguageModel, width: int) -> int:
 
 def _expert_parameters(model: LanguageModel) -> int:
     return _mlp_parameters(model, model.moe_dims.moe_intermediate_size) if model.is_mixture else 0
+
+
+def _shared_parameters(model: LanguageModel) -> int:
+    """The shared experts of a layer, and the gate of a gated one."""
+    if not model.is_mixture or not model.moe_dims.shared_width:
+        return 0
+    gate = model.hidden_size if model.moe_dims.has_shared_gate else 0
+    return _mlp_parameters(model, model.moe_dims.shared_width) + gate

@@ -6,7 +6,8 @@ some fifteen rows. Every quantity is for one instance of the operator, and is sp
 each request of a batch brings and what the batch shares (the weights), so that an evaluator
 broadcasts ``(n, 1)`` batch sizes against ``(o,)`` operators.
 
-Elements, not bytes: which format an element has is the design's choice.
+Elements, not bytes: which format an element has is the design's choice. Only the state of linear
+attention is in bytes, since its format is the model's.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
 
-Kind: TypeAlias = Literal["gemm", "attention_qk", "attention_pv", "vector", "gather"]
+Kind: TypeAlias = Literal[
+    "gemm", "attention_qk", "attention_pv", "linear_attention", "vector", "gather"
+]
 Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
 
 
@@ -45,15 +48,16 @@ class OperatorTable:
     Attributes:
         names: Unique, such as ``qkv_projection``.
         kinds: ``gemm`` (weights shared by the batch), ``attention_qk`` and ``attention_pv``
-            (products of each request with its own keys and values), ``vector`` (element by
-            element), ``gather`` (rows looked up in a table).
+            (products of each request with its own keys and values), ``linear_attention``
+            (products of each request with its own state, or within a chunk of its tokens),
+            ``vector`` (element by element), ``gather`` (rows looked up in a table).
         groups: The part of the layer, for reports.
         count: (o,) instances in one pass; every other column is for one instance.
         m_per_request: (o,) rows that one request brings to one product; 0 if no product.
         k: (o,) inner size of one product.
         n: (o,) columns of one product.
         products_per_request: (o,) separate products of one request, in attention (one per
-            KV head); 0 where the batch shares the operand.
+            KV head, or per value head and chunk); 0 where the batch shares the operand.
         n_experts: (o,) weight matrices of which a token uses ``experts_per_token``; 1 if dense.
         experts_per_token: (o,) 1 if dense.
         weight_elements: (o,) elements of one expert (of the whole operator if dense), biases
@@ -66,8 +70,11 @@ class OperatorTable:
         score_written_elements_per_request: (o,) attention scores written.
         kv_read_elements_per_request: (o,) elements read from the KV cache, each once.
         kv_written_elements_per_request: (o,) elements appended to the KV cache.
+        state_read_bytes_per_request: (o,) bytes of linear attention's state and of its
+            convolution's window that are read, each once a pass, in the model's own format.
+        state_written_bytes_per_request: (o,) bytes of them that are written.
         vector_ops_per_request: (o,) operations of the vector unit, one element and one
-            instruction each (see ``lowering.py``); a GEMM has them for its bias.
+            instruction each (see ``vector_ops.py``); a GEMM has them for its bias.
         tokens_per_request: Tokens that one request brings to the pass.
         n_passes: Passes of the phase: 1 in prefill, the generated tokens in decode, the
             denoising steps of a diffusion model.
@@ -113,7 +120,7 @@ class OperatorTable:
 
     @property
     def is_attention(self) -> BoolArray:
-        """(o,) whether each request multiplies with its own keys or values."""
+        """(o,) whether each request multiplies with its own keys, values or state."""
         return self.products_per_request > 0
 
     @property
@@ -179,6 +186,50 @@ class Operator:
     state_read_bytes_per_request: float = 0.0
     state_written_bytes_per_request: float = 0.0
     vector_ops_per_request: float = 0.0
+
+
+def elementwise(
+    name: str, group: Group, count: float, elements: float, ops: float, weights: float = 0.0
+) -> Operator:
+    """An operator that reads and writes the same number of elements."""
+    return Operator(
+        name,
+        "vector",
+        group,
+        count,
+        weight_elements=weights,
+        input_elements_per_request=elements,
+        output_elements_per_request=elements,
+        vector_ops_per_request=ops * elements,
+    )
+
+
+def projection(
+    name: str,
+    group: Group,
+    count: float,
+    rows: float,
+    k: float,
+    n: float,
+    *,
+    has_bias: bool = False,
+    cached: float = 0.0,
+) -> Operator:
+    """A product with shared weights; ``cached`` of its ``n`` columns go to the KV cache."""
+    return Operator(
+        name,
+        "gemm",
+        group,
+        count,
+        m_per_request=rows,
+        k=k,
+        n=n,
+        weight_elements=k * n + (n if has_bias else 0),
+        input_elements_per_request=rows * k,
+        output_elements_per_request=rows * (n - cached),
+        kv_written_elements_per_request=rows * cached,
+        vector_ops_per_request=rows * n if has_bias else 0,
+    )
 
 
 _LABELS = ("name", "kind", "group")

@@ -11,7 +11,7 @@ from codesign.errors import InputError
 from codesign.schema import Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
-from codesign.workload.model import LanguageModel, kv_elements, weight_elements
+from codesign.workload.model import LanguageModel, kv_elements, state_bytes, weight_elements
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace
@@ -125,8 +125,9 @@ class Request(Record):
         return kv_elements(self.language_model, length)
 
     @property
-    def state_bytes_per_request(self) -> float:
-        return 0.0
+    def state_bytes_per_request(self) -> int:
+        """Bytes of the state of linear attention of one request, whatever its length."""
+        return state_bytes(self.language_model)
 
     def operators(self, context: float | None = None) -> OperatorTable:
         """The operators of one pass (see :func:`codesign.workload.lowering.lower`).

@@ -26,6 +26,9 @@ shared scales               ``npu`` and ``economics`` count an element's plain b
                             scale as well; formats without such scales are compared.
 activations                 not compared: what stays on chip is each evaluator's model.
 diffusion models            ``npu`` only; the others refuse them.
+unlike attention            ``npu`` only: the others take all layers for softmax attention alike,
+                            and refuse linear attention, and sliding layers among full ones.
+                            Dense layers among those with experts are compared.
 profile ``genz``            embedding as a dense product in prefill and none in decode, logits of
                             all tokens, masked scores computed; a mixture's experts take whole
                             numbers of tokens in prefill, and every token meets all experts read
@@ -42,6 +45,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +67,7 @@ from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.hardware.nccl import Fabric
 from codesign.workload import list_models, load_model, parameter_count
-from codesign.workload.model import LanguageModel, kv_elements
+from codesign.workload.model import describe_unlike_attention, kv_elements
 from codesign.workload.request import Request
 
 PROMPT, GENERATED, BATCH = 1000, 24, 3
@@ -71,11 +75,25 @@ WEIGHT_BYTES, KV_BYTES = 2, 1  # bf16 and fp8, so that one is not taken for the 
 FORMATS = {"weight_format": "bf16", "activation_format": "bf16", "kv_format": "fp8"}
 TOKENS = {"prompt_tokens": PROMPT, "generated_tokens": GENERATED}
 PHASES = ("prefill", "decode")
-MODELS = [name for name in list_models() if not load_model(name).is_diffusion]
+ALTERNATING = str(Path(__file__).with_name("dense_and_moe.yaml"))
+"""Dense layers among those with experts, and a shared expert with a gate."""
+MODELS = [
+    *(
+        name
+        for name in list_models()
+        if not load_model(name).is_diffusion and describe_unlike_attention(load_model(name)) is None
+    ),
+    ALTERNATING,
+]
 EXACT = 1e-9
 """Sums of the same terms in another order."""
 
-every_model = pytest.mark.parametrize("model", MODELS)
+
+def stem(model: str) -> str:
+    return Path(model).stem
+
+
+every_model = pytest.mark.parametrize("model", MODELS, ids=stem)
 every_phase = pytest.mark.parametrize("phase", PHASES)
 
 
@@ -262,10 +280,10 @@ def economics_read_bytes(shape: ModelShape, precision: Precision) -> float:
     return _SLOW * _weighed(shape, flop_per_s=_FAST, bytes_per_s=_SLOW, precision=precision)
 
 
-def bias_elements(model: LanguageModel) -> float:
+def bias_elements(model: str) -> float:
     """Elements of weights that multiply with nothing, of a token's own part of the model."""
     table = Request.model_validate(
-        {"model": model.name, "phase": "decode", "batch": 1, **TOKENS}
+        {"model": model, "phase": "decode", "batch": 1, **TOKENS}
     ).operators()
     is_product = table.is_kind("gemm")
     extra = table.weight_elements - table.k * table.n
@@ -275,7 +293,7 @@ def bias_elements(model: LanguageModel) -> float:
 @every_model
 def test_economics_multiplies_what_npu_does_and_its_biases(model: str) -> None:
     shape = shape_of(load_model(model), "plain")
-    mac = total(count("npu", model, "decode").mac) + BATCH * bias_elements(load_model(model))
+    mac = total(count("npu", model, "decode").mac) + BATCH * bias_elements(model)
     assert economics_flop(shape) == pytest.approx(2 * mac, rel=EXACT)
 
 
@@ -330,7 +348,7 @@ def test_genz_multiplies_what_npu_does_under_the_same_conventions(model: str) ->
 
 
 @every_phase
-@pytest.mark.parametrize("model", NATIVE)
+@pytest.mark.parametrize("model", NATIVE, ids=stem)
 def test_life_multiplies_what_npu_does_under_the_same_conventions(model: str, phase: str) -> None:
     theirs = _npu(model, phase, causal=False, logits="all")
     assert total(_forecast(model, phase, "life").mac) == pytest.approx(total(theirs.mac), rel=EXACT)
@@ -354,5 +372,7 @@ def test_what_npu_alone_can_do_the_others_refuse(model: str) -> None:
         lambda: shape_of(load_model(model), "plain"),
     )
     for refuse in refusals:
-        with pytest.raises((CodesignError, ValueError), match=r"diffusion|token by token"):
+        with pytest.raises(
+            (CodesignError, ValueError), match=r"diffusion|token by token|same softmax attention"
+        ):
             refuse()

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from codesign.errors import InputError
 from codesign.workload.model import (
     LanguageModel,
+    describe_unlike_attention,
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
@@ -90,11 +91,15 @@ def shape_of(model: LanguageModel, profile: Profile = "epoch") -> ModelShape:
     """The shape of a model under a profile.
 
     Raises:
-        InputError: A diffusion model, which does not decode token by token.
+        InputError: A diffusion model, which does not decode token by token, or layers whose
+            attention differs or is linear.
     """
     if model.is_diffusion:
         problem = "expected a model that decodes token by token, got a diffusion model"
         raise InputError(problem, f"model {model.name}")
+    unlike = describe_unlike_attention(model)
+    if unlike is not None:
+        raise InputError(unlike, f"model {model.name}")
     return _epoch(model) if profile == "epoch" else _plain(model)
 
 
@@ -157,7 +162,7 @@ def _experts(model: LanguageModel) -> tuple[int, int, int]:
     if not model.is_mixture:
         return 1, 1, model.intermediate_size
     moe = model.moe_dims
-    active = moe.num_experts_per_tok + moe.n_shared_experts
+    active = moe.num_experts_per_tok + -(-moe.shared_width // moe.moe_intermediate_size)
     return moe.n_routed_experts, min(active, moe.n_routed_experts), moe.moe_intermediate_size
 
 

@@ -38,8 +38,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from codesign.evaluators.forecast.variants import Variant
-from codesign.workload.lowering import NORM_OPS, ROPE_OPS, Logits
+from codesign.workload.lowering import Logits
 from codesign.workload.model import LanguageModel
+from codesign.workload.vector_ops import NORM_OPS, ROPE_OPS
 
 Profile: TypeAlias = Literal["plain", "life"]
 

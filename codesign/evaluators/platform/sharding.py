@@ -86,8 +86,8 @@ class Sharding:
         }
         if model.is_mixture:
             moe = model.moe_dims
-            shared = max(moe.n_shared_experts, 1) * moe.moe_intermediate_size
             width = moe.moe_intermediate_size
+            shared = moe.shared_width or width
             self._parts |= {
                 "expert": np.ceil(width / tp) / width,
                 "shared": np.ceil(shared / tp) / shared,

@@ -34,6 +34,7 @@ from codesign.testing import check_evaluator
 from codesign.validation.epoch import model_name
 from codesign.workload import list_models, load_model
 from codesign.workload.model import (
+    describe_unlike_attention,
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
@@ -41,7 +42,11 @@ from codesign.workload.model import (
 
 H100 = Machine("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
 LLAMA = shape_of(load_model("llama-3.3-70b"))
-DECODERS = [name for name in list_models() if not load_model(name).is_diffusion]
+DECODERS = [
+    name
+    for name in list_models()
+    if not load_model(name).is_diffusion and describe_unlike_attention(load_model(name)) is None
+]
 SPACE = load_space("economics-llm", {})
 
 

@@ -39,9 +39,14 @@ from codesign.evaluators.forecast.variants import (
 from codesign.evaluators.forecast.work import OPS, READ, WRITTEN
 from codesign.testing import check_evaluator
 from codesign.workload import Request, kv_elements_per_token, list_models, load_model
+from codesign.workload.model import describe_unlike_attention
 
 LLAMA = load_model("llama-2-7b")
-AUTOREGRESSIVE = [name for name in list_models() if not load_model(name).is_diffusion]
+AUTOREGRESSIVE = [
+    name
+    for name in list_models()
+    if not load_model(name).is_diffusion and describe_unlike_attention(load_model(name)) is None
+]
 WORKLOAD: dict[str, Any] = {
     "model": "llama-2-7b",
     "prompt_tokens": 1024,

@@ -29,6 +29,13 @@ LLAMA = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000,
 }  # fmt: skip
 
+FULL = "layer_types: [full_attention, full_attention, full_attention]\n"
+MIXTURE = "n_routed_experts: 4\nnum_experts_per_tok: 2\nmoe_intermediate_size: 8\n"
+LINEAR = (
+    "linear_num_key_heads: 2\nlinear_num_value_heads: 4\nlinear_key_head_dim: 8\n"
+    "linear_value_head_dim: 8\nlinear_conv_kernel_dim: 4\n"
+)
+
 
 def config(tmp_path: Path, **changes: Any) -> str:
     file = tmp_path / "config.json"
@@ -116,7 +123,17 @@ def test_biases_of_llama_are_on_all_four_projections_and_of_qwen2_on_three(
         ({"num_attention_heads": 0}, r"head_dim: expected|num_attention_heads: .*greater"),
         ({"hidden_act": "relu2"}, r"config.json:9: hidden_act: unknown activation 'relu2'"),
         ({"model_type": "qwen2", "use_sliding_window": True},
-         r"config.json:9: use_sliding_window: expected False \(others are not modeled\), got True"),
+         r"config.json:1: sliding_window: the key is required, since use_sliding_window is given"),
+        ({"layer_types": ["full_attention", "slidin_attention", "full_attention"]},
+         r"config.json:9: layer_types: .*'slidin_attention'. Did you mean 'sliding_attention'\?"),
+        ({"layer_types": ["full_attention"]},
+         r"config.json:9: layer_types: .*expected one kind per layer \(3\), got 1"),
+        ({"layer_types": ["sliding_attention"] * 3}, "sliding_window: required, since"),
+        ({"layer_types": ["linear_attention"] * 3}, "linear_num_key_heads: required, since"),
+        ({"model_type": "qwen3_5_moe"},
+         r"config.json:1: text_config: expected the keys of the language model of 'qwen3_5_moe'"),
+        ({"model_type": "qwen3_5_moe", "text_config": {"hidden_size": 64}},
+         r"config.json:9: num_experts: the key is required for model_type 'qwen3_5_moe_text'"),
         ({"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 3},
          r"config.json:10: num_experts_per_tok: expected at most n_routed_experts \(2\), got 3"),
         ({"model_type": "gpt2"}, r"n_embd: the key is required for model_type 'gpt2'"),
@@ -127,6 +144,42 @@ def test_a_config_that_cannot_be_used_is_refused_with_file_line_and_key(
 ) -> None:
     with pytest.raises(InputError, match=message):
         load_model(config(tmp_path, **changes))
+
+
+WINDOW = {"use_sliding_window": True, "sliding_window": 10}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"model_type": "qwen2", **WINDOW}, {"full_attention": 3}),  # 28 full ones by default
+        ({"model_type": "qwen2", "max_window_layers": 1, **WINDOW},
+         {"full_attention": 1, "sliding_attention": 2}),
+        ({"model_type": "qwen3", "head_dim": 16, "max_window_layers": 0, **WINDOW},
+         {"sliding_attention": 3}),
+        ({"model_type": "qwen2", "max_window_layers": 1, **WINDOW, "use_sliding_window": False},
+         {"full_attention": 3}),
+        ({"model_type": "mistral", "sliding_window": 10}, {"sliding_attention": 3}),
+        ({"model_type": "mistral", "sliding_window": None}, {"full_attention": 3}),
+        ({"sliding_window": 10,
+          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+         {"full_attention": 1, "sliding_attention": 2}),
+        ({"sliding_window": 10, "layer_types": ["full_attention"] * 3}, {"full_attention": 3}),
+    ],
+)  # fmt: skip
+def test_layers_slide_as_the_code_of_their_architecture_has_them(
+    tmp_path: Path, changes: dict[str, Any], expected: dict[str, int]
+) -> None:
+    assert load_model(config(tmp_path, **changes)).layers_by_type == expected
+
+
+def test_dense_layers_of_a_qwen3_mixture_are_those_of_its_code(tmp_path: Path) -> None:
+    changes = {"model_type": "qwen3_moe", "head_dim": 16, "num_experts": 8, "num_hidden_layers": 9,
+               "num_experts_per_tok": 2, "moe_intermediate_size": 32}  # fmt: skip
+    sparse = load_model(config(tmp_path, **changes, decoder_sparse_step=2, mlp_only_layers=[1, 2]))
+    with_experts = [i for i in range(9) if i not in [1, 2] and (i + 1) % 2 == 0]
+    assert sparse.n_moe_layers == len(with_experts) == 3
+    assert load_model(config(tmp_path, **changes)).n_moe_layers == 9
 
 
 def test_all_missing_keys_are_reported_at_once(tmp_path: Path) -> None:
@@ -145,6 +198,33 @@ def test_all_missing_keys_are_reported_at_once(tmp_path: Path) -> None:
         ("position: learned", "max_position_embeddings: required with learned positions"),
         ("hiden_size: 8", "unknown key 'hiden_size'. Did you mean 'hidden_size'"),
         ("first_k_dense_replace: 4", r"mine.yaml:7: first_k_dense_replace: expected at most "),
+        ("decoder_sparse_step: 2", "n_routed_experts: required for a mixture of experts"),
+        ("mlp_only_layers: [1]", "n_routed_experts: required for a mixture of experts"),
+        ("linear_key_head_dim: 8", "linear_num_key_heads: required for linear attention"),
+        ("full_attention_interval: 2", "linear_num_key_heads: required, since layers have"),
+        (
+            FULL + "sliding_window: 8",
+            "sliding_window: no layer has sliding_attention",
+        ),
+        (
+            FULL + "full_attention_interval: 2",
+            "full_attention_interval: layer_types differs from 2",
+        ),
+        ("partial_rotary_factor: 0.3", "partial_rotary_factor: expected a whole number"),
+        (MIXTURE + "mlp_only_layers: [3]", "mlp_only_layers: expected positions up to 2, got 3"),
+        (
+            MIXTURE + "n_shared_experts: 1\nshared_expert_intermediate_size: 8",
+            "shared_expert_intermediate_size: n_shared_experts is given too",
+        ),
+        (LINEAR, "linear_num_key_heads: no layer has linear_attention"),
+        (
+            LINEAR.replace("heads: 4", "heads: 3") + "full_attention_interval: 3",
+            r"linear_num_value_heads: expected a multiple of linear_num_key_heads \(2\), got 3",
+        ),
+        (
+            LINEAR + "full_attention_interval: 3\nis_diffusion: true",
+            "layer_types: a diffusion model attends to everything",
+        ),
     ],
 )
 def test_a_model_file_that_contradicts_itself_is_refused(
@@ -176,7 +256,7 @@ def test_an_unknown_model_offers_the_nearest() -> None:
 
 
 def test_the_summary_of_every_model_is_plain_and_adds_up() -> None:
-    assert len(list_models()) == 10
+    assert len(list_models()) == 12
     for name in list_models():
         plain = summary(load_model(name))
         json.dumps(plain)
@@ -187,7 +267,7 @@ def test_the_summary_of_every_model_is_plain_and_adds_up() -> None:
 def test_every_architecture_that_is_read_is_known_by_name() -> None:
     assert set(known_model_types()) >= {
         "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "deepseek_v2",
-        "deepseek_v3", "gpt2", "llada",
+        "deepseek_v3", "gpt2", "llada", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text",
     }  # fmt: skip
 
 

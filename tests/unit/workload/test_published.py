@@ -19,6 +19,7 @@ from codesign.workload import (
     lower,
     parameter_count,
     parameters_by_part,
+    state_bytes,
 )
 
 TABLES = Path(__file__).parents[2] / "golden" / "tables"
@@ -51,8 +52,7 @@ def test_the_parameter_count_is_the_published_one(row: dict[str, Any]) -> None:
 def test_the_active_parameters_round_to_the_published_ones(row: dict[str, Any]) -> None:
     model = load_model(row["model"])
     got = active_parameter_count(model)
-    if row.get("without_embedding"):
-        got -= parameters_by_part(model)["embedding"]
+    got -= sum(parameters_by_part(model)[part] for part in row.get("without", ()))
     assert agrees(got, row["active"], row["rounded_to"])
 
 
@@ -70,8 +70,10 @@ def test_every_bundled_model_has_a_published_count_in_its_file_and_in_the_table(
 
 
 @pytest.mark.parametrize("row", table("kv_bytes")["rows"], ids=lambda row: row["model"])
-def test_the_kv_cache_takes_the_published_bytes_per_token(row: dict[str, Any]) -> None:
-    assert 2 * kv_elements_per_token(load_model(row["model"])) == row["bytes"]
+def test_kv_cache_and_state_take_the_published_bytes(row: dict[str, Any]) -> None:
+    model = load_model(row["model"])
+    assert 2 * kv_elements_per_token(model) == row["bytes"]
+    assert state_bytes(model) == row.get("state_bytes", 0)
 
 
 @pytest.mark.parametrize("row", table("configs")["models"], ids=lambda row: row["name"])
@@ -126,3 +128,14 @@ def test_a_decode_step_does_the_operations_of_life(prompt: int, expected: float)
     operators = lower(load_model("llama-2-7b"), "decode", prompt, 400)
     got = flop(operators).sum() + vector_ops(operators, "softmax")
     assert got / 1e9 == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("row", table("work")["transformers"], ids=lambda row: str(row))
+def test_hybrid_attention_does_the_arithmetic_of_transformers(row: dict[str, Any]) -> None:
+    phase, tokens = row["phase"], row["tokens"]
+    model = load_model(row["model"])
+    if phase == "decode":
+        operators = lower(model, phase, 1, 1, context=tokens)
+    else:
+        operators = lower(model, phase, tokens, 1, causal=False, logits="all")
+    assert flop(operators).sum() == row["flop"]

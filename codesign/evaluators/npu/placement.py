@@ -120,35 +120,59 @@ def balanced_tails(size: FloatArray, capacities: Three, bandwidths: Three) -> Tw
     """Share of all data in tier 2 or deeper, and in tier 3, if the tiers are read side by side.
 
     Every tier holds what it reads in the same time as the others, or as much as it can: the
-    largest time over the tiers is then the least that there is, and more capacity or bandwidth
-    of any tier never makes it longer. What exceeds all tiers is charged to the first.
+    largest time over the tiers is then the least that there is,
+
+        max over sets S of tiers of (size - capacity outside S) / (bandwidth of S),
+
+    so more capacity or bandwidth of any tier never makes it longer. What exceeds all tiers is
+    charged to the one that takes longest, by the same formula.
 
     Args:
         size: Bytes of all data.
-        capacities: Of each tier, the fastest first; 0 for a tier that does not exist.
+        capacities: Of each tier; 0 for a tier that does not exist.
         bandwidths: Likewise.
     """
-    is_open = (where(bandwidths[1] > 0, 1.0, 0.0), where(bandwidths[2] > 0, 1.0, 0.0))
-    # A round closes the tiers that are full; two rounds find both that can be.
+    is_open = (
+        where(bandwidths[0] > 0, 1.0, 0.0),
+        where(bandwidths[1] > 0, 1.0, 0.0),
+        where(bandwidths[2] > 0, 1.0, 0.0),
+    )
+    # A round closes the tiers that are full; if data fit, two rounds find all of them.
     for _ in range(2):
         common_s = _common_time_s(size, capacities, bandwidths, is_open)
         is_open = (
-            where(common_s * bandwidths[1] > capacities[1], 0.0, is_open[0]),
-            where(common_s * bandwidths[2] > capacities[2], 0.0, is_open[1]),
+            where(common_s * bandwidths[0] > capacities[0], 0.0, is_open[0]),
+            where(common_s * bandwidths[1] > capacities[1], 0.0, is_open[1]),
+            where(common_s * bandwidths[2] > capacities[2], 0.0, is_open[2]),
         )
     common_s = _common_time_s(size, capacities, bandwidths, is_open)
-    second = where(is_open[0] > 0, common_s * bandwidths[1], capacities[1])
-    third = where(is_open[1] > 0, common_s * bandwidths[2], capacities[2])
+    second = where(is_open[1] > 0, common_s * bandwidths[1], capacities[1])
+    third = where(is_open[2] > 0, common_s * bandwidths[2], capacities[2])
+    beyond = larger(size - (capacities[0] + capacities[1] + capacities[2]), 0.0)
+    times = (
+        (beyond + capacities[0]) * inverse(bandwidths[0]),
+        (beyond + capacities[1]) * inverse(bandwidths[1]),
+        (beyond + capacities[2]) * inverse(bandwidths[2]),
+    )
+    longest = larger(times[0], larger(times[1], times[2]))
+    into_second = where(times[1] == longest, beyond, 0.0)
+    into_third = where(times[2] == longest, beyond - into_second, 0.0)
+    second = where(beyond > 0, capacities[1] + into_second, second)
+    third = where(beyond > 0, capacities[2] + into_third, third)
     per_byte = inverse(size)
     return (second + third) * per_byte, third * per_byte
 
 
 def _common_time_s(
-    size: FloatArray, capacities: Three, bandwidths: Three, is_open: Two
+    size: FloatArray, capacities: Three, bandwidths: Three, is_open: Three
 ) -> FloatArray:
-    """Time in which the first tier and the open ones read what the full ones leave."""
-    full = capacities[1] * (1.0 - is_open[0]) + capacities[2] * (1.0 - is_open[1])
-    rate = bandwidths[0] + (bandwidths[1] * is_open[0] + bandwidths[2] * is_open[1])
+    """Time in which the open tiers read what the full ones leave."""
+    full = (
+        capacities[0] * (1.0 - is_open[0])
+        + capacities[1] * (1.0 - is_open[1])
+        + capacities[2] * (1.0 - is_open[2])
+    )
+    rate = bandwidths[0] * is_open[0] + bandwidths[1] * is_open[1] + bandwidths[2] * is_open[2]
     return larger(size - full, 0.0) * inverse(rate)
 
 

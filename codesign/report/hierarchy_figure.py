@@ -49,7 +49,7 @@ class _Block:
     number: int
     name: str
     edge_mm: float
-    is_reserved: bool
+    is_charged: bool
     capacity_bytes: float
     bandwidth_bytes_per_s: float
 
@@ -126,7 +126,7 @@ def _blocks(machine: Machine) -> list[_Block]:
             number=number,
             name=bank.technology.name,
             edge_mm=bank.technology.shoreline.at(bank.level) * 1e3,
-            is_reserved=bank.technology.uses_memory_edge,
+            is_charged=level.uncharged_shoreline_m == 0,
             capacity_bytes=bank.technology.capacity.at(bank.level),
             bandwidth_bytes_per_s=bank.technology.bandwidth.at(bank.level),
         )
@@ -140,8 +140,8 @@ def _placed(blocks: Sequence[_Block]) -> list[_Placed]:
     """Each interface on an edge of its kind, one after the other, centred on the edge."""
     densest = max((b.capacity_bytes / b.edge_mm for b in blocks), default=1.0)
     found = []
-    for is_reserved, sides in ((True, ("right", "left")), (False, ("top", "bottom"))):
-        halves = split_evenly([b for b in blocks if b.is_reserved == is_reserved])
+    for is_charged, sides in ((True, ("right", "left")), (False, ("top", "bottom"))):
+        halves = split_evenly([b for b in blocks if b.is_charged == is_charged])
         for side, listed in zip(sides, halves, strict=True):
             along = -sum(block.edge_mm for block in listed) / 2
             for block in listed:
@@ -257,7 +257,7 @@ def _notes(machine: Machine, placed: Sequence[_Placed], edge_mm: float) -> Itera
         tiers = ", ".join(f"tier {number}" for number in deepened)
         yield f"not to scale: area of {tiers}, raised to be {_SMALLEST_DEPTH_MM:g} mm deep"
     yield "not to scale: distances, and what is inside the die"
-    elsewhere = {item.block.name for item in placed if not item.block.is_reserved}
+    elsewhere = {item.block.name for item in placed if not item.block.is_charged}
     if elsewhere:
         yield f"at the short edges, on none reserved for memory: {', '.join(sorted(elsewhere))}"
     beyond = sorted({side for side in ("left", "right", "top", "bottom") if _over(placed, side)})

@@ -72,6 +72,7 @@ class MachineLevel:
         read_energy_joules_per_byte: Energy of reading.
         write_energy_joules_per_byte: Energy of writing.
         shoreline_m: Die edge taken of that reserved for memory.
+        uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
     """
 
     name: str
@@ -84,6 +85,7 @@ class MachineLevel:
     read_energy_joules_per_byte: float
     write_energy_joules_per_byte: float
     shoreline_m: float
+    uncharged_shoreline_m: float
 
     @property
     def words(self) -> str:
@@ -195,6 +197,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
                 read_energy_joules_per_byte=float(levels.read_energy_joules_per_byte[i, 0]),
                 write_energy_joules_per_byte=float(levels.write_energy_joules_per_byte[i, 0]),
                 shoreline_m=float(levels.shoreline_m[i, 0]),
+                uncharged_shoreline_m=float(levels.uncharged_shoreline_m[i, 0]),
             )
             for i in range(1 + N_TIERS)
             if levels.exists[i, 0]

@@ -92,6 +92,13 @@ class MachineLevel:
         """What it consists of."""
         return " + ".join(bank.words for bank in self.banks)
 
+    @property
+    def edge_words(self) -> str:
+        """Such as "44 mm of edge" or "36 mm of edge, not charged"; empty on chip."""
+        if self.uncharged_shoreline_m:
+            return f"{self.uncharged_shoreline_m * 1e3:.4g} mm of edge, not charged"
+        return f"{self.shoreline_m * 1e3:.4g} mm of edge" if self.shoreline_m else ""
+
 
 @dataclass(frozen=True)
 class Machine:

@@ -92,14 +92,18 @@ class Document:
         source: The file's name as the user gave it.
         data: Mappings, lists and scalars.
         lines: Line of every key and list item, by its path from the root.
+        base: The document that has what this one does not state; see :func:`overlaid`.
     """
 
     source: str
     data: dict[str, Any]
     lines: dict[KeyPath, int]
+    base: Document | None = None
 
     def where(self, *path: str | int) -> str:
         """``file:line: a.b.c`` of a key; the nearest enclosing line if the key is missing."""
+        if self.base is not None and path and path[:2] not in self.lines:
+            return self.base.where(*path)
         at = path
         while at and at not in self.lines:
             at = at[:-1]
@@ -145,6 +149,35 @@ def parse_document(text: str, source: str) -> Document:
         kind = "an empty file" if data is None else type(data).__name__
         raise InputError(f"expected keys with values, got {kind}", source)
     return Document(source, data, lines)
+
+
+def overlaid(document: Document, base: Document) -> Document:
+    """The base with what a document states in its place.
+
+    A mapping at the root is taken key by key: a key replaces that of the base, ``null`` takes it
+    out. Anything else at the root replaces what the base has there.
+
+    Raises:
+        InputError: Keys to be taken out that the base lacks.
+    """
+    data, problems = dict(base.data), []
+    for section, stated in document.data.items():
+        inherited = base.data.get(section)
+        if not (isinstance(stated, dict) and isinstance(inherited, dict)):
+            data[section] = stated
+            continue
+        removed = [key for key, value in stated.items() if value is None]
+        problems += [
+            f"{document.where(section, key)}: "
+            + describe_unknown(f"key of {section} in {base.source}", key, inherited)
+            for key in removed
+            if key not in inherited
+        ]
+        merged = inherited | stated
+        data[section] = {key: merged[key] for key in merged if key not in removed}
+    if problems:
+        raise InputError(problems)
+    return Document(document.source, data, document.lines, base)
 
 
 def _shown(path: Path) -> str:

@@ -19,6 +19,9 @@ from codesign.memtech import Level, MemoryTechnology
 DEFAULT_CLOCK_HZ = 1e9
 """Clock of a design that states none: PLENA's, 1 GHz (the rate at which MemExplorer's published
 TDPs decompose)."""
+UNCHARGED_EDGE = "uncharged_edge"
+"""Parameter: the family of technologies whose interfaces take none of the die edge reserved for
+memory; without it all of them take it."""
 
 REQUIRED_PARAMETERS = frozenset(
     {"pe_array", "vector_length", "sram_dies", "sram_3d_layers"}
@@ -27,6 +30,7 @@ REQUIRED_PARAMETERS = frozenset(
 OPTIONAL_PARAMETERS = frozenset(
     {f"tier{tier}_{part}" for tier in (2, 3) for part in ("technology", "stacks")}
     | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization"}
+    | {UNCHARGED_EDGE}
 )
 
 
@@ -47,6 +51,7 @@ class MemoryLevels:
         write_energy_joules_per_byte: Likewise.
         peak_read_watts: Power of reading at peak bandwidth.
         shoreline_m: Die edge taken of that reserved for memory.
+        uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
     """
 
     capacity_bytes: FloatArray
@@ -57,6 +62,7 @@ class MemoryLevels:
     write_energy_joules_per_byte: FloatArray
     peak_read_watts: FloatArray
     shoreline_m: FloatArray
+    uncharged_shoreline_m: FloatArray
 
     @property
     def exists(self) -> BoolArray:
@@ -144,6 +150,7 @@ class UnitTables:
         self._library = library
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
+        self._families = list(dict.fromkeys(item.family for item in library.values()))
 
     def value(self, name: str, attribute: str) -> float:
         """One property.
@@ -159,6 +166,22 @@ class UnitTables:
         value = float(getattr(self._library[name], attribute).at(self._level))
         self._known[name, attribute] = value
         return value
+
+    def family_number(self, family: str) -> float:
+        """A number for a family of technologies.
+
+        Raises:
+            UnknownNameError: No technology is of that family.
+        """
+        if family not in self._families:
+            raise UnknownNameError(
+                "family of memory technologies", family, filter(None, self._families)
+            )
+        return float(self._families.index(family))
+
+    def family_number_of(self, name: str) -> float:
+        """The number of a technology's family."""
+        return self.family_number(self._library[name].family)
 
 
 @dataclass(frozen=True)
@@ -178,6 +201,11 @@ class _Bank:
 
     def total(self, attribute: str) -> FloatArray:
         return self.per_unit(attribute) * self.counts
+
+    def is_of(self, family: Column) -> BoolArray:
+        """(n,) whether the technology is of the family that each design names."""
+        own = self.technology.lookup(self.units.family_number_of, absent=-1.0)
+        return np.asarray(own == family.lookup(self.units.family_number, absent=-2.0))
 
 
 def build_accelerators(
@@ -229,10 +257,13 @@ def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
     _fill(table[:, 0], on_chip, lambda sram, dies, stacked, layers: _on_chip(
         [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
     ))  # fmt: skip
+    uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
     for tier in range(1, N_TIERS + 1):
         if f"tier{tier}_technology" in designs:
-            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"]]
-            _fill(table[:, tier], parts, lambda name, count: _tier(_Bank(name, count, units)))
+            parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
+            _fill(table[:, tier], parts, lambda name, count, family: _tier(
+                _Bank(name, count, units), family
+            ))  # fmt: skip
         else:
             table[:, tier] = 0.0
     return MemoryLevels(*table)
@@ -246,7 +277,7 @@ _FEW = 64
 def _fill(
     table: FloatArray, parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
 ) -> None:
-    """Fills (8, n) properties of one level from the columns that it depends on."""
+    """Fills (p, n) properties of one level from the columns that it depends on."""
     if len(parts[0]) < _FEW:
         table[:] = level(*parts)
         return
@@ -274,18 +305,20 @@ def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     latency = np.where(capacity > 0, first_byte, 0.0)
     total = np.maximum(bandwidth, np.finfo(float).tiny)
     read, write = read / total, write / total
-    shoreline = np.zeros(shape)
+    no_edge = np.zeros(shape)
     return (
-        capacity, bandwidth, latency, background, read, write, read * bandwidth, shoreline,
+        capacity, bandwidth, latency, background, read, write, read * bandwidth, no_edge, no_edge,
     )  # fmt: skip
 
 
-def _tier(bank: _Bank) -> tuple[FloatArray, ...]:
+def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
     """Properties of an off-chip tier, in the order of the record."""
     capacity, bandwidth = bank.total("capacity"), bank.total("bandwidth")
     background = capacity * bank.per_unit("background_power")
     read, write = bank.per_unit("read_energy"), bank.per_unit("write_energy")
+    edge = bank.total("shoreline")
+    uncharged = np.where(bank.is_of(uncharged_family), edge, 0.0)
     return (
         capacity, bandwidth, bank.per_unit("latency"), background, read, write, read * bandwidth,
-        bank.total("reserved_edge"),
+        edge - uncharged, uncharged,
     )  # fmt: skip

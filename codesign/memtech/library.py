@@ -59,17 +59,9 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
         return len(self._technologies)
 
     def catalog(self) -> Catalog:
-        """The attributes that expressions of a design space may use.
-
-        ``shoreline`` is the reserved edge: zero on chip and for technologies that sit elsewhere.
-        """
+        """The attributes that expressions of a design space may use."""
         entries = {
-            name: {
-                attribute: (
-                    item.reserved_edge if attribute == "shoreline" else getattr(item, attribute)
-                ).at(self.level)
-                for attribute in _ATTRIBUTES
-            }
+            name: {attribute: getattr(item, attribute).at(self.level) for attribute in _ATTRIBUTES}
             for name, item in self.items()
         }
         return Catalog(units=_ATTRIBUTES, entries=entries)

@@ -71,6 +71,8 @@ class MemoryTechnology(Record):
     """Name of its file, by which design spaces refer to it."""
     name: str
     """For people."""
+    family: str = ""
+    """Kind of memory, such as HBM: spaces say of a whole family that its edge is not charged."""
     place: Literal["on-chip", "off-chip"]
     unit: Literal["die", "layer", "stack", "package", "chip", "device"]
     """What one of it is."""
@@ -82,8 +84,6 @@ class MemoryTechnology(Record):
     """Peak bytes per second of its one port."""
     shoreline: Annotated[Range, _ranged("mm")] = Range(low=0, typical=0, high=0)
     """Metres of die edge that its interface takes."""
-    uses_memory_edge: bool = True
-    """Whether that edge counts against the edges reserved for memory (MemExplorer Eq. 1)."""
     background_power: Annotated[Range, _ranged("mW/GB")]
     """Watts per byte of capacity, whether used or not."""
     read_energy: Annotated[Range, _ranged("pJ/bit")]
@@ -110,8 +110,3 @@ class MemoryTechnology(Record):
                 f"sources: every number needs a source; missing for {', '.join(missing)}"
             )
         return self
-
-    @property
-    def reserved_edge(self) -> Range:
-        """The shoreline that counts against the edges reserved for memory."""
-        return self.shoreline if self.uses_memory_edge else Range(low=0, typical=0, high=0)

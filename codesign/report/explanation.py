@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from codesign.metrics import Metric
+from codesign.report.edge import edge_words
 from codesign.report.labels import format_metric, format_setting, format_value, metric_of
 from codesign.report.labels import metric_title as title_of
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
@@ -120,6 +121,8 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
         rows_table("Power", explanation.power, width),
         _limits_table(evaluated.violations),
     ]
+    if words := edge_words(evaluated):
+        parts.append(text_line(f"Die edge for memory: {words}"))
     shown = [part for part in parts if not isinstance(part, Table) or part.row_count]
     spaced = [item for part in shown for item in (part, text_line(""))]
     return spaced + [text_line(f"Note: {note}") for note in explanation.notes]

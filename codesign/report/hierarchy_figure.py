@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from codesign.report.design_figures import figure_of
 from codesign.report.drawing import COLORS, USUAL_WIDTH_MM, drawing_style, save_figure
+from codesign.report.edge import edge_words
 from codesign.report.labels import format_value
-from codesign.report.page.accounts import memory_edge_mm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ class _Block:
     number: int
     name: str
     edge_mm: float
-    is_reserved: bool
+    is_charged: bool
     capacity_bytes: float
     bandwidth_bytes_per_s: float
 
@@ -85,7 +85,7 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
 
     The length of a memory along the edge is the shoreline of its interface, its area is
     proportional to its capacity (unless it would be too thin to see), the thickness of its link
-    is proportional to its bandwidth. Interfaces that take no reserved edge are at the short
+    is proportional to its bandwidth. Interfaces that the space does not charge are at the short
     edges. What is inside the die is not to scale. The figure says all this.
 
     Args:
@@ -99,13 +99,12 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
     """
     machine = chosen.machine
     placed = _placed(_blocks(machine))
-    edge_mm = memory_edge_mm(chosen.evaluated) or 2 * EDGE_MM
     x_ends, y_ends = _extent(placed)
     with drawing_style(width_mm):
         width = USUAL_WIDTH_MM if width_mm is None else width_mm
         # Letters need a die of at least a quarter of the width, paper has an end.
         high = width * min((y_ends[1] - y_ends[0]) / (x_ends[1] - x_ends[0]), 0.9)
-        key = _key(machine, _notes(machine, placed, edge_mm), width)
+        key = _key(machine, _notes(placed, edge_words(chosen.evaluated)), width)
         n_lines = sum(1 + text.count("\n") for _, _, text in key)
         figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
         axes = figure.subplots()
@@ -126,7 +125,7 @@ def _blocks(machine: Machine) -> list[_Block]:
             number=number,
             name=bank.technology.name,
             edge_mm=bank.technology.shoreline.at(bank.level) * 1e3,
-            is_reserved=bank.technology.uses_memory_edge,
+            is_charged=level.uncharged_shoreline_m == 0,
             capacity_bytes=bank.technology.capacity.at(bank.level),
             bandwidth_bytes_per_s=bank.technology.bandwidth.at(bank.level),
         )
@@ -140,8 +139,8 @@ def _placed(blocks: Sequence[_Block]) -> list[_Placed]:
     """Each interface on an edge of its kind, one after the other, centred on the edge."""
     densest = max((b.capacity_bytes / b.edge_mm for b in blocks), default=1.0)
     found = []
-    for is_reserved, sides in ((True, ("right", "left")), (False, ("top", "bottom"))):
-        halves = split_evenly([b for b in blocks if b.is_reserved == is_reserved])
+    for is_charged, sides in ((True, ("right", "left")), (False, ("top", "bottom"))):
+        halves = split_evenly([b for b in blocks if b.is_charged == is_charged])
         for side, listed in zip(sides, halves, strict=True):
             along = -sum(block.edge_mm for block in listed) / 2
             for block in listed:
@@ -244,10 +243,10 @@ def _draw_scale(axes: Axes, placed: Sequence[_Placed]) -> None:
                   va="top", fontsize="small")  # fmt: skip
 
 
-def _notes(machine: Machine, placed: Sequence[_Placed], edge_mm: float) -> Iterator[str]:
+def _notes(placed: Sequence[_Placed], edge: str) -> Iterator[str]:
     """What is to scale, and everything that is not."""
-    used = sum(level.shoreline_m for level in machine.tiers) * 1e3
-    yield f"memory takes {used:.4g} of {edge_mm:.4g} mm of die edge reserved for it"
+    if edge:
+        yield f"die edge reserved for memory: {edge}"
     yield (
         "to scale: lengths along the edge; areas of memories, by capacity (not their footprint); "
         "thickness of links, 1 mm for 500 GB/s"
@@ -257,9 +256,9 @@ def _notes(machine: Machine, placed: Sequence[_Placed], edge_mm: float) -> Itera
         tiers = ", ".join(f"tier {number}" for number in deepened)
         yield f"not to scale: area of {tiers}, raised to be {_SMALLEST_DEPTH_MM:g} mm deep"
     yield "not to scale: distances, and what is inside the die"
-    elsewhere = {item.block.name for item in placed if not item.block.is_reserved}
+    elsewhere = {item.block.name for item in placed if not item.block.is_charged}
     if elsewhere:
-        yield f"at the short edges, on none reserved for memory: {', '.join(sorted(elsewhere))}"
+        yield f"not charged, so at the short edges: {', '.join(sorted(elsewhere))}"
     beyond = sorted({side for side in ("left", "right", "top", "bottom") if _over(placed, side)})
     if beyond:
         yield (
@@ -302,7 +301,7 @@ def _level_words(level: MachineLevel) -> str:
         f"{level.title}: {level.words}; {format_value(level.capacity_bytes, 'B', 3)}, "
         f"{format_value(level.bandwidth_bytes_per_s, 'B/s', 3)}"
     )
-    return words + (f", {level.shoreline_m * 1e3:.4g} mm of edge" if level.shoreline_m else "")
+    return f"{words}, {level.edge_words}" if level.edge_words else words
 
 
 def _draw_key(figure: Figure, key: Sequence[tuple[str | None, str, str]]) -> None:

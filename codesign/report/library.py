@@ -57,7 +57,6 @@ def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
 
 def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
     """One technology in full: the published range of every number and where it was read."""
-    edge = "counts" if technology.uses_memory_edge else "does not count"
     table = plain_table(
         f"{technology.name} ({technology.place}, of one {technology.unit})",
         ["", "low", "typical", "high", "unit", "source"],
@@ -69,8 +68,15 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     parts: list[RenderableType] = [table]
     if technology.place == "off-chip":
-        parts.append(text_line(f"Its shoreline {edge} against the edges reserved for memory."))
+        parts.append(text_line(_edge_text(technology)))
     return parts + ([text_line(technology.note.strip())] if technology.note.strip() else [])
+
+
+def _edge_text(technology: MemoryTechnology) -> str:
+    text = "Its shoreline is charged to the die edge reserved for memory"
+    if not technology.family:
+        return f"{text}."
+    return f"{text}, except in spaces with uncharged_edge: {technology.family}."
 
 
 def _in_unit(value: float, unit: str) -> str:

@@ -73,6 +73,7 @@ class MachineLevel:
         read_energy_joules_per_byte: Energy of reading.
         write_energy_joules_per_byte: Energy of writing.
         shoreline_m: Die edge taken of that reserved for memory.
+        uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
     """
 
     name: str
@@ -85,11 +86,19 @@ class MachineLevel:
     read_energy_joules_per_byte: float
     write_energy_joules_per_byte: float
     shoreline_m: float
+    uncharged_shoreline_m: float
 
     @property
     def words(self) -> str:
         """What it consists of."""
         return " + ".join(bank.words for bank in self.banks)
+
+    @property
+    def edge_words(self) -> str:
+        """Such as "44 mm of edge" or "36 mm of edge, not charged"; empty on chip."""
+        if self.uncharged_shoreline_m:
+            return f"{self.uncharged_shoreline_m * 1e3:.4g} mm of edge, not charged"
+        return f"{self.shoreline_m * 1e3:.4g} mm of edge" if self.shoreline_m else ""
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
                 read_energy_joules_per_byte=float(levels.read_energy_joules_per_byte[i, 0]),
                 write_energy_joules_per_byte=float(levels.write_energy_joules_per_byte[i, 0]),
                 shoreline_m=float(levels.shoreline_m[i, 0]),
+                uncharged_shoreline_m=float(levels.uncharged_shoreline_m[i, 0]),
             )
             for i in range(1 + N_TIERS)
             if levels.exists[i, 0]

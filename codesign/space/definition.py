@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,14 @@ from codesign.catalog import Catalog
 from codesign.columns import Value
 from codesign.errors import InputError, UnknownNameError
 from codesign.resources import find
-from codesign.schema import Document, KeyPath, parse_document, read_document, to_record
+from codesign.schema import (
+    Document,
+    KeyPath,
+    overlaid,
+    parse_document,
+    read_document,
+    to_record,
+)
 from codesign.space import nodes
 from codesign.space.expressions import (
     KEYWORDS,
@@ -77,8 +85,21 @@ def parse_space(
 
 
 def _space_of(name: str, document: Document, catalogs: _Catalogs) -> DesignSpace:
-    record = to_record(document, SpaceRecord)
-    return _build(name, document, record, catalogs, {}, {}, None)
+    complete = _with_base(document)
+    record = to_record(complete, SpaceRecord)
+    return _build(name, complete, record, catalogs, {}, {}, None)
+
+
+def _with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Document:
+    """The document over the space that it is based on, which may be based on another."""
+    name = document.data.get("based_on")
+    if not (isinstance(name, str) and name):
+        return document  # anything else is refused with the rest of the file
+    where = document.where("based_on")
+    path = find("spaces", name, where).resolve()
+    if path in derivatives:
+        raise InputError(f"{name} is based on itself", where)
+    return overlaid(document, _with_base(read_document(path), (*derivatives, path)))
 
 
 def _build(

@@ -95,6 +95,8 @@ class SpaceRecord(Record):
     """The whole file."""
 
     description: str = ""
+    based_on: str = ""
+    """The space that has what this file does not state; ``null`` for a key takes it out."""
     sources: dict[str, str] = Field(default_factory=dict)
     parameters: dict[str, ParameterEntry] = Field(default_factory=dict)
     repeated: dict[str, RepeatedRecord] = Field(default_factory=dict)

@@ -426,6 +426,18 @@ def test_a_spec_sheet_says_what_to_build(tmp_path):
         assert part in text
 
 
+def test_a_spec_sheet_says_which_edge_is_not_charged(tmp_path):
+    path = _export(tmp_path, "p2.md", "--format", "spec-sheet", "--design", "P2")
+    text = path.read_text("utf-8")
+    for part in (
+        "| die edge for memory | 30 of 66 mm; 65.6 mm of LPDDR not charged |",
+        "| 2.2 / 2.4 pJ/bit | 30 mm of edge |",
+        "| 5 / 6.5 pJ/bit | 32.8 mm of edge, not charged |",
+        "- the interfaces of LPDDR take none of the die edge reserved for memory",
+    ):
+        assert part in text
+
+
 def test_every_design_of_the_front_can_be_exported_by_its_number(results, tmp_path):
     for number in range(1, len(results.front()) + 1):
         path = _export(tmp_path, f"{number}.json", "--format", "genz", "--design", str(number))

@@ -146,17 +146,40 @@ def test_the_roofline_counts_the_bytes_that_the_metric_counts(name):
     assert crossing == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_hierarchy_is_drawn_to_the_scale_of_the_published_numbers(tmp_path, monkeypatch):
-    """MemExplorer, Table 1: HBM4 15 mm, 36 GB, 2 TB/s; HBF 8.25 mm, 384 GB, 1 TB/s."""
+def _hierarchy(design: str, monkeypatch):
+    """The figure, and the lines below its drawing."""
     kept = []
     monkeypatch.setattr(
         hierarchy_figure, "save_figure", lambda figure, path: kept.append(figure) or path
     )
-    chosen = choose_design(codesign.load_campaign("trial").results(), "P1")
-    hierarchy_figure.save_hierarchy(chosen, tmp_path / "a.svg")
+    chosen = choose_design(codesign.load_campaign("trial").results(), design)
+    hierarchy_figure.save_hierarchy(chosen, Path("a.svg"))
+    return kept[0], [t.get_text().replace("\n", " ") for t in kept[0].legends[0].get_texts()]
+
+
+def test_interfaces_that_are_not_charged_are_at_the_short_edges_and_said(monkeypatch):
+    """MemExplorer, Table 1: HBM4 15 mm, LPDDR5X 4.1 mm; P2 has 2 and 2 x 8 of them."""
+    hierarchy, notes = _hierarchy("P2", monkeypatch)
+    beyond = [  # the die is 33 mm high, links are 5 mm long
+        patch.get_width() + 0.3
+        for patch in hierarchy.axes[0].patches
+        if abs(patch.get_y() + patch.get_height() / 2) > 33 / 2 + 5
+    ]
+    assert beyond == pytest.approx([4.1] * 16)
+    assert "die edge reserved for memory: 30 of 66 mm; 65.6 mm of LPDDR not charged" in notes
+    assert "not charged, so at the short edges: LPDDR5X package" in notes
+    charged = [note for note in notes if note.startswith("tier 1")]
+    free = [note for note in notes if note.startswith(("tier 2", "tier 3"))]
+    assert charged[0].endswith("30 mm of edge")
+    assert all(note.endswith("32.8 mm of edge, not charged") for note in free) and len(free) == 2
+
+
+def test_the_hierarchy_is_drawn_to_the_scale_of_the_published_numbers(monkeypatch):
+    """MemExplorer, Table 1: HBM4 15 mm, 36 GB, 2 TB/s; HBF 8.25 mm, 384 GB, 1 TB/s."""
+    hierarchy, notes = _hierarchy("P1", monkeypatch)
     drawn = [
         (patch.get_height() + 0.3, patch.get_width(), patch.get_hatch())
-        for patch in kept[0].axes[0].patches
+        for patch in hierarchy.axes[0].patches
         if abs(patch.get_x() + patch.get_width() / 2) > 13.0  # off the die, 26 mm wide
     ]
     # Sizes in mm along and across the edge; 0.15 mm are left free at either end of a memory.
@@ -166,9 +189,9 @@ def test_the_hierarchy_is_drawn_to_the_scale_of_the_published_numbers(tmp_path, 
     assert [size for size, _ in memories] == pytest.approx([8.25, 15.0, 15.0])
     # 36 GB over 15 mm would be 1.13 mm deep where 384 GB over 8.25 mm are 22 mm: raised, and said.
     assert [wide for _, wide in memories] == pytest.approx([22.0, 1.5, 1.5])
-    notes = [text.get_text().replace("\n", " ") for text in kept[0].legends[0].get_texts()]
     assert "not to scale: area of tier 1, raised to be 1.5 mm deep" in notes
-    assert "memory takes 38.25 of 66 mm of die edge reserved for it" in notes
+    assert "die edge reserved for memory: 38.25 of 66 mm" in notes
+    assert not any("not charged" in note for note in notes)
     assert any("26 mm × 33 mm (MemExplorer, section 2.1)" in note for note in notes)
 
 

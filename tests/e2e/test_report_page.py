@@ -287,6 +287,27 @@ def test_a_click_takes_a_design_and_the_next_one_beside_it(page):
     assert "★ throughput" in names and "★ TDP" in names
 
 
+def test_edge_that_is_not_charged_is_drawn_to_scale_and_said(page):
+    names = page.locator("#pick-A option").all_inner_texts()
+    name = next(text for text in names if "LPDDR6×8" in text and "HBM" not in text)
+    page.select_option("#pick-A", label=name)
+    chart = page.locator("#slot-A .chart").first
+    chart.scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelector('#slot-A .chart')._fullLayout?.shapes?.length")
+    layout = chart.evaluate(
+        """(box) => ({ texts: box._fullLayout.annotations.map((item) => item.text),
+             dotted: box._fullLayout.shapes.filter((item) => item.line.dash === "dot")
+               .map((item) => [item.x0, item.x1]) })"""
+    )
+    # MemExplorer Table 1: 4.5 mm for a package of LPDDR6; 6 % are left free at either end.
+    assert "Edge for memory: 0 of 66 mm; 36 mm of LPDDR not charged" in layout["texts"]
+    assert "dotted: not charged to that edge" in layout["texts"]
+    assert len(layout["dotted"]) == 8
+    assert layout["dotted"][-1] == pytest.approx([7.06 * 4.5, 7.94 * 4.5])
+    levels = page.locator("#slot-A .levels").inner_text()
+    assert "36 mm of edge, not charged" in levels
+
+
 def test_a_box_selects_in_every_view(page):
     chart = page.locator("#front-chart .nsewdrag").first
     chart.scroll_into_view_if_needed()

@@ -537,6 +537,7 @@ def _hardware_metrics(case: _Case) -> dict[str, FloatArray]:
         "batch_size": case.largest_batch,
         "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0)),
         "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
+        "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
         "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz,
         "offchip_bandwidth_bytes_per_s": np.asarray(levels.bandwidth_bytes_per_s[1:].sum(axis=0)),
     }

@@ -232,6 +232,10 @@ class DesignMetrics:
         return np.asarray(self.levels.shoreline_m.sum(axis=0) * 1e3)
 
     @property
+    def uncharged_shoreline_mm(self) -> FloatArray:
+        return np.asarray(self.levels.uncharged_shoreline_m.sum(axis=0) * 1e3)
+
+    @property
     def peak_flop_per_s(self) -> FloatArray:
         hardware = self.batch.accelerators
         return 2.0 * hardware.macs_per_cycle * hardware.clock_hz

@@ -13,6 +13,7 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import KINDS
+from codesign.hardware.accelerator import UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
@@ -33,7 +34,11 @@ def explain(
         operators=_operators(pass_, one, present),
         levels=_levels(one, designs, present),
         power=_power(one, present),
-        notes=[_balance(pass_.options, one), *notes(one, pass_.options, workload)],
+        notes=[
+            _balance(pass_.options, one),
+            *notes(one, pass_.options, workload),
+            *_uncharged(one, designs),
+        ],
     )
 
 
@@ -127,6 +132,7 @@ def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[di
                 "bandwidth_bytes_per_s": bandwidth,
                 "latency_s": float(levels.latency_s[level, 0]),
                 "shoreline_mm": float(levels.shoreline_m[level, 0]) * 1e3,
+                "uncharged_shoreline_mm": float(levels.uncharged_shoreline_m[level, 0]) * 1e3,
                 "read_bytes": float(activity.reads[level, 0]),
                 "written_bytes": float(activity.writes[level, 0]),
                 "utilization": moved / (bandwidth * float(one.pass_s[0])),
@@ -179,6 +185,14 @@ def _balance(options: NpuOptions, one: DesignMetrics) -> str:
         f"one pass takes {one.pass_s[0]:.4g} s: matrix array and memory {one.matrix_s[0]:.4g} s, "
         f"vector unit {one.vector_s[0]:.4g} s; {together}"
     )
+
+
+def _uncharged(one: DesignMetrics, designs: Columns) -> list[str]:
+    """Which interfaces the space lets take no die edge."""
+    if not one.uncharged_shoreline_mm[0] > 0:
+        return []
+    family = designs[UNCHARGED_EDGE].to_list()[0]
+    return [f"the interfaces of {family} take none of the die edge reserved for memory"]
 
 
 def _sharing(one: DesignMetrics, options: NpuOptions) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.report.edge import edge_words
 from codesign.report.exports.designs import Written, write_texts
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
@@ -72,7 +73,11 @@ def _parts(chosen: ChosenDesign) -> list[str]:
         return []
     banks = [bank for level in machine.levels for bank in level.banks]
     return [
-        _table("What to build", ("part", "specification"), _build(machine)),
+        _table(
+            "What to build",
+            ("part", "specification"),
+            [*_build(machine), ("die edge for memory", edge_words(chosen.evaluated) or "–")],
+        ),
         _table(
             "Memories",
             ("level", "parts", "capacity", "bandwidth", "first byte", "read / write", "die edge"),
@@ -85,7 +90,7 @@ def _parts(chosen: ChosenDesign) -> list[str]:
                     format_value(level.latency_s, "s"),
                     f"{level.read_energy_joules_per_byte / 8e-12:.3g} / "
                     f"{level.write_energy_joules_per_byte / 8e-12:.3g} pJ/bit",
-                    f"{level.shoreline_m * 1e3:.4g} mm" if level.shoreline_m else "none reserved",
+                    level.edge_words or "none",
                 )
                 for level in machine.levels
             ],
@@ -96,7 +101,6 @@ def _parts(chosen: ChosenDesign) -> list[str]:
 
 def _build(machine: Machine) -> list[tuple[str, str]]:
     formats = ", ".join(f"{kind} {name}" for kind, name in machine.formats.items())
-    edge = sum(level.shoreline_m for level in machine.levels)
     return [
         (
             "matrix array",
@@ -109,7 +113,6 @@ def _build(machine: Machine) -> list[tuple[str, str]]:
         ("number formats", formats or "–"),
         ("dataflow", machine.dataflow or "–"),
         *((level.title, level.words) for level in machine.levels),
-        ("die edge for memory", f"{edge * 1e3:.4g} mm"),
     ]
 
 

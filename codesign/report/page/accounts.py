@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import format_value
 from codesign.report.uncertainty import Swing
 
@@ -56,6 +57,7 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
     return {
         "levels": [dict(level) for level in evaluated.levels],
         "edge_mm": memory_edge_mm(evaluated),
+        "edge_words": edge_words(evaluated),
         "operators": operators,
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
@@ -67,13 +69,6 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
         },
         "notes": list(evaluated.notes),
     }
-
-
-def memory_edge_mm(evaluated: EvaluatedDesign) -> float | None:
-    """Die edge that the evaluator lets memory take; None if it knows no such limit."""
-    options = evaluated.evaluator.provenance().get("options")
-    edge = options.get("memory_edge_m") if isinstance(options, Mapping) else None
-    return 1e3 * float(edge) if isinstance(edge, int | float) else None
 
 
 def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:

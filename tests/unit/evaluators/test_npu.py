@@ -120,8 +120,36 @@ def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
     assert capacity[:3].tolist() == [96.256e9, 99e9, 227e9]
     np.testing.assert_allclose(result.violations["capacity"], used / capacity - 1)
     np.testing.assert_allclose(result.violations["shoreline"], metric["shoreline_mm"] / 66 - 1)
-    # Base: four HBM3E of 11 mm; H3: two HBF of 8.25 mm more, LPDDR off the reserved edges.
+    # Base: four HBM3E of 11 mm; H3: two HBF of 8.25 mm more, and eight LPDDR5X of 4.1 mm, which
+    # the space does not charge.
     assert metric["shoreline_mm"][[0, 3]] == pytest.approx([44.0, 60.5])
+    assert metric["uncharged_shoreline_mm"][[0, 3]] == pytest.approx([0.0, 32.8])
+    everything = {key: item for key, item in columns.items() if key != "uncharged_edge"}
+    charged = NpuEvaluator(request).evaluate(everything)
+    assert charged.metrics["shoreline_mm"][[0, 3]] == pytest.approx([44.0, 93.3])
+    assert (charged.violations["shoreline"] > 0).tolist() == [0, 0, 1, 1, 0, 1, 0, 1]
+
+
+def test_an_explanation_tells_the_edge_that_is_not_charged() -> None:
+    assumption = "the interfaces of LPDDR take none of the die edge reserved for memory"
+    for name, edges in {"H2": [(0, 0), (44, 0), (0, 32.8)], "Base": [(0, 0), (44, 0)]}.items():
+        design = SPACE.columns(SPACE.encode(SPACE.designs[name]))
+        account = evaluator("decode").explain(design)
+        levels = [(row["shoreline_mm"], row["uncharged_shoreline_mm"]) for row in account.levels]
+        assert np.array(levels) == pytest.approx(np.array(edges))
+        assert (assumption in account.notes) == (name == "H2")
+
+
+def test_the_edge_of_a_design_decided_in_part_is_known_exactly() -> None:
+    columns = SPACE.columns(SPACE.sample(np.random.default_rng(0), 500))
+    names = ["shoreline_mm", "uncharged_shoreline_mm"]
+    undecided = {"dataflow": columns["dataflow"].values}
+    rest = {key: item for key, item in columns.items() if key not in undecided}
+    npu = evaluator("decode")
+    bounds, metrics = npu.best_case(rest, undecided, names), npu.evaluate(columns, names).metrics
+    for name in names:
+        assert bounds[name].tolist() == metrics[name].tolist()
+        assert bounds[name].max() > 0
 
 
 def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:

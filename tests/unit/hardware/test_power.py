@@ -44,7 +44,7 @@ LIBRARY = {
     ),
     "near": technology(),
     "far": technology(latency="1 us", capacity="300 GB", bandwidth="100 GB/s", shoreline="8 mm"),
-    "edgeless": technology(uses_memory_edge=False),
+    "soldered": technology(family="SOLDERED", shoreline="4 mm"),
 }  # fmt: skip
 
 
@@ -104,8 +104,35 @@ def test_a_design_without_memory_on_chip_has_no_such_level() -> None:
     assert all(np.isfinite(values).all() for values in vars(levels).values())
 
 
-def test_a_memory_away_from_the_reserved_edges_takes_none_of_them() -> None:
-    assert build(tier1_technology="edgeless").levels.shoreline_m.sum() == 0.0
+@pytest.mark.parametrize(
+    ("stated", "charged_mm", "uncharged_mm"),
+    [({}, [0, 44, 8, 0], [0] * 4), ({"uncharged_edge": "SOLDERED"}, [0, 44, 0, 0], [0, 0, 8, 0])],
+)
+def test_every_interface_is_charged_unless_its_family_is_said_not_to_be(
+    stated: dict[str, str], charged_mm: list[float], uncharged_mm: list[float]
+) -> None:
+    levels = build(tier2_technology="soldered", tier2_stacks=2, **stated).levels
+    assert levels.shoreline_m[:, 0] * 1e3 == pytest.approx(charged_mm)
+    assert levels.uncharged_shoreline_m[:, 0] * 1e3 == pytest.approx(uncharged_mm)
+
+
+def test_what_is_not_charged_may_differ_from_design_to_design() -> None:
+    n = 100  # enough to be grouped
+    columns = {
+        "pe_array": column_of([(2048, 128)] * n), "vector_length": column_of([1024] * n),
+        "sram_dies": column_of([1] * n), "sram_3d_layers": column_of([0] * n),
+        "tier1_technology": column_of(["soldered", "near", "soldered", "soldered"] * (n // 4)),
+        "tier1_stacks": column_of([1] * n),
+        "uncharged_edge": column_of(["SOLDERED", "SOLDERED", None, "SOLDERED"] * (n // 4)),
+    }  # fmt: skip
+    levels = build_accelerators(columns, LIBRARY).levels
+    assert levels.shoreline_m[1, :4].tolist() == [0.0, 0.011, 0.004, 0.0]
+    assert levels.uncharged_shoreline_m[1, :4].tolist() == [0.004, 0.0, 0.0, 0.004]
+
+
+def test_a_family_that_no_technology_is_of_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"'SOLDER'\. Did you mean 'SOLDERED'\? Known: SOLD"):
+        build(uncharged_edge="SOLDER")
 
 
 def test_thermal_design_power_is_every_unit_at_its_peak() -> None:

@@ -47,10 +47,19 @@ def test_every_number_of_every_file_has_a_source_and_is_physical(name: str) -> N
     assert 8e-15 < technology.read_energy.low <= technology.write_energy.high < 8e-9
 
 
-def test_only_lpddr_leaves_the_reserved_edge_free() -> None:
-    entries = load_library().catalog().entries
-    off_chip = [name for name, item in load_library().items() if item.place == "off-chip"]
-    assert {n for n in off_chip if entries[n]["shoreline"] == 0} == {"lpddr5x", "lpddr6"}
+@pytest.mark.parametrize("name", list(load_library()))
+def test_a_space_sees_the_length_of_every_interface(name: str) -> None:
+    technology = load_library()[name]
+    shoreline = load_library().catalog().entries[name]["shoreline"]
+    assert shoreline == technology.shoreline.typical
+    assert (shoreline > 0) == (technology.place == "off-chip") == bool(technology.family)
+
+
+def test_a_technology_file_does_not_say_whether_its_edge_is_charged(tmp_path: Path) -> None:
+    path = tmp_path / "hbf.yaml"
+    path.write_text(GOOD.read_text() + "uses_memory_edge: false\n")
+    with pytest.raises(InputError, match="uses_memory_edge: unknown key"):
+        load_technology(str(path))
 
 
 GOOD = Path("memtech/hbf.yaml")
@@ -59,16 +68,16 @@ GOOD = Path("memtech/hbf.yaml")
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("1 TB/s", "1000", r"hbf\.yaml:6: bandwidth: expected a quantity in GB/s, got 1000 \(no u"),
-        ("1 TB/s", "1 TB", r"hbf\.yaml:6: bandwidth: expected a quantity in GB/s, got '1 TB'"),
+        ("1 TB/s", "1000", r"hbf\.yaml:7: bandwidth: expected a quantity in GB/s, got 1000 \(no u"),
+        ("1 TB/s", "1 TB", r"hbf\.yaml:7: bandwidth: expected a quantity in GB/s, got '1 TB'"),
         ("1 TB/s", "1 tb/s", r"unknown unit 'tb' in 'tb/s'; did you mean 'TB'"),
-        ("bandwidth: 1", "bandwith: 1", r"hbf\.yaml:6: bandwith: unknown key.*mean 'bandwidth'"),
+        ("bandwidth: 1", "bandwith: 1", r"hbf\.yaml:7: bandwith: unknown key.*mean 'bandwidth'"),
         (
             "unit: stack",
             "unit: stack\nunit: die",
-            r"unit: the key is given twice \(first on line 3",
+            r"unit: the key is given twice \(first on line 4",
         ),
-        ("384 GB", "{low: 2 GB, typical: 1 GB, high: 3 GB}", r"hbf\.yaml:5: capacity: 0 <= low <="),
+        ("384 GB", "{low: 2 GB, typical: 1 GB, high: 3 GB}", r"hbf\.yaml:6: capacity: 0 <= low <="),
         (
             "  latency: MemExplorer Table 1\n",
             "",

@@ -302,3 +302,77 @@ def test_all_mistakes_of_a_stage_are_reported_together():
     with pytest.raises(InputError) as caught:
         space_of("parameters: {a: [1]}\nconstraints: [b > 1, c > 1]\nderived: {d: e}")
     assert len(caught.value.problems) == 3
+
+
+BASE = """
+description: The base
+parameters:
+  a: [1, 2, 3]
+  b: [x, y]
+derived: {double: 2 * a}
+constraints: [double <= 4]
+designs:
+  small: {values: {a: 1, b: x}}
+  large: {values: {a: 2, b: y}}
+"""
+
+
+@pytest.fixture
+def base_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "spaces" / "base.yaml"
+    path.parent.mkdir()
+    path.write_text(BASE)
+    return path
+
+
+def test_a_space_has_of_its_base_what_it_does_not_state(base_path):
+    space = space_of(
+        "based_on: base\n"
+        "parameters: {b: null, c: [p, q, r]}\n"
+        "derived: {double: 3 * a}\n"
+        "designs: {large: null, small: {values: {a: 1, c: q}}}\n"
+    )
+    assert space.description == "The base"
+    assert space.names == ("a", "c")  # 3 x 1 <= 4 only
+    assert space.size == 3
+    assert list(space.designs) == ["small"]
+
+
+def test_a_space_may_be_based_on_one_that_is_based_on_another(base_path):
+    base_path.with_name("middle.yaml").write_text("based_on: base\nconstraints: [a <= 3]\n")
+    assert space_of("based_on: base").size == 2 * 2
+    assert space_of("based_on: middle").size == 3 * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("based_on: bose", "s.yaml:1: based_on: unknown space 'bose'. Did you mean 'base'?"),
+        ("based_on: [base]", "s.yaml:1: based_on: input should be a valid string, got ['base']"),
+        ("based_on: circle", "spaces/circle.yaml:1: based_on: circle is based on itself"),
+        (
+            "based_on: base\ndesigns:\n  lurge: null",
+            "s.yaml:3: designs.lurge: unknown key of designs in spaces/base.yaml 'lurge'. "
+            "Did you mean 'large'?",
+        ),
+        # What is wrong is looked up where it was written, in the base too.
+        (
+            "based_on: base\nparameters:\n  a: [1, 1]",
+            "s.yaml:3: parameters.a.values: 1 is listed twice",
+        ),
+        (
+            "based_on: base\nparameters:\n  b: null",
+            "spaces/base.yaml:9: designs.small: unknown parameter of s.yaml 'b'.",
+        ),
+        (
+            "based_on: base\nderived:\n  double: null",
+            "spaces/base.yaml:7: constraints.0: column 1: unknown name 'double'",
+        ),
+    ],
+)
+def test_a_base_that_does_not_fit_is_refused_where_it_was_written(base_path, text, message):
+    base_path.with_name("circle.yaml").write_text("based_on: circle\n")
+    with pytest.raises(InputError) as caught:
+        space_of(text)
+    assert message in str(caught.value)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError
+from codesign.evaluators.npu import NpuEvaluator
 from codesign.memtech import load_library
 from codesign.space import load_space
+from codesign.workload import Request
 
 SOFTWARE = {
     "storage_priority": "kv",
@@ -82,6 +84,43 @@ def test_83_800_hardware_points_of_the_printed_axes_stay_within_700_w(catalogs):
         assert len(used) == len(set(used)) >= 1
 
 
+def test_every_space_charges_the_edge_that_the_evaluator_charges(catalogs):
+    npu = NpuEvaluator(Request(model="llama-3-8b", trace="gsm8k", phase="decode"))
+    sizes = {"memexplorer": 1982, "memexplorer-strict": 1441, "memexplorer-table2": 521}
+    for name, size in sizes.items():
+        space = load_space(name, catalogs)
+        (tiers,) = (part for part in space.components if "tier1_technology" in part.names)
+        assert tiers.size == size
+        hierarchies = np.repeat(space.sample(np.random.default_rng(0), 1), size, axis=0)
+        hierarchies[:, tiers.columns] = tiers.rows
+        columns, derived = space.columns(hierarchies), space.derived(hierarchies)
+        metrics = npu.evaluate(columns, ["shoreline_mm", "uncharged_shoreline_mm"]).metrics
+        np.testing.assert_allclose(metrics["shoreline_mm"], 1e3 * derived["shoreline"])
+        uncharged = derived.get("uncharged_shoreline", np.zeros(size))
+        np.testing.assert_allclose(metrics["uncharged_shoreline_mm"], 1e3 * uncharged)
+        assert (uncharged.max() > 0) == (name == "memexplorer")
+        assert npu.known_violations(columns)["shoreline"].max() <= 0
+
+
+def test_memexplorer_strict_is_memexplorer_with_lpddr_charged(memexplorer, catalogs):
+    strict = load_space("memexplorer-strict", catalogs)
+    assert strict.is_size_exact
+    assert strict.size == 16 * 5 * 9 * 1441 * 36 * 64 == 2_390_446_080
+    # MemExplorer Table 1: 11, 15, 8.25 and 4.1 mm for HBM3E, HBM4, HBF and LPDDR5X.
+    needed_mm = {"H2": 76.8, "H3": 93.3, "P2": 95.6, "D2": 79.3}
+    assert set(strict.designs) == set(memexplorer.designs) - set(needed_mm)
+    for name, edge_mm in needed_mm.items():
+        design = dict(memexplorer.designs[name])
+        del design["uncharged_edge"]
+        row = strict.encode(design)
+        assert strict.derived(row)["shoreline"] == pytest.approx(edge_mm / 1e3)
+        assert not strict.contains(row)[0]
+    # Every design of it is one of memexplorer, with the same meaning but for the edge.
+    rows = strict.sample(np.random.default_rng(0), 1000)
+    same = np.concatenate([memexplorer.encode(design) for design in strict.decode(rows)])
+    assert memexplorer.contains(same).all()
+
+
 def test_memexplorer_contains_every_published_design(memexplorer):
     assert set(memexplorer.designs) == {"Base", "H1", "H2", "H3", "P1", "P2", "D1", "D2"}
     for name, design in memexplorer.designs.items():
@@ -103,6 +142,7 @@ def test_derived_quantities_of_a_published_design(memexplorer):
     assert derived["offchip_bandwidth"] == pytest.approx(2 * 2e12 + 2 * 1e12 + 8 * 76.8e9)
     assert derived["memory_capacity"] == pytest.approx(1e9 + 2 * 36e9 + 2 * 384e9 + 8 * 16e9)
     assert derived["shoreline"] == pytest.approx(2 * 15e-3 + 2 * 8.25e-3)
+    assert derived["uncharged_shoreline"] == pytest.approx(8 * 4.1e-3)
 
 
 def test_the_space_agrees_with_the_table_of_technologies(memexplorer):

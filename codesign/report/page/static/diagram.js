@@ -8,6 +8,7 @@ const levelName = (level) => level.name.replaceAll("_", " ").replace(/^tier(\d)/
 function levelText(level) {
   const parts = [technologyOf(level), withPrefix(level.capacity_bytes, "B", 3), withPrefix(level.bandwidth_bytes_per_s, "B/s", 3)];
   if (level.shoreline_mm) parts.push(`${plainNumber(level.shoreline_mm, 3)} mm of edge`);
+  if (level.uncharged_shoreline_mm) parts.push(`${plainNumber(level.uncharged_shoreline_mm, 3)} mm of edge, not charged`);
   if (isNumber(level.utilization)) parts.push(`port busy ${plainNumber(100 * level.utilization, 2)} %`);
   const held = Object.entries(level.holds_share || {}).filter(([, share]) => share > 0);
   if (held.length) parts.push(`holds ${held.map(([what, share]) => `${plainNumber(100 * share, 3)} % of ${what}`).join(", ")}`);
@@ -20,20 +21,22 @@ function blocks(account) {
   const isOnChip = (level) => level.name === "on_chip";
   const outside = account.levels.map((level, i) => ({ level, i })).filter(({ level }) => !isOnChip(level));
   const counted = outside.filter(({ level }) => level.shoreline_mm > 0);
-  const used = counted.reduce((sum, { level }) => sum + level.shoreline_mm, 0);
-  const length = Math.max(edge || 0, used) || 60;
+  const free = outside.filter(({ level }) => !(level.shoreline_mm > 0));
+  const total = (levels, key) => levels.reduce((sum, { level }) => sum + (level[key] || 0), 0);
+  const used = total(counted, "shoreline_mm");
+  const length = Math.max(edge || 0, used, total(free, "uncharged_shoreline_mm")) || 60;
   let x = 0;
   for (const { level, i } of counted) {
     const n = stacksOf(level), each = level.shoreline_mm / n;
     for (let k = 0; k < n; k += 1) found.push({ i, x0: x + k * each, x1: x + (k + 1) * each, y0: 0.06, y1: 1, label: k === 0 ? { text: levelName(level), at: x + level.shoreline_mm / 2 } : null });
     x += level.shoreline_mm;
   }
-  // What takes none of that edge stands along the far side of the die, drawn broken.
-  const free = outside.filter(({ level }) => !(level.shoreline_mm > 0));
-  const each = length / Math.max(4, free.reduce((sum, { level }) => sum + stacksOf(level), 0));
+  // What takes none of that edge stands along the far side of the die, drawn broken; of any length
+  // where the evaluator tells none.
+  const share = length / Math.max(4, free.reduce((sum, { level }) => sum + stacksOf(level), 0));
   let at = 0;
   for (const { level, i } of free) {
-    const n = stacksOf(level);
+    const n = stacksOf(level), each = level.uncharged_shoreline_mm / n || share;
     for (let k = 0; k < n; k += 1) found.push({ i, x0: at + (k + 0.06) * each, x1: at + (k + 0.94) * each, y0: -2.5, y1: -1.75, free: true, label: k === 0 ? { text: levelName(level), at: at + (n * each) / 2 } : null });
     at += n * each;
   }
@@ -61,9 +64,9 @@ function diagramFigure(id, account, length) {
       shapes.push({ type: "line", x0: mm, x1: mm, y0: 1.16, y1: 1.28, line: { color: ink, width: 1 } });
       annotations.push(say(mm, 1.42, String(mm), { font: { size: 10, color: color("quiet") } }));
     }
-    annotations.push(say(0, 1.78, `${plainNumber(plan.used, 3)} of ${plainNumber(plan.edge, 3)} mm of edge for memory (${plainNumber(100 * plan.used / plan.edge, 3)} %)`, { xanchor: "left" }));
+    annotations.push(say(0, 1.78, `Edge for memory: ${account.edge_words}`, { xanchor: "left" }));
   }
-  if (plan.hasFree && plan.edge) annotations.push(say(0, -2.72, "dotted: takes none of that edge, not to scale", { xanchor: "left", font: { size: 10, color: color("quiet") } }));
+  if (plan.hasFree && plan.edge) annotations.push(say(0, -2.72, "dotted: not charged to that edge", { xanchor: "left", font: { size: 10, color: color("quiet") } }));
   const middle = plan.found.map((b) => [(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.i]);
   const traces = [{
     x: middle.map((m) => m[0]), y: middle.map((m) => m[1]), mode: "markers", marker: { size: 30, opacity: 0 }, showlegend: false,

@@ -71,6 +71,7 @@ def test_the_edge_is_drawn_for_two_sides_of_a_reticle(base):
     # MemExplorer section 2: two edges of 33 mm; HBM3E takes 11 mm a stack, Base has four.
     assert base["edge_mm"] == 66.0
     assert sum(level["shoreline_mm"] for level in base["levels"]) == pytest.approx(44.0)
+    assert base["edge_words"] == "44 of 66 mm"
 
 
 def test_power_adds_up_to_the_tdp(base):

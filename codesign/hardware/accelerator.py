@@ -7,7 +7,7 @@ An accelerator is a matrix array, a vector unit and up to four memory levels: on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -97,45 +97,53 @@ class AcceleratorBatch:
 
 
 class _TakenLevels(MemoryLevels):
-    """The levels of some designs of a batch; a property is gathered when it is first asked for."""
+    """The levels of some designs of a batch, their tiers perhaps in another order.
 
-    def __init__(self, levels: MemoryLevels, positions: IntArray) -> None:
-        vars(self).update(_levels=levels, _positions=positions)
+    A property is gathered when it is first asked for.
+    """
+
+    def __init__(
+        self, levels: MemoryLevels, positions: IntArray, order: IntArray | None = None
+    ) -> None:
+        vars(self).update(_levels=levels, _positions=positions, _order=order)
 
     def __getattr__(self, name: str) -> FloatArray:
         if name not in _PROPERTIES:
             raise AttributeError(name)
         own = vars(self)
-        values: FloatArray = np.take(getattr(own["_levels"], name), own["_positions"], axis=-1)
-        own[name] = values
-        return values
+        values: FloatArray = getattr(own["_levels"], name)
+        positions, order = own["_positions"], own["_order"]
+        taken = np.take(values, positions, axis=-1)
+        if order is not None:
+            taken = np.stack([taken[0], *_chosen(taken[1:], order)])
+        own[name] = taken
+        return taken
 
 
-def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatch:
-    """The accelerators at these positions of the batch."""
+def _chosen(tiers: FloatArray, order: IntArray) -> list[FloatArray]:
+    """(n,) of each place what the tier that stands there has; arguments are (3, n)."""
+    return [np.choose(place, tiers) for place in order]
+
+
+def take(
+    accelerators: AcceleratorBatch, positions: IntArray, order: IntArray | None = None
+) -> AcceleratorBatch:
+    """The accelerators at these positions of the batch.
+
+    Args:
+        accelerators: All of them.
+        positions: (p,) those wanted.
+        order: (3, p) which of the tiers, from 0, comes first, second and third; as they are if
+            None.
+    """
     return AcceleratorBatch(
         array_depth=accelerators.array_depth[positions],
         array_width=accelerators.array_width[positions],
         vector_length=accelerators.vector_length[positions],
         clock_hz=accelerators.clock_hz[positions],
-        levels=_TakenLevels(accelerators.levels, positions),
+        levels=_TakenLevels(accelerators.levels, positions, order),
         stated_tdp_watts=accelerators.stated_tdp_watts[positions],
     )
-
-
-def with_tiers_in(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatch:
-    """The same accelerators with their off-chip tiers in another order.
-
-    Args:
-        accelerators: ``n`` of them.
-        order: (3, n) which of the tiers, from 0, comes first, second and third.
-    """
-    positions = np.concatenate([np.zeros((1, order.shape[1]), dtype=np.int64), 1 + order])
-    levels = accelerators.levels
-    moved = MemoryLevels(
-        *(np.take_along_axis(getattr(levels, name), positions, axis=0) for name in _PROPERTIES)
-    )
-    return replace(accelerators, levels=moved)
 
 
 class UnitTables:

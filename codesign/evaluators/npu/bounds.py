@@ -37,7 +37,7 @@ from codesign.evaluators.npu.options import (
     NpuOptions,
 )
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, with_tiers_in
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, thermal_design_watts
@@ -222,7 +222,7 @@ class BestCase:
         )
         levels = hardware.levels
         order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-        return hardware if order is None else with_tiers_in(hardware, order)
+        return hardware if order is None else take(hardware, np.arange(reader.n), order)
 
     def _batch_range(
         self,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,20 @@ class Chosen:
 
     batch: Batch
     sums: FloatArray
+
+
+class _Candidates(NamedTuple):
+    """Choices to try, one element of every array each; a design may have several.
+
+    Attributes:
+        positions: Of the design.
+        rows: Of the batch size among those of the design.
+        orders: Of the tiers, position in ``ORDERS``.
+    """
+
+    positions: IntArray
+    rows: IntArray
+    orders: IntArray
 
 
 class Choice:
@@ -75,12 +90,67 @@ class Choice:
         allowed = self._orders(footprint)
         if len(footprint.batches) == 1 and not allowed[1:].any():
             return first
-        search = _Search(self, designs, footprint, first, is_compiled)
-        for row in range(len(footprint.batches)):
+        others = self._others(footprint, first, allowed)
+        if not len(others.positions):
+            return first
+        return self._best(designs, footprint, first, others, is_compiled)
+
+    def _others(self, footprint: Footprint, first: Chosen, allowed: BoolArray) -> _Candidates:
+        """The other choices that may be better than the first."""
+        scores = self.score(first)
+        least_times = _LeastTimes(self._pass, first.batch)
+        is_prefill = first.batch.setup.phase == "prefill"
+        found = []
+        for row, sizes in enumerate(footprint.batches):
+            positions = np.flatnonzero((sizes > 0) & (allowed[1:].any(axis=0) | (row > 0)))
+            size = np.ones(len(positions)) if is_prefill else sizes[positions]
+            least_s = least_times.pass_s(positions, size)
+            at_best = np.where(least_s <= self.longest_pass_s, size / least_s, -least_s)
+            positions = positions[at_best > scores[positions]]
             for order in range(len(ORDERS)):
                 if row or order:
-                    search.try_(row, order, allowed[order])
-        return search.result()
+                    found.append((positions[allowed[order, positions]], row, order))
+        return _Candidates(
+            positions=np.concatenate([positions for positions, _, _ in found]),
+            rows=np.concatenate([np.full(len(at), row) for at, row, _ in found]),
+            orders=np.concatenate([np.full(len(at), order) for at, _, order in found]),
+        )
+
+    def _best(
+        self,
+        designs: Columns,
+        footprint: Footprint,
+        first: Chosen,
+        others: _Candidates,
+        is_compiled: bool,
+    ) -> Chosen:
+        """The first choice, or another where that is better; of equal ones the earliest."""
+        positions, places = others.positions, np.array(ORDERS).T
+        tried = self.at(
+            taken(designs, positions),
+            footprint.take(positions, places[:, others.orders]),
+            footprint.batches[others.rows, positions],
+            is_compiled,
+        )
+        scores = self.score(tried)
+        ranked = np.lexsort((-scores, positions))
+        is_best = np.diff(positions[ranked], prepend=-1) > 0
+        winners = ranked[is_best]
+        winners = winners[scores[winners] > self.score(first)[positions[winners]]]
+        if not len(winners):
+            return first
+        rows, orders = (np.zeros(len(first.batch.batch_size), dtype=np.int64) for _ in range(2))
+        changed = positions[winners]
+        rows[changed], orders[changed] = others.rows[winners], others.orders[winners]
+        everywhere = np.arange(len(rows))
+        batch = self.prepared(
+            designs,
+            footprint.take(everywhere, places[:, orders]) if orders.any() else footprint,
+            footprint.batches[rows, everywhere],
+        )
+        sums = first.sums
+        sums[:, changed] = tried.sums[:, winners]
+        return Chosen(batch, sums)
 
     def _orders(self, footprint: Footprint) -> BoolArray:
         """(6, n) orders of the tiers that may be the fastest."""
@@ -114,71 +184,6 @@ class Choice:
         requests = chosen.batch.setup.batch_size[:, 0]
         pass_s = self.pass_s(chosen)
         return np.where(pass_s <= self.longest_pass_s, requests / chosen.sums[0], -pass_s)
-
-    def least_times(self, batch: Batch) -> _LeastTimes:
-        """Lower bounds on the times of designs at any batch size."""
-        return _LeastTimes(self._pass, batch)
-
-
-class _Search:
-    """The best of the choices tried so far, for a batch of designs."""
-
-    def __init__(
-        self,
-        choice: Choice,
-        designs: Columns,
-        footprint: Footprint,
-        first: Chosen,
-        is_compiled: bool,
-    ) -> None:
-        self._choice, self._designs, self._footprint = choice, designs, footprint
-        self._first = first
-        self._is_compiled = is_compiled
-        self._sums = first.sums
-        self._size = first.batch.batch_size.copy()
-        self._order = np.zeros(len(self._size), dtype=np.int64)
-        self._score = choice.score(first)
-        self._least_times = choice.least_times(first.batch)
-
-    def try_(self, row: int, order: int, allowed: BoolArray) -> None:
-        """Evaluate one choice for the designs that have it and may gain by it."""
-        sizes = self._footprint.batches[row]
-        candidates = np.flatnonzero(allowed & (sizes > 0))
-        candidates = candidates[self._may_win(candidates, sizes[candidates])]
-        if not len(candidates):
-            return
-        footprint = self._footprint.take(candidates)
-        if order:
-            columns = np.repeat(np.array(ORDERS[order])[:, None], len(candidates), axis=1)
-            footprint = footprint.with_tiers_in(columns)
-        size = sizes[candidates]
-        tried = self._choice.at(
-            taken(self._designs, candidates), footprint, size, self._is_compiled
-        )
-        score = self._choice.score(tried)
-        wins = score > self._score[candidates]
-        winners = candidates[wins]
-        self._score[winners], self._size[winners] = score[wins], size[wins]
-        self._order[winners] = order
-        self._sums[:, winners] = tried.sums[:, wins]
-
-    def _may_win(self, candidates: IntArray, size: FloatArray) -> BoolArray:
-        """Which designs a choice with this batch size may make better."""
-        if self._first.batch.setup.phase == "prefill":
-            size = np.ones_like(size)
-        least_s = self._least_times.pass_s(candidates, size)
-        at_best = np.where(least_s <= self._choice.longest_pass_s, size / least_s, -least_s)
-        return np.asarray(at_best > self._score[candidates])
-
-    def result(self) -> Chosen:
-        """All designs with the best of their choices."""
-        footprint = self._footprint
-        if self._order.any():
-            footprint = footprint.with_tiers_in(np.array(ORDERS).T[:, self._order])
-        elif np.array_equal(self._size, self._first.batch.batch_size):
-            return Chosen(self._first.batch, self._sums)
-        batch = self._choice.prepared(self._designs, footprint, self._size)
-        return Chosen(batch, self._sums)
 
 
 class _LeastTimes:

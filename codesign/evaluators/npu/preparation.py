@@ -32,7 +32,6 @@ from codesign.hardware.accelerator import (
     UnitTables,
     build_accelerators,
     take,
-    with_tiers_in,
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
@@ -76,23 +75,23 @@ class Footprint:
     batches: FloatArray
     violations: Mapping[str, FloatArray]
 
-    def take(self, positions: IntArray) -> Footprint:
-        """Of the designs at these positions."""
+    def take(self, positions: IntArray, order: IntArray | None = None) -> Footprint:
+        """Of the designs at these positions.
+
+        Args:
+            positions: (p,) those wanted.
+            order: (3, p) another order of their tiers, as positions among those here.
+        """
+        tier_order = self.tier_order[:, positions]
+        if order is not None:
+            tier_order = np.take_along_axis(tier_order, order, axis=0)
         return Footprint(
-            accelerators=take(self.accelerators, positions),
-            tier_order=self.tier_order[:, positions],
+            accelerators=take(self.accelerators, positions, order),
+            tier_order=tier_order,
             weight_bytes=self.weight_bytes[positions],
             kv_bytes=self.kv_bytes[positions],
             batches=self.batches[:, positions],
             violations={name: values[positions] for name, values in self.violations.items()},
-        )
-
-    def with_tiers_in(self, order: IntArray) -> Footprint:
-        """With the tiers in another order, (3, n) positions among those here."""
-        return replace(
-            self,
-            accelerators=with_tiers_in(self.accelerators, order),
-            tier_order=np.take_along_axis(self.tier_order, order, axis=0),
         )
 
 
@@ -306,7 +305,7 @@ class Preparation:
         if order is None:
             order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
         else:
-            accelerators = with_tiers_in(accelerators, order)
+            accelerators = take(accelerators, np.arange(len(weights)), order)
         return Footprint(accelerators, order, weights, kv, batches, violations)
 
     def _bytes(self, designs: Columns, parameter: str) -> FloatArray:

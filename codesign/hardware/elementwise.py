@@ -33,9 +33,9 @@ def smaller(first: Floats, second: Floats) -> FloatArray:
     return np.asarray(np.minimum(first, second))
 
 
-def whole_blocks(size: Floats, block: Floats) -> FloatArray:
-    """Blocks that cover a size: ``ceil(size / block)``."""
-    return np.asarray(np.ceil(size / block))
+def rounded_up(value: Floats) -> FloatArray:
+    """The least whole number that is not smaller."""
+    return np.asarray(np.ceil(value))
 
 
 def square_root(value: Floats) -> FloatArray:

@@ -11,7 +11,7 @@ Why: let x bytes of some kind of data arrive at the pair, of which c_F and c_S f
 the ports are busy for (2x - c_F)/B_F and (x - c_F + rest)/B_S seconds, with S in front for
 (2x - c_S)/B_S and (x - c_S + rest)/B_F, where rest = max(0, x - c_F - c_S); if F alone holds x,
 F in front takes x/B_F, and likewise S. In both cases neither of the first two exceeds the larger of
-the last two. Latencies and the first chunk, nanoseconds of a pass, are left out.
+the last two. Latencies are left out: a slower first tier costs its latency once per operator.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | Non
     return np.asarray(np.lexsort((-capacity, -bandwidth), axis=0))
 
 
-def worth_trying(bandwidth: FloatArray, capacity: FloatArray) -> BoolArray:
+def worth_trying(bandwidth: FloatArray, capacity: FloatArray, latency_s: FloatArray) -> BoolArray:
     """(6, n) which of ``ORDERS`` may be the fastest; the first always may.
 
     Args:
-        bandwidth: (3, n), the fastest tier first.
+        bandwidth: (3, n), the fastest tier first; 0 for a tier that does not exist.
         capacity: (3, n).
     """
     belongs_before = {

@@ -175,7 +175,7 @@ def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[Product]
             rows=shapes.rows[:, i],
             inner=float(table.k[i]),
             columns=float(table.n[i]),
-            n_products=shapes.n_products[:, i],
+            n_products=1.0 / shapes.per_product[:, i],
             is_per_head=bool(pass_.is_per_head[i]),
             depth=depth,
             width=width,

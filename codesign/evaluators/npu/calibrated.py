@@ -98,7 +98,7 @@ def _prefill_bytes(
     input_passes = where(is_is, 1.0, larger(1.0, operator.n / tile))
     spills = where(is_ws, larger(0.0, operator.k / inputs.depth - 1.0), 0.0)
     held_activations, held_weights = _on_chip_shares(design)
-    rows_bytes = shape.rows * shape.n_products * inputs.activation_bytes
+    rows_bytes = shape.rows / shape.per_product * inputs.activation_bytes
     input_bytes = rows_bytes * operator.k
     loose = 1.0 - smaller(1.0, held_activations * inverse(input_bytes))
     # Only projections stream: attention and elementwise operators stay on chip.
@@ -168,7 +168,7 @@ def _decode_bytes(
 def calibrated_times(shape: Shape, design: Design, moved: Moved, modelling: Modelling) -> PassTimes:
     """How long one instance of an operator takes."""
     inputs = design.inputs
-    compute = shape.cycles / inputs.clock_hz
+    compute = shape.cycles * design.cycle_s
     matrix = moved.weight_reads + moved.kv_reads + moved.kv_writes
     vector = moved.activation_reads + moved.activation_writes
     on_chip = moved.array_reads + moved.array_writes + matrix + vector

@@ -10,8 +10,8 @@ makes none slower: so it never makes a design slower.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,17 +29,45 @@ _ROUNDING = 1.0 - 1e-9
 _FLATTENED = ORGANIZATIONS.index("flattened")
 
 
-@dataclass(frozen=True)
 class Chosen:
     """``n`` designs with the batch size and the order of tiers that they work with.
 
-    Attributes:
-        batch: What every metric needs of them.
-        sums: (9, n) of a pass: seconds, cycles, then bytes in the order of ``Moved``.
+    Args:
+        footprint: The designs, the fastest tier first.
+        batch_size: (n,) requests held.
+        sums: (9, r) of a pass, for the ``r`` designs that are distinct to the operators: seconds,
+            cycles, then bytes in the order of ``Moved``.
+        prepare: Gives what every metric needs of these ``r``.
+        repeats: (n,) which of them each design is; None if every design stands for itself.
     """
 
-    batch: Batch
-    sums: FloatArray
+    def __init__(
+        self,
+        footprint: Footprint,
+        batch_size: FloatArray,
+        sums: FloatArray,
+        prepare: Callable[[], Batch],
+        repeats: IntArray | None = None,
+    ) -> None:
+        self.footprint = footprint
+        self.batch_size = batch_size
+        self.sums = sums
+        self.repeats = repeats
+        self._prepare = prepare
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The distinct designs, their tiers in the order in which they are used."""
+        return self._prepare()
+
+    def spread(self, footprint: Footprint, repeats: IntArray) -> Chosen:
+        """The choices of more designs, of which these are the distinct ones.
+
+        Args:
+            footprint: Of all designs.
+            repeats: (n,) which of these each of them is.
+        """
+        return Chosen(footprint, self.batch_size[repeats], self.sums, self._prepare, repeats)
 
 
 class _Candidates(NamedTuple):
@@ -86,71 +114,18 @@ class Choice:
     def choose(self, designs: Columns, is_compiled: bool = False) -> Chosen:
         """The designs as they work best."""
         footprint = self._preparation.footprint(designs)
-        first = self.at(designs, footprint, footprint.batches[0], is_compiled)
+        size = footprint.batches[0]
+        batch = self._preparation.batch(designs, footprint, size)
+        sums = Stage(self._pass, batch.setup, is_compiled).sums
+        first = Chosen(footprint, size, sums, lambda: batch)
         allowed = self._orders(footprint)
         if len(footprint.batches) == 1 and not allowed[1:].any():
             return first
-        others = self._others(footprint, first, allowed)
+        scores = self._scores(batch, sums)
+        others = self._others(footprint, batch, scores, allowed)
         if not len(others.positions):
             return first
-        return self._best(designs, footprint, first, others, is_compiled)
-
-    def _others(self, footprint: Footprint, first: Chosen, allowed: BoolArray) -> _Candidates:
-        """The other choices that may be better than the first."""
-        scores = self.score(first)
-        least_times = _LeastTimes(self._pass, first.batch)
-        is_prefill = first.batch.setup.phase == "prefill"
-        found = []
-        for row, sizes in enumerate(footprint.batches):
-            positions = np.flatnonzero((sizes > 0) & (allowed[1:].any(axis=0) | (row > 0)))
-            size = np.ones(len(positions)) if is_prefill else sizes[positions]
-            least_s = least_times.pass_s(positions, size)
-            at_best = np.where(least_s <= self.longest_pass_s, size / least_s, -least_s)
-            positions = positions[at_best > scores[positions]]
-            for order in range(len(ORDERS)):
-                if row or order:
-                    found.append((positions[allowed[order, positions]], row, order))
-        return _Candidates(
-            positions=np.concatenate([positions for positions, _, _ in found]),
-            rows=np.concatenate([np.full(len(at), row) for at, row, _ in found]),
-            orders=np.concatenate([np.full(len(at), order) for at, _, order in found]),
-        )
-
-    def _best(
-        self,
-        designs: Columns,
-        footprint: Footprint,
-        first: Chosen,
-        others: _Candidates,
-        is_compiled: bool,
-    ) -> Chosen:
-        """The first choice, or another where that is better; of equal ones the earliest."""
-        positions, places = others.positions, np.array(ORDERS).T
-        tried = self.at(
-            taken(designs, positions),
-            footprint.take(positions, places[:, others.orders]),
-            footprint.batches[others.rows, positions],
-            is_compiled,
-        )
-        scores = self.score(tried)
-        ranked = np.lexsort((-scores, positions))
-        is_best = np.diff(positions[ranked], prepend=-1) > 0
-        winners = ranked[is_best]
-        winners = winners[scores[winners] > self.score(first)[positions[winners]]]
-        if not len(winners):
-            return first
-        rows, orders = (np.zeros(len(first.batch.batch_size), dtype=np.int64) for _ in range(2))
-        changed = positions[winners]
-        rows[changed], orders[changed] = others.rows[winners], others.orders[winners]
-        everywhere = np.arange(len(rows))
-        batch = self.prepared(
-            designs,
-            footprint.take(everywhere, places[:, orders]) if orders.any() else footprint,
-            footprint.batches[rows, everywhere],
-        )
-        sums = first.sums
-        sums[:, changed] = tried.sums[:, winners]
-        return Chosen(batch, sums)
+        return self._best(designs, first, scores, others, is_compiled)
 
     def _orders(self, footprint: Footprint) -> BoolArray:
         """(6, n) orders of the tiers that may be the fastest."""
@@ -161,29 +136,79 @@ class Choice:
         only_first[0] = True
         return only_first
 
-    def pass_s(self, chosen: Chosen) -> FloatArray:
-        """(n,) time of one pass, the vector unit beside array and memories or after them."""
-        hardware, requests = chosen.batch.accelerators, chosen.batch.setup.batch_size[:, 0]
-        vector_s = self._pass.vector_s(requests, hardware)
-        return whole_pass_s(chosen.sums[0], vector_s, self._options)
-
-    def at(
-        self, designs: Columns, footprint: Footprint, size: FloatArray, is_compiled: bool
-    ) -> Chosen:
-        """Designs at given batch sizes, their tiers in the order of the footprint."""
-        batch = self.prepared(designs, footprint, size)
-        return Chosen(batch, Stage(self._pass, batch.setup, is_compiled).sums)
-
-    def prepared(self, designs: Columns, footprint: Footprint, size: FloatArray) -> Batch:
-        """What every metric needs of designs at given batch sizes."""
-        return self._preparation.batch(designs, footprint, size)
-
-    def score(self, chosen: Chosen) -> FloatArray:
+    def _scores(self, batch: Batch, sums: FloatArray) -> FloatArray:
         """(n,) the larger, the better: requests per second of array and memories, which alone
         tell choices apart; where a pass is too long, below zero by its time."""
-        requests = chosen.batch.setup.batch_size[:, 0]
-        pass_s = self.pass_s(chosen)
-        return np.where(pass_s <= self.longest_pass_s, requests / chosen.sums[0], -pass_s)
+        requests = batch.setup.batch_size[:, 0]
+        if not self.is_limited:
+            return requests / sums[0]
+        vector_s = self._pass.vector_s(requests, batch.setup.accelerators)
+        pass_s = whole_pass_s(sums[0], vector_s, self._options)
+        return np.where(pass_s <= self.longest_pass_s, requests / sums[0], -pass_s)
+
+    def _others(
+        self, footprint: Footprint, batch: Batch, scores: FloatArray, allowed: BoolArray
+    ) -> _Candidates:
+        """The other choices that may be better than the first, which has these scores."""
+        least_times = _LeastTimes(self._pass, batch)
+        has_orders = allowed[1:].any(axis=0)
+        is_prefill = batch.setup.phase == "prefill"
+        found: list[tuple[IntArray, int, int]] = []
+        for row, sizes in enumerate(footprint.batches):
+            positions = np.flatnonzero(sizes > 0 if row else has_orders)
+            size = np.ones(len(positions)) if is_prefill else sizes[positions]
+            least_s = least_times.pass_s(positions, size)
+            at_best = size / least_s
+            if self.is_limited:
+                at_best = np.where(least_s <= self.longest_pass_s, at_best, -least_s)
+            positions = positions[at_best > scores[positions]]
+            found += [
+                (positions[allowed[order, positions]], row, order)
+                for order in range(0 if row else 1, len(ORDERS))
+            ]
+        return _Candidates(
+            positions=np.concatenate([positions for positions, _, _ in found]),
+            rows=np.concatenate([np.full(len(positions), row) for positions, row, _ in found]),
+            orders=np.concatenate(
+                [np.full(len(positions), order) for positions, _, order in found]
+            ),
+        )
+
+    def _best(
+        self,
+        designs: Columns,
+        first: Chosen,
+        scores: FloatArray,
+        others: _Candidates,
+        is_compiled: bool,
+    ) -> Chosen:
+        """The first choice, or another where that is better; of equal ones the earliest."""
+        footprint, positions, places = first.footprint, others.positions, np.array(ORDERS).T
+        order = places[:, others.orders] if others.orders.any() else None
+        batch = self._preparation.batch(
+            taken(designs, positions),
+            footprint.take(positions, order),
+            footprint.batches[others.rows, positions],
+        )
+        sums = Stage(self._pass, batch.setup, is_compiled).sums
+        tried = self._scores(batch, sums)
+        ranked = np.lexsort((-tried, positions))
+        winners = ranked[np.diff(positions[ranked], prepend=-1) > 0]
+        winners = winners[tried[winners] > scores[positions[winners]]]
+        changed = positions[winners]
+        orders = np.zeros(len(scores), dtype=np.int64)
+        orders[changed] = others.orders[winners]
+        size = first.batch_size.copy()
+        size[changed] = footprint.batches[others.rows[winners], changed]
+        first.sums[:, changed] = sums[:, winners]
+
+        def prepare() -> Batch:
+            everywhere = np.arange(len(orders))
+            return self._preparation.batch(
+                designs, footprint.take(everywhere, places[:, orders]), size
+            )
+
+        return Chosen(footprint, size, first.sums, prepare)
 
 
 class _LeastTimes:

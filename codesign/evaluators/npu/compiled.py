@@ -137,7 +137,8 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     placement._common_time_s,
     placement._tails_between,
     placement._share_beyond,
-    traffic._blocks,
+    traffic._at_least_one,
+    traffic.buffer_of,
     traffic.blocked_passes,
     traffic.read_off_chip_bytes,
     traffic.array_streams,
@@ -161,7 +162,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.operator_times,
     stage._tile_bytes,
     stage._stream_times,
-    stage._stream_time,
+    stage.busy_stream_time_s,
 )
 """The formulas that the loop shares with the NumPy path."""
 
@@ -190,15 +191,25 @@ def _loop() -> Loop:
         config.CACHE_DIR = before
 
 
+def _stream_time_on_numbers(
+    design: Any, crossing: Any, reads: Any, seconds_per_byte: Any, tile: Any, modelling: Any
+) -> Any:
+    if crossing[0] > 0:
+        return stage.busy_stream_time_s(design, crossing, reads, seconds_per_byte, tile, modelling)
+    return 0.0
+
+
 _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
     elementwise.where: lambda condition, if_true, if_false: if_true if condition else if_false,
     elementwise.larger: lambda first, second: first if first > second else second,
     elementwise.smaller: lambda first, second: first if first < second else second,
-    elementwise.whole_blocks: lambda size, block: np.ceil(size / block),
+    elementwise.rounded_up: lambda value: np.ceil(value),
     elementwise.square_root: lambda value: math.sqrt(value),
     elementwise.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
+    stage.stream_time_s: _stream_time_on_numbers,
 }
-"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN."""
+"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN; and what can
+be left out of a formula there without a change of its value."""
 
 
 def _sum_over_designs(

@@ -11,6 +11,7 @@ from codesign.columns import FloatArray
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.operators import Pass, Setup, Stage, whole_pass_s
 from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.preparation import Batch
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
@@ -45,18 +46,30 @@ class DesignMetrics:
     """
 
     def __init__(self, chosen: Chosen, pass_: Pass, workload: Request, options: NpuOptions) -> None:
-        self.batch = chosen.batch
-        self.levels = self.batch.accelerators.levels
+        self.chosen = chosen
+        self.options = options
+        self._hardware = chosen.footprint.accelerators
+        self._levels = self._hardware.levels
         self._pass = pass_
         self._workload = workload
-        self.options = options
-        self._sums = chosen.sums
-        self._stage = Stage(pass_, self.batch.setup)
+
+    @property
+    def batch(self) -> Batch:
+        """The designs that are distinct to the operators."""
+        return self.chosen.batch
+
+    @cached_property
+    def _stage(self) -> Stage:
+        return Stage(self._pass, self.batch.setup)
 
     def _each(self, values: FloatArray) -> FloatArray:
         """(..., n) of every design what the stage has for the distinct ones, (..., r)."""
-        repeats = self.batch.repeats
+        repeats = self.chosen.repeats
         return values if repeats is None else np.take(values, repeats, axis=-1)
+
+    def _at_places(self, name: str) -> FloatArray:
+        """(l, n) a property of the levels, the tiers in the order in which they are used."""
+        return self._each(getattr(self.batch.setup.accelerators.levels, name))
 
     @property
     def moved(self) -> Moved:
@@ -71,17 +84,18 @@ class DesignMetrics:
     @property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass."""
-        return self._each(self._sums[0])
+        return self._each(self.chosen.sums[0])
 
     @cached_property
     def requests_in_pass(self) -> FloatArray:
         """Requests processed together in one pass."""
-        return self._each(self.batch.setup.batch_size[:, 0])
+        is_decode = self._workload.phase == "decode"
+        return self.batch_size if is_decode else np.ones_like(self.batch_size)
 
     @cached_property
     def vector_s(self) -> FloatArray:
         """Vector unit in one pass."""
-        return self._pass.vector_s(self.requests_in_pass, self.batch.accelerators)
+        return self._pass.vector_s(self.requests_in_pass, self._hardware)
 
     @cached_property
     def pass_s(self) -> FloatArray:
@@ -91,19 +105,19 @@ class DesignMetrics:
     @cached_property
     def pass_moved(self) -> Moved:
         """What is moved in one pass; every array is (r,)."""
-        return Moved(*self._sums[2:])
+        return Moved(*self.chosen.sums[2:])
 
     @property
     def n_passes(self) -> FloatArray:
         """Passes of the phase: requests are prefilled one after the other (MemExplorer §4.3)."""
         per_request = self._pass.table.n_passes
         if self._workload.phase == "prefill":
-            return per_request * self.batch.batch_size
-        return np.full_like(self.batch.batch_size, per_request)
+            return per_request * self.batch_size
+        return np.full_like(self.batch_size, per_request)
 
     @property
     def batch_size(self) -> FloatArray:
-        return self.batch.batch_size
+        return self.chosen.batch_size
 
     @cached_property
     def phase_time_s(self) -> FloatArray:
@@ -111,7 +125,7 @@ class DesignMetrics:
 
     @cached_property
     def tokens(self) -> FloatArray:
-        return self.batch.batch_size * float(self._workload.tokens_of_phase)
+        return self.batch_size * float(self._workload.tokens_of_phase)
 
     @cached_property
     def throughput_tokens_per_s(self) -> FloatArray:
@@ -133,7 +147,7 @@ class DesignMetrics:
 
     @cached_property
     def tdp_by_component(self) -> dict[str, FloatArray]:
-        return thermal_design_watts(self.batch.accelerators, *self.batch.operand_bits)
+        return thermal_design_watts(self._hardware, *self.chosen.footprint.operand_bits)
 
     @cached_property
     def tdp_watts(self) -> FloatArray:
@@ -142,7 +156,7 @@ class DesignMetrics:
     @cached_property
     def cycle_joules(self) -> FloatArray:
         """Energy of one cycle of the whole array, padded lanes included."""
-        return self.tdp_by_component["array"] / self.batch.accelerators.clock_hz
+        return self.tdp_by_component["array"] / self._hardware.clock_hz
 
     @cached_property
     def activity(self) -> PowerAndTraffic:
@@ -153,7 +167,7 @@ class DesignMetrics:
         return PowerAndTraffic(
             self._each(reads),
             self._each(writes),
-            self._each(self._sums[1]) * self.cycle_joules,
+            self._each(self.chosen.sums[1]) * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 
@@ -168,18 +182,16 @@ class DesignMetrics:
     @cached_property
     def level_joules(self) -> FloatArray:
         """(l, n) dynamic energy of each memory level in one pass."""
-        levels, activity = self.levels, self.activity
-        return (
-            activity.reads * levels.read_energy_joules_per_byte
-            + activity.writes * levels.write_energy_joules_per_byte
-        )
+        reads = self.activity.reads * self._at_places("read_energy_joules_per_byte")
+        writes = self.activity.writes * self._at_places("write_energy_joules_per_byte")
+        return np.asarray(reads + writes)
 
     @cached_property
     def pass_joules(self) -> FloatArray:
         """Energy of one pass, background power included."""
         dynamic = self.level_joules.sum(axis=0)
         compute = self.activity.array_joules + self.activity.vector_joules
-        background = self.levels.background_watts.sum(axis=0) * self.pass_s
+        background = self._levels.background_watts.sum(axis=0) * self.pass_s
         return np.asarray(dynamic + compute + background)
 
     @cached_property
@@ -200,7 +212,7 @@ class DesignMetrics:
 
     @property
     def compute_utilization(self) -> FloatArray:
-        hardware = self.batch.accelerators
+        hardware = self._hardware
         useful = self._pass.multiply_accumulates(self.requests_in_pass)
         return useful / (self.pass_s * hardware.macs_per_cycle * hardware.clock_hz)
 
@@ -221,28 +233,29 @@ class DesignMetrics:
 
     @property
     def memory_capacity_bytes(self) -> FloatArray:
-        return np.asarray(self.levels.capacity_bytes.sum(axis=0))
+        return np.asarray(self._levels.capacity_bytes.sum(axis=0))
 
     @property
     def memory_used_bytes(self) -> FloatArray:
-        return self.batch.weight_bytes + self.batch.batch_size * self.batch.kv_bytes
+        footprint = self.chosen.footprint
+        return footprint.weight_bytes + self.batch_size * footprint.kv_bytes
 
     @property
     def shoreline_mm(self) -> FloatArray:
-        return np.asarray(self.levels.shoreline_m.sum(axis=0) * 1e3)
+        return np.asarray(self._levels.shoreline_m.sum(axis=0) * 1e3)
 
     @property
     def uncharged_shoreline_mm(self) -> FloatArray:
-        return np.asarray(self.levels.uncharged_shoreline_m.sum(axis=0) * 1e3)
+        return np.asarray(self._levels.uncharged_shoreline_m.sum(axis=0) * 1e3)
 
     @property
     def peak_flop_per_s(self) -> FloatArray:
-        hardware = self.batch.accelerators
+        hardware = self._hardware
         return 2.0 * hardware.macs_per_cycle * hardware.clock_hz
 
     @property
     def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
-        return np.asarray(self.levels.bandwidth_bytes_per_s[1:].sum(axis=0))
+        return np.asarray(self._levels.bandwidth_bytes_per_s[1:].sum(axis=0))
 
 
 def port_traffic(moved: Moved, setup: Setup) -> tuple[FloatArray, FloatArray]:

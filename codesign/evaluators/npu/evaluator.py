@@ -187,7 +187,7 @@ class NpuEvaluator:
             result = DesignMetrics(chosen, self.pass_, self.workload, self.options)
             for name in names:
                 values[name][part] = getattr(result, name)[each]
-            for name, excess in chosen.batch.violations.items():
+            for name, excess in chosen.footprint.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
         return Evaluation(values, violations)
 
@@ -199,7 +199,8 @@ class NpuEvaluator:
         if number is None:
             return self._choice.choose(designs, is_compiled)
         chosen = self._choice.choose(few, is_compiled)
-        return Chosen(self._preparation.spread(chosen.batch, number, designs), chosen.sums)
+        footprint = self._preparation.spread(chosen.footprint, number, designs)
+        return chosen.spread(footprint, number)
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
@@ -210,7 +211,8 @@ class NpuEvaluator:
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
-        known = features(self._preparation.batch(designs))
+        footprint = self._preparation.footprint(designs)
+        known = features(footprint, self._preparation.batch(designs, footprint))
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 

@@ -27,10 +27,12 @@ def explain(
     metrics: Sequence[str],
 ) -> Explanation:
     """The full account of a batch of one design."""
-    present = np.flatnonzero(one.levels.exists[:, 0]).tolist()
+    present = np.flatnonzero(one.batch.setup.accelerators.levels.exists[:, 0]).tolist()
     return Explanation(
         metrics={name: float(getattr(one, name)[0]) for name in metrics},
-        violations={name: float(value[0]) for name, value in one.batch.violations.items()},
+        violations={
+            name: float(value[0]) for name, value in one.chosen.footprint.violations.items()
+        },
         operators=_operators(pass_, one, present),
         levels=_levels(one, designs, present),
         power=_power(one, present),
@@ -44,7 +46,7 @@ def explain(
 
 def _operators(pass_: Pass, one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
     table, batch = pass_.all_operators, float(one.batch.setup.batch_size[0, 0])
-    hardware = one.batch.accelerators
+    hardware = one.batch.setup.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
     both = max if pass_.options.vector == "overlapped" else float.__add__
@@ -92,7 +94,7 @@ def _moving_operators(
     pass_: Pass, one: DesignMetrics, present: list[int]
 ) -> dict[str, dict[str, Any]]:
     """Times, energy and traffic of one instance of each operator that uses array or memory."""
-    levels = one.levels
+    levels = one.batch.setup.accelerators.levels
     reads, writes = one.operator_traffic()
     memory_joules = (
         reads[:, 0] * levels.read_energy_joules_per_byte
@@ -116,7 +118,7 @@ def _moving_operators(
 
 
 def _levels(one: DesignMetrics, designs: Columns, present: list[int]) -> list[dict[str, Any]]:
-    levels, activity, setup = one.levels, one.activity, one.batch.setup
+    levels, activity, setup = one.batch.setup.accelerators.levels, one.activity, one.batch.setup
     tails = setup.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
     rows = []
@@ -167,7 +169,7 @@ def _power(one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
     for level in present:
         at_place = one.tdp_by_component[f"tier{level}" if level else "on_chip"]
         dynamic = float(one.level_joules[level, 0]) / seconds
-        background = float(one.levels.background_watts[level, 0])
+        background = float(one.batch.setup.accelerators.levels.background_watts[level, 0])
         watts[_name(one, level)] = (at_place, dynamic + background)
     return [
         {"component": name, "tdp_watts": float(limit[0]), "average_watts": average}
@@ -210,7 +212,7 @@ def _sharing(one: DesignMetrics, options: NpuOptions) -> str:
 
 def _batch(one: DesignMetrics, workload: Request) -> str:
     """How the batch size came about, and what would fit."""
-    batch, size = one.batch, one.batch.batch_size[0]
+    batch, size = one.batch, one.batch_size[0]
     room = float(one.memory_capacity_bytes[0] - batch.weight_bytes[0])
     fits = f"; the memory holds the weights and {max(room, 0.0) / batch.kv_bytes[0]:.4g} requests"
     if not batch.kv_bytes[0]:

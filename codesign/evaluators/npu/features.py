@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.preparation import Batch
+from codesign.evaluators.npu.preparation import Batch, Footprint
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 
@@ -21,16 +21,16 @@ _KV, _WEIGHTS = 1, 2
 """Positions in a setup's ``pinned`` and ``tails``."""
 
 
-def features(batch: Batch) -> dict[str, FloatArray]:
+def features(footprint: Footprint, batch: Batch) -> dict[str, FloatArray]:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
     ``resident_bytes`` are the weights and the batch's KV cache that are kept off chip; a tier
     takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
     deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
     """
-    hardware = batch.accelerators
+    hardware = footprint.accelerators
     levels = hardware.levels
-    tdp = sum(thermal_design_watts(hardware, *batch.operand_bits).values(), start=np.zeros(1))
+    tdp = sum(thermal_design_watts(hardware, *footprint.operand_bits).values(), start=np.zeros(1))
     off_chip = 1.0 - batch.setup.pinned
     kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
     weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]

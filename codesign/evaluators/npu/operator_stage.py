@@ -28,6 +28,7 @@ from codesign.evaluators.npu.records import (
 from codesign.evaluators.npu.traffic import (
     array_streams,
     blocked_passes,
+    buffer_of,
     read_off_chip_bytes,
     stationary_operand_bytes,
 )
@@ -52,6 +53,8 @@ def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
         kv_tails=tails[1],
         weight_tails=tails[2],
         ports=_ports(inputs, chunk_bytes, modelling),
+        buffer=buffer_of(inputs.on_chip_capacity_bytes),
+        cycle_s=inverse(inputs.clock_hz),
     )
 
 
@@ -124,13 +127,12 @@ def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Mod
     near_reads, near_writes = array_streams(operator, shape, design)
     per_activation = batch * resources.activation_bytes
     inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
-    per_product = 1.0 / shape.n_products
     far = blocked_passes(
         shape.rows,
         operator.n,
-        stationary_operand_bytes(operator, shape, design) * per_product,
-        inputs * per_product,
-        resources.on_chip_capacity_bytes,
+        stationary_operand_bytes(operator, shape, design) * shape.per_product,
+        inputs * shape.per_product,
+        design.buffer,
         resources.dataflow,
     )
     spilled = 1.0 - smaller(design.held[0] / larger(inputs + outputs, 1.0), 1.0)
@@ -161,7 +163,7 @@ def operator_times(
         return calibrated_times(shape, design, moved, modelling)
     given = design.inputs
     port = design.ports.on_chip
-    compute = shape.cycles / given.clock_hz
+    compute = shape.cycles * design.cycle_s
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
     on_chip = (moved.array_reads + moved.array_writes + off_chip) * port
@@ -209,12 +211,12 @@ def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Mod
     vector = (vector[0] * apart, vector[1] * apart, vector[2] * apart)
     matrix_reads, vector_reads = matrix_reads + vector_reads * joined, vector_reads * apart
     return (
-        _stream_time(design, matrix, matrix_reads, design.ports.matrix, tile, modelling),
-        _stream_time(design, vector, vector_reads, design.ports.vector, tile, modelling),
+        stream_time_s(design, matrix, matrix_reads, design.ports.matrix, tile, modelling),
+        stream_time_s(design, vector, vector_reads, design.ports.vector, tile, modelling),
     )
 
 
-def _stream_time(
+def stream_time_s(
     design: Design,
     crossing: Three,
     reads: FloatArray,
@@ -222,6 +224,22 @@ def _stream_time(
     tile: FloatArray,
     modelling: Modelling,
 ) -> FloatArray:
+    """Time of one stream through the tiers and into on-chip memory; 0 without any bytes.
+
+    The compiled loop has a way of its own to come to the 0.
+    """
+    return busy_stream_time_s(design, crossing, reads, seconds_per_byte, tile, modelling)
+
+
+def busy_stream_time_s(
+    design: Design,
+    crossing: Three,
+    reads: FloatArray,
+    seconds_per_byte: Three,
+    tile: FloatArray,
+    modelling: Modelling,
+) -> FloatArray:
+    """:func:`stream_time_s`, worked out whether there are bytes or not."""
     given = design.inputs
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)

@@ -182,7 +182,7 @@ class Shapes:
     Attributes:
         cycles: Of the matrix array, for one instance of each operator.
         rows: Rows of each product.
-        n_products: Products of one instance; at least 1.
+        per_product: Share of one instance that a product is.
         weights_read: Weight elements of one instance.
         slots: Columns of a product side by side in the array's depth.
         near: How often the array streams each operand from on-chip memory.
@@ -190,7 +190,7 @@ class Shapes:
 
     cycles: FloatArray
     rows: FloatArray
-    n_products: FloatArray
+    per_product: FloatArray
     weights_read: FloatArray
     slots: FloatArray
     near: Passes
@@ -297,7 +297,7 @@ class Pass:
         return Shapes(
             cycles=np.where(n_products > 0, cycles * n_products, 0.0),
             rows=np.broadcast_to(m, cycles.shape),
-            n_products=np.broadcast_to(np.maximum(n_products, 1.0), cycles.shape),
+            per_product=np.broadcast_to(1.0 / np.maximum(n_products, 1.0), cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
             slots=np.broadcast_to(slots, cycles.shape),
             near=near,
@@ -361,7 +361,7 @@ class Stage:
     def _shapes(self) -> FloatArray:
         """(8, u, o) the fields of :class:`Shape`."""
         shapes = self._pass.shapes(self._setup)
-        own = (shapes.cycles, shapes.rows, shapes.n_products, shapes.weights_read, shapes.slots)
+        own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read, shapes.slots)
         return np.stack(np.broadcast_arrays(*own, *shapes.near))
 
     @cached_property

@@ -63,6 +63,8 @@ class Footprint:
         tier_order: (3, n) which tier of the design, from 0, stands at each place.
         weight_bytes: (n,) all weights.
         kv_bytes: (n,) KV cache and recurrent state of one request at its end.
+        operand_bits: (2, n) widths of the array's two operands: activations, and the wider of
+            weights and KV cache.
         batches: (b, n) batch sizes to choose from, in no order; 0 for none. The first is the one
             to begin with: the largest in a decode, the smallest in a prefill.
         violations: Limits known without evaluating, as relative excess; (n,) each.
@@ -72,6 +74,7 @@ class Footprint:
     tier_order: IntArray
     weight_bytes: FloatArray
     kv_bytes: FloatArray
+    operand_bits: FloatArray
     batches: FloatArray
     violations: Mapping[str, FloatArray]
 
@@ -90,6 +93,7 @@ class Footprint:
             tier_order=tier_order,
             weight_bytes=self.weight_bytes[positions],
             kv_bytes=self.kv_bytes[positions],
+            operand_bits=self.operand_bits[:, positions],
             batches=self.batches[:, positions],
             violations={name: values[positions] for name, values in self.violations.items()},
         )
@@ -97,30 +101,21 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of designs with what every metric needs; arrays are (n,).
+    """``n`` designs ready for the operators; arrays are (n,).
 
     Attributes:
-        setup: What the designs that are distinct to the operators bring to a pass, ``r`` of them.
-        accelerators: The hardware of all, their tiers in the order in which they are used.
+        setup: What they bring to a pass, their tiers in the order in which they are used.
         tier_order: (3, n) which tier of the design, from 0, stands at each place.
         batch_size: Requests whose KV cache is held.
         weight_bytes: All weights.
         kv_bytes: KV cache and recurrent state of one request at its end.
-        operand_bits: Widths of the array's two operands: activations, and the wider of
-            weights and KV cache.
-        violations: Limits known without evaluating, as relative excess.
-        repeats: (n,) which of the distinct ones each is; None if every design stands for itself.
     """
 
     setup: Setup
-    accelerators: AcceleratorBatch
     tier_order: IntArray
     batch_size: FloatArray
     weight_bytes: FloatArray
     kv_bytes: FloatArray
-    operand_bits: tuple[FloatArray, FloatArray]
-    violations: Mapping[str, FloatArray]
-    repeats: IntArray | None = None
 
 
 class Preparation:
@@ -194,13 +189,10 @@ class Preparation:
         )
         return Batch(
             setup=setup,
-            accelerators=accelerators,
             tier_order=known.tier_order,
             batch_size=size,
             weight_bytes=known.weight_bytes,
             kv_bytes=known.kv_bytes,
-            operand_bits=_operand_bits(designs),
-            violations=known.violations,
         )
 
     def repetition(self, designs: Columns, is_whole: bool = False) -> float:
@@ -240,27 +232,22 @@ class Preparation:
         number, representative = distinct(key, limit)
         return taken(designs, representative), number
 
-    def spread(self, batch: Batch, number: IntArray, designs: Columns) -> Batch:
-        """The batch of all designs from that of the distinct ones.
+    def spread(self, footprint: Footprint, number: IntArray, designs: Columns) -> Footprint:
+        """The footprint of all designs from that of the distinct ones.
 
         Args:
-            batch: Of the distinct ones.
+            footprint: Of the distinct ones.
             number: (n,) which of them each design is.
             designs: All of them.
         """
         free: dict[str, Any] = {
             name: designs[name].lookup(float) for name in _FREE_PARAMETERS if name in designs
         }
-        return Batch(
-            setup=batch.setup,
-            accelerators=replace(take(batch.accelerators, number), **free),
-            tier_order=batch.tier_order[:, number],
-            batch_size=batch.batch_size[number],
-            weight_bytes=batch.weight_bytes[number],
-            kv_bytes=batch.kv_bytes[number],
+        few = footprint.take(number)
+        return replace(
+            few,
+            accelerators=replace(few.accelerators, **free),
             operand_bits=_operand_bits(designs),
-            violations={name: values[number] for name, values in batch.violations.items()},
-            repeats=number,
         )
 
     def _key(
@@ -306,7 +293,9 @@ class Preparation:
             order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
         else:
             accelerators = take(accelerators, np.arange(len(weights)), order)
-        return Footprint(accelerators, order, weights, kv, batches, violations)
+        return Footprint(
+            accelerators, order, weights, kv, _operand_bits(designs), batches, violations
+        )
 
     def _bytes(self, designs: Columns, parameter: str) -> FloatArray:
         """(n,) bytes of an element."""
@@ -384,10 +373,11 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
     return designs[parameter].lookup(position).astype(np.int64)
 
 
-def _operand_bits(designs: Columns) -> tuple[FloatArray, FloatArray]:
-    """(n,) widths of the array's two operands."""
+def _operand_bits(designs: Columns) -> FloatArray:
+    """(2, n) widths of the array's two operands."""
     bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
-    return bits["activation_format"], np.maximum(bits["weight_format"], bits["kv_format"])
+    wider = np.maximum(bits["weight_format"], bits["kv_format"])
+    return np.stack([bits["activation_format"], wider])
 
 
 def _classes(column: Column, meaning: Callable[[str], Hashable]) -> IntArray:

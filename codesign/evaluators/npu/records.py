@@ -67,7 +67,7 @@ class Shape(NamedTuple):
     Attributes:
         cycles: Of the matrix array.
         rows: Rows of each product.
-        n_products: Products; at least 1.
+        per_product: Share of the operator that one product is: 1 over the number of products.
         weights_read: Weight elements.
         slots: Columns side by side in the array's depth.
         near_stationary: Times the array streams weights or keys and values.
@@ -77,7 +77,7 @@ class Shape(NamedTuple):
 
     cycles: FloatArray
     rows: FloatArray
-    n_products: FloatArray
+    per_product: FloatArray
     weights_read: FloatArray
     slots: FloatArray
     near_stationary: FloatArray
@@ -142,6 +142,8 @@ class Design(NamedTuple):
         kv_tails: Of the KV cache.
         weight_tails: Of the weights.
         ports: How fast its ports are.
+        buffer: How large its tiles can be.
+        cycle_s: Seconds of a cycle of the array.
     """
 
     inputs: DesignInputs
@@ -151,6 +153,22 @@ class Design(NamedTuple):
     kv_tails: Two
     weight_tails: Two
     ports: Ports
+    buffer: Buffer
+    cycle_s: FloatArray
+
+
+class Buffer(NamedTuple):
+    """The on-chip memory for the tiles of the running operator, as inverse sizes.
+
+    Attributes:
+        per_byte: Share of it that a byte takes.
+        per_sum: Share of it that a partial sum takes.
+        per_row: Share of a square tile of partial sums that one row or column takes.
+    """
+
+    per_byte: FloatArray
+    per_sum: FloatArray
+    per_row: FloatArray
 
 
 class Ports(NamedTuple):

@@ -14,9 +14,16 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.evaluators.npu.placement import Two
-from codesign.evaluators.npu.records import Design, Operator, Shape
+from codesign.evaluators.npu.records import Buffer, Design, Operator, Shape
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.elementwise import larger, smaller, square_root, where, whole_blocks
+from codesign.hardware.elementwise import (
+    inverse,
+    larger,
+    rounded_up,
+    smaller,
+    square_root,
+    where,
+)
 
 _WS, _IS, _OS = (DATAFLOWS.index(name) for name in ("ws", "is", "os"))
 _SYSTOLIC = ORGANIZATIONS.index("systolic")
@@ -64,12 +71,12 @@ def array_passes(
         organization: (n, 1) positions in ``ORGANIZATIONS``.
         slots: (n, o) columns side by side in the depth.
     """
-    spills = _blocks(k, depth) - 1.0
+    spills = _at_least_one(k / depth) - 1.0
     has_rows_in_depth = (organization == _SYSTOLIC) & (dataflow == _OS)
-    row_tiles = _blocks(m, np.where(has_rows_in_depth, depth, width))
+    row_tiles = _at_least_one(m / np.where(has_rows_in_depth, depth, width))
     return Passes(
         stationary=np.where(dataflow == _WS, 1.0, row_tiles),
-        inputs=np.where(dataflow == _IS, 1.0, _blocks(n, slots * width)),
+        inputs=np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
         spills=np.where(dataflow == _OS, 0.0, spills),
     )
 
@@ -92,12 +99,19 @@ def stationary_operand_bytes(operator: Operator, shape: Shape, design: Design) -
     return shape.weights_read * inputs.weight_bytes + kept * inputs.batch_size
 
 
+def buffer_of(on_chip_bytes: FloatArray) -> Buffer:
+    """Room for the tiles of the running operator in an on-chip memory of this capacity."""
+    buffer = larger(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
+    sums = buffer / ACCUMULATOR_BYTES
+    return Buffer(inverse(buffer), inverse(sums), inverse(square_root(sums)))
+
+
 def blocked_passes(
     m: FloatArray,
     n: FloatArray,
     stationary_bytes: FloatArray,
     input_bytes: FloatArray,
-    on_chip_bytes: FloatArray,
+    buffer: Buffer,
     dataflow: IntArray,
 ) -> Passes:
     """Off-chip streams with the largest tiles that the on-chip memory holds.
@@ -111,31 +125,29 @@ def blocked_passes(
         n: (o,) columns.
         stationary_bytes: (n, o) weights, or keys or values, of a product.
         input_bytes: (n, o) activations that a product reads.
-        on_chip_bytes: (n, 1) on-chip capacity.
+        buffer: (n, 1) room for tiles.
         dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
-    buffer = larger(TILE_BUFFER_SHARE * on_chip_bytes, 1.0)
-    by_stationary = _blocks(stationary_bytes, buffer)
-    by_inputs = _blocks(input_bytes, buffer)
+    by_stationary = _at_least_one(stationary_bytes * buffer.per_byte)
+    by_inputs = _at_least_one(input_bytes * buffer.per_byte)
     fits = smaller(by_stationary, by_inputs) <= 1.0
-    sums = buffer / ACCUMULATOR_BYTES
-    side = square_root(sums)
-    # A product narrower than the square block leaves room for a longer one.
-    row_blocks = _blocks(m, larger(side, sums / larger(n, 1.0)))
-    column_blocks = _blocks(n, larger(side, sums / larger(m, 1.0)))
+    # A product narrower than the square tile leaves room for a longer one.
+    tiles = m * n * buffer.per_sum
+    row_blocks = _at_least_one(smaller(m * buffer.per_row, tiles))
+    column_blocks = _at_least_one(smaller(n * buffer.per_row, tiles))
     is_os = dataflow == _OS
     re_read = where(is_os, row_blocks, by_inputs)
     re_read_inputs = where(is_os, column_blocks, by_stationary)
     return Passes(
         stationary=where(fits | (dataflow == _WS), 1.0, re_read),
         inputs=where(fits | (dataflow == _IS), 1.0, re_read_inputs),
-        spills=0.0 * buffer,
+        spills=0.0 * by_inputs,
     )
 
 
-def _blocks(size: FloatArray, block: FloatArray) -> FloatArray:
-    """Blocks that cover a size; one at least, as an operator without rows reads its weights."""
-    return larger(whole_blocks(size, block), 1.0)
+def _at_least_one(blocks: FloatArray) -> FloatArray:
+    """Whole blocks; one at least, as an operator without rows reads its weights."""
+    return larger(rounded_up(blocks), 1.0)
 
 
 def read_off_chip_bytes(
@@ -156,7 +168,7 @@ def read_off_chip_bytes(
         pinned_share: Share of all data of its kind that on-chip memory holds.
         cache_bytes: On-chip bytes for its kind.
     """
-    cached = smaller(1.0, cache_bytes / larger(operand_bytes, 1.0))
-    by_pinning = (1.0 - pinned_share) * passes
-    by_caching = 1.0 + (1.0 - cached) * (passes - 1.0)
-    return operand_bytes * smaller(by_pinning, by_caching)
+    by_pinning = operand_bytes * ((1.0 - pinned_share) * passes)
+    beyond = operand_bytes - smaller(operand_bytes, cache_bytes)
+    by_caching = operand_bytes + beyond * (passes - 1.0)
+    return smaller(by_pinning, by_caching)

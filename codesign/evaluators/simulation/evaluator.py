@@ -191,7 +191,7 @@ class SimulatedMetrics(DesignMetrics):
         n_operators = len(self._pass.table)
         return [
             [self._simulator.run(design, operator) for operator in range(n_operators)]
-            for design in range(len(self.batch.batch_size))
+            for design in range(len(self.batch_size))
         ]
 
     def _of_runs(self, name: str) -> FloatArray:
@@ -215,7 +215,7 @@ class SimulatedMetrics(DesignMetrics):
         return reads, writes
 
     def _by_level(self, name: str) -> FloatArray:
-        moved = np.zeros((len(self.levels.exists), len(self.runs), len(self._pass.table)))
+        moved = np.zeros((len(self._levels.exists), len(self.runs), len(self._pass.table)))
         for design, row in enumerate(self.runs):
             for operator, run in enumerate(row):
                 at_level = getattr(run, name)
@@ -223,7 +223,7 @@ class SimulatedMetrics(DesignMetrics):
         return moved
 
     def operator_cycles(self) -> FloatArray:
-        return self.times.compute_s * self.batch.accelerators.clock_hz[:, None]
+        return self.times.compute_s * self.batch.setup.accelerators.clock_hz[:, None]
 
     @cached_property
     def activity(self) -> PowerAndTraffic:
@@ -318,9 +318,9 @@ class SimulationEvaluator:
         for i in range(n):
             column = taken(designs, slice(i, i + 1))
             results = self._results(column)
-            for name, excess in results.batch.violations.items():
+            for name, excess in results.chosen.footprint.violations.items():
                 violations.setdefault(name, np.empty(n))[i] = excess[0]
-            if results.batch.violations["levels"][0] > 0:
+            if results.chosen.footprint.violations["levels"][0] > 0:
                 failures[i] = "there is no on-chip or no off-chip memory to stream through"
                 continue
             for name in names:

@@ -44,7 +44,7 @@ def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | Non
     return np.asarray(np.lexsort((-capacity, -bandwidth), axis=0))
 
 
-def worth_trying(bandwidth: FloatArray, capacity: FloatArray, latency_s: FloatArray) -> BoolArray:
+def worth_trying(bandwidth: FloatArray, capacity: FloatArray) -> BoolArray:
     """(6, n) which of ``ORDERS`` may be the fastest; the first always may.
 
     Args:

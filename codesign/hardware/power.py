@@ -18,9 +18,9 @@ MAC_ENERGY_JOULES = 0.722e-12
 """One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm.
 
 Fitted to one number: the 300.09 W of Base (MemExplorer Table 5) less the 110.9 W of its
-memories by Table 1, over 262,144 MACs at 1 GHz. The published TDPs of H1, H2, H3, P1 and P2
-then follow within 3.1 %; those of D1 and D2, whose arrays are a half and a quarter of Base's,
-come out 27 % and 11 % high."""
+memories by Table 1, over 262,144 MACs at 1 GHz. With the vector unit on top, Base is 1.3 % high,
+and the published TDPs of H1, H2, H3, P1 and P2 follow within 2.3 %; those of D1 and D2, whose
+arrays are a half and a quarter of Base's, come out 28 % and 11 % high."""
 
 VECTOR_LANE_ENERGY_JOULES = 0.32e-12
 """One operation of one vector lane: a bfloat16 multiply (0.21 pJ) and add (0.11 pJ) at 7 nm,

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from codesign.columns import FloatArray
+from codesign.evaluators.npu import operators
+from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.memtech import load_library
 from codesign.space import load_space
-from codesign.validation.published import Cell, compute, load_cells, load_tables
+from codesign.validation.published import (
+    LARGEST_LOG_ERROR,
+    Cell,
+    compute,
+    load_cells,
+    load_tables,
+    log_error,
+    ratios,
+)
+from codesign.workload.operators import OperatorTable
 
 CELLS = load_cells()
 DESIGNS = load_space("memexplorer", {"memtech": load_library().catalog()}).designs
@@ -39,12 +54,8 @@ def test_every_published_design_has_its_batch_and_its_power_in_a_table(
 
 
 def test_every_printed_ratio_of_tables_4_to_6_is_a_cell() -> None:
-    printed = {
-        (cell.table, cell.column, cell.metric): cell.printed
-        for part in CELLS.values()
-        for cell in part
-        if cell.base is not None
-    }
+    printed = {(cell.table, cell.column, cell.metric): cell.printed for cell in ratios()}
+    assert len(printed) == 14
     efficiency, speed = "tokens_per_joule_tdp", "throughput_tokens_per_s"
     table_4 = dict(zip(("S1", "S2", "S3", "S4"), (1.32, 1.41, 2.31, 0.59), strict=True))
     table_6 = {"P1": 6.71, "P2": 4.93, "D1": 1.44, "D2": 2.19}
@@ -54,9 +65,46 @@ def test_every_printed_ratio_of_tables_4_to_6_is_a_cell() -> None:
     for design, rate, watts, gain in (
         ("H1", 4.71, 364.74, 2.62), ("H2", 5.83, 386.12, 3.06), ("H3", 5.51, 718.96, 1.55)
     ):  # fmt: skip
-        assert printed[5, design, "generated_tokens_per_s"] == pytest.approx(rate / 1.48, abs=5e-3)
-        assert printed[5, design, "generated_tokens_per_joule_tdp"] == gain
+        assert printed[5, design, speed] == pytest.approx(rate / 1.48, abs=5e-3)
+        assert printed[5, design, efficiency] == gain
         assert (rate / watts) / (1.48 / 300.09) == pytest.approx(gain, abs=1e-2)
+
+
+def test_table_5_runs_the_software_of_p1_on_every_design() -> None:
+    software = ("storage_priority", "dataflow", "bandwidth_priority")
+    of_p1 = {name: DESIGNS["P1"][name] for name in software}
+    for cell in CELLS["hierarchy"]:
+        assert {name: DESIGNS[cell.design][name] for name in software} == of_p1
+        assert cell.base == ("Base", of_p1)
+
+
+def test_the_calibrated_profile_keeps_its_promise_over_all_ratios() -> None:
+    assert LARGEST_LOG_ERROR == 0.12
+    assert log_error(ratios(), "memexplorer") <= LARGEST_LOG_ERROR
+
+
+def test_the_promise_is_missed_if_table_5_is_a_decode() -> None:
+    decoded = [replace(cell, phase="decode") if cell.table == 5 else cell for cell in ratios()]
+    assert log_error(decoded, "memexplorer") > LARGEST_LOG_ERROR
+
+
+def test_the_promise_is_missed_if_a_cycle_of_a_decode_has_one_key_of_a_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unpacked_cycles(
+        table: OperatorTable, m: FloatArray, depth: FloatArray, width: FloatArray, is_prefill: bool
+    ) -> FloatArray:
+        cycles = calibrated_cycles(table, m, depth, width, is_prefill)
+        narrow = table.is_kind("attention_qk") & (not is_prefill)
+        return np.where(narrow, cycles * depth / np.maximum(table.k, 1.0), cycles)
+
+    monkeypatch.setattr(operators, "calibrated_cycles", unpacked_cycles)
+    assert log_error(ratios(), "memexplorer") > LARGEST_LOG_ERROR
+
+
+def test_no_ratio_counts_on_a_batch_that_the_paper_does_not_print() -> None:
+    for cell in ratios():
+        assert cell.workload["batch"] == (1 if cell.table == 4 else "capacity")
 
 
 @pytest.mark.parametrize("name", load_tables())

@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +42,6 @@ __all__ = [
     "load_space",
     "to_frame",
 ]
-
-BASELINES = ("h100", "a100")
-"""Spaces of one design each, a GPU."""
 
 
 def load_campaign(name_or_path: str | Path, folder: Path | None = None) -> Campaign:
@@ -196,27 +191,11 @@ def _without_rows(problem: Problem, row: IntArray) -> Explanation:
 
 
 def evaluate_named(problem: Problem) -> MarkedDesigns | None:
-    """Designs with a name and their metrics, to mark them on a front.
+    """The named designs of the problem's space with their metrics, to mark them on a front.
 
-    The named designs of the problem's space, without those that it excludes because it fixes a
-    parameter otherwise; and the GPU baselines, if the evaluator takes their spaces. None if there
+    Without those that the problem excludes because it fixes a parameter otherwise. None if there
     are none.
     """
-    parts = [
-        part for part in (_named(problem), *map(partial(_baseline, problem), BASELINES)) if part
-    ]
-    if not parts:
-        return None
-    names = set.intersection(*(set(part.metrics) for part in parts))
-    return MarkedDesigns(
-        [name for part in parts for name in part.names],
-        {name: np.concatenate([part.metrics[name] for part in parts]) for name in sorted(names)},
-        np.concatenate([part.feasible for part in parts]),
-        [design for part in parts for design in part.designs],
-    )
-
-
-def _named(problem: Problem) -> MarkedDesigns | None:
     designs = problem.space.designs
     if not designs:
         return None
@@ -228,15 +207,3 @@ def _named(problem: Problem) -> MarkedDesigns | None:
         observed.feasible & problem.admits(observed.rows),
         problem.space.decode(rows),
     )
-
-
-def _baseline(problem: Problem, name: str) -> MarkedDesigns | None:
-    """A real device on the problem's workload, under its limits on metrics."""
-    space = load_space(name)
-    known = problem.evaluator.required_parameters | problem.evaluator.optional_parameters
-    if not problem.evaluator.required_parameters <= set(space.names) <= known:
-        return None
-    limits = [item for item in problem.constraints if not item.is_known]
-    if any(item.expression.names - set(problem.metric_names) for item in limits):
-        return None
-    return _named(replace(problem, space=space, constraints=tuple(limits)))

@@ -74,7 +74,7 @@ def write_page(
         InputError: The file cannot be written, or there is no such design.
     """
     carried = carry(results)
-    numbers = numbers_asked(asked, results, carried, named)
+    numbers = numbers_asked(asked, carried, named)
     document = page_document(results, carried, status, named, every_s)
     explained = Explained(results, carried, named, numbers, document["knees"], explainer)
     text = page_html(results, carried, status, document, explained)
@@ -94,7 +94,6 @@ def page_document(
     return {
         "name": results.definition.name,
         "state": status.state,
-        "own": list(results.problem.space.designs),
         "explains": isinstance(results.problem.evaluator, Explains),
         "every_s": every_s if status.state == "running" else None,
         "metrics": metric_documents(results),

@@ -66,13 +66,14 @@ class ChosenDesign:
     def provenance(self) -> dict[str, Any]:
         """What an export of the design must say: design, workload, evaluator, versions."""
         note = provenance(self.results)
-        keys = ("space", "evaluator", "workload", "fixed", "constraints")
+        keys = ("space", "workload", "fixed", "constraints")
         said = note["definition"]
         return {
             "made_by": f"codesign {note['versions'].get('codesign', '')}".strip(),
             "campaign": note["campaign"],
             "state": progress_words(self.results),
             "evaluated": note["evaluated"],
+            "evaluator": note["evaluator"],
             "design_name": self.label,
             "design": plain_design(self.evaluated.design),
             "breaks": self.broken,

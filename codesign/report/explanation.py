@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from codesign.evaluators.base import reading_of
 from codesign.metrics import Metric
-from codesign.report.labels import format_metric, format_setting, format_value, metric_of
+from codesign.report.labels import (
+    evaluator_words,
+    format_metric,
+    format_setting,
+    format_value,
+    metric_of,
+)
 from codesign.report.labels import metric_title as title_of
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
 
@@ -42,6 +49,11 @@ class EvaluatedDesign:
     derived: Mapping[str, float]
     explanation: Explanation
     violations: Mapping[str, float]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Name, profile and options of the evaluator."""
+        return reading_of(self.asked["evaluator"], self.evaluator, self.asked["options"])
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -91,6 +103,7 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
     return {
         "space": evaluated.space.name,
         **evaluated.asked,
+        "profile": evaluated.reading.get("profile"),
         "design": {k: value for k, value in evaluated.design.items() if value is not None},
         "derived": evaluated.derived,
         "feasible": evaluated.is_feasible,
@@ -105,12 +118,12 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
 
 def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
     """The evaluated design for the terminal, ``width`` columns wide."""
-    explanation, asked = evaluated.explanation, evaluated.asked
+    explanation = evaluated.explanation
     settings = {k: format_setting(v) for k, v in evaluated.design.items() if v is not None}
     context = {
         "space": evaluated.space.name,
-        "evaluator": format_cell("", {asked["evaluator"]: asked["options"]}),
-        "workload": format_cell("", asked["workload"]),
+        "evaluator": evaluator_words(evaluated.reading),
+        "workload": format_cell("", evaluated.asked["workload"]),
     }
     parts: list[RenderableType] = [
         pairs_table(title, context | settings),

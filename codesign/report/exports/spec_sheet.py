@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.report.exports.designs import Written, write_texts
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
+    evaluator_words,
     format_metric,
     format_setting,
     format_value,
@@ -49,6 +50,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     text = "\n".join(
         [
             f"# {chosen.title}\n\n{chosen.words}\n",
+            f"Evaluated by {evaluator_words(chosen.results.reading)}.\n",
             *_parts(chosen),
             _table("Design parameters", ("parameter", "value"), settings),
             _table("What it achieves", ("metric", "value", "meaning"), metrics),

@@ -20,6 +20,7 @@ from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
 from codesign.files import replacing
 from codesign.insight.choices import knees_of
+from codesign.report.labels import evaluator_words
 from codesign.report.page import facts
 from codesign.report.page.designs import (
     Carried,
@@ -132,6 +133,7 @@ def page_html(
     said = [facts.state_text(results, status), facts.empty_text(results)]
     parts = {
         "name": escape(definition.name),
+        "evaluator": escape(evaluator_words(results.reading)),
         "question": escape(definition.description or definition.name),
         "summary": escape(facts.summary_text(results, carried)),
         "state": facts.paragraphs_html(said, "status"),

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,12 +173,49 @@ def choose_design(results: Results, name: str) -> ChosenDesign:
     from codesign.report.chosen import ChosenDesign, find_chosen
 
     label, row = find_chosen(results, name)
-    problem, choice = results.problem, results.definition.evaluator
-    said = results.definition.workload
+    return ChosenDesign(label, results, _evaluate_as(results, row))
+
+
+def design_of_campaign(campaign: Campaign, name: str) -> Mapping[str, Any]:
+    """Value by parameter of a design: by its number on the front that is stored, or by the name
+    that the campaign's space gives it.
+
+    Raises:
+        InputError: No such design; no results yet; the definition is not that of the results.
+    """
+    from codesign.report.chosen import find_chosen, front_number
+
+    if front_number(name) is None and not campaign.store_path.exists():
+        row = find_design(campaign.problem.space, name)
+    else:
+        _, row = find_chosen(campaign.results(), name)
+    return campaign.problem.space.decode(row)[0]
+
+
+def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesign:
+    """One design in full, evaluated as the campaign does, with all limits of the campaign.
+
+    Args:
+        campaign: With or without results.
+        design: Value by parameter.
+
+    Raises:
+        InputError: A value that the campaign's space does not have.
+        JobError: The evaluator failed on it.
+    """
+    return _evaluate_as(campaign, campaign.problem.space.encode(design, "design"))
+
+
+def _evaluate_as(campaign: Campaign | Results, row: IntArray) -> EvaluatedDesign:
+    problem, definition = campaign.problem, campaign.definition
     observed = problem.evaluate(row)
     limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
-    evaluated = _evaluate_row(problem, row, said, choice.options)
-    return ChosenDesign(label, results, evaluated, {**evaluated.violations, **dict(limits)})
+    evaluated = _evaluate_row(problem, row, definition.workload, definition.evaluator.options)
+    return replace(
+        evaluated,
+        asked={"campaign": definition.name, **evaluated.asked},
+        violations={**evaluated.violations, **dict(limits)},
+    )
 
 
 def _without_rows(problem: Problem, row: IntArray) -> Explanation:

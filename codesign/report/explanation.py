@@ -35,11 +35,13 @@ class EvaluatedDesign:
     Attributes:
         space: Where the design comes from.
         evaluator: What evaluated it.
-        asked: Name of the evaluator, its workload and options as they were given.
+        asked: Name of the evaluator, its workload and options as they were given; the campaign
+            if it is evaluated as one does.
         design: Value by parameter; None where absent.
         derived: Derived quantities of the space.
         explanation: Metrics, operators, memory levels, power, and the assumptions.
-        violations: Every limit: of the space, then of the evaluator; ``<= 0`` is within.
+        violations: Every limit: of the space, of the evaluator, of the campaign if it is evaluated
+            as one does; ``<= 0`` is within.
     """
 
     space: DesignSpace
@@ -79,6 +81,13 @@ class EvaluatedDesign:
     def notes(self) -> Sequence[str]:
         """The assumptions that limit the numbers."""
         return self.explanation.notes
+
+    @property
+    def broken(self) -> list[str]:
+        """The limits that the design breaks, in words."""
+        return [
+            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
+        ]
 
     @property
     def is_feasible(self) -> bool:

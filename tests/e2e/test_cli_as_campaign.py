@@ -1,10 +1,11 @@
-"""Results name the evaluator and its profile."""
+"""Results name the evaluator and its profile; a design is evaluated again as its campaign did."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import codesign
@@ -71,6 +72,7 @@ _HEADERS = {
     "status": ["status", "NAME"],
     "pareto": ["pareto", "NAME"],
     "watch": ["watch", "NAME", "--once"],
+    "evaluate": ["evaluate", "--campaign", "NAME", "--design", "1"],
 }
 
 
@@ -82,7 +84,10 @@ def test_every_header_names_evaluator_and_profile(command, name, capsys, monkeyp
     assert _WORDS[name] in _printed(capsys, *arguments)
     document = _json(capsys, *arguments)
     profile = _WORDS[name].split(", ")[1].removeprefix("profile ")
-    assert document["evaluator"]["profile"] == profile
+    if command == "evaluate":
+        assert (document["campaign"], document["profile"]) == (name, profile)
+    else:
+        assert document["evaluator"]["profile"] == profile
 
 
 @pytest.mark.parametrize("command", ["run", "enumerate", "explain-front"])
@@ -155,3 +160,74 @@ def test_the_timeline_names_them(capsys, monkeypatch, tmp_path):
     out = _printed(capsys, *arguments, "--option", "most_steps=16", "--output", str(tmp_path))
     assert words in out
     assert words in drawn[0].get_suptitle()
+
+
+@pytest.mark.parametrize("name", _EVALUATORS)
+def test_a_design_of_the_front_is_evaluated_again_bit_for_bit(name, capsys):
+    results = codesign.load_campaign(name).results()
+    front = results.front()
+    assert len(front) > 1
+    for number, position in enumerate(front.tolist(), start=1):
+        shown = _json(capsys, "evaluate", "--campaign", name, "--design", str(number))
+        stored = {metric: float(values[position]) for metric, values in results.metrics.items()}
+        assert shown["metrics"] == {
+            metric: value for metric, value in stored.items() if not np.isnan(value)
+        }
+        assert shown["design"] == results.design(position)
+        limits = {limit: float(values[position]) for limit, values in results.violations.items()}
+        assert limits.items() <= shown["violations"].items()
+        assert "time_per_output_token_s <= 0.3" in limits
+        assert shown["feasible"]
+
+
+def test_the_campaign_decides_on_named_and_changed_designs_too(capsys):
+    usual = _json(capsys, "evaluate", "--campaign", "begun", "--design", "P1")
+    alone = ["--model", "qwen3-32b", "--workload", "gsm8k", "--phase", "decode"]
+    given = _json(capsys, "evaluate", "--design", "P1", *alone)
+    assert usual["metrics"] == given["metrics"]
+    changed = ["--design", "1", "--set", "vector_length=1024"]
+    shown = _json(capsys, "evaluate", "--campaign", "usual", *changed)
+    assert shown["design"]["vector_length"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["usual", "--design", "1", "--space", "h100"], "expected no --space: the campaign usual"),
+        (
+            ["usual", "--design", "1", "--model", "qwen3-32b", "--option", "topology=parallel"],
+            "expected no --model, --option: the campaign usual says all of it",
+        ),
+        (["usual", "--design", "1", "--request", "batch=1"], "expected no --request"),
+        (["usual"], "expected a design: --design or --set; memexplorer names"),
+        (["usual", "--design", "999"], "no design '999'; by number: 1 to"),
+        (["usual", "--design", "P11"], "Did you mean 'P1'?"),
+        (["begun", "--design", "1"], "has no results yet; 'codesign run begun' starts it"),
+        (["begun", "--design", "P11"], "Did you mean 'P1'?"),
+        (["usual", "--design", "1", "--set", "pe_array=1024x64"], "pe_array"),
+        (["usuall", "--design", "1"], "Did you mean 'usual'?"),
+    ],
+)
+def test_what_contradicts_the_campaign_is_refused_in_one_line(arguments, message, capsys):
+    assert main(["evaluate", "--campaign", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_a_definition_that_is_not_that_of_the_results_is_refused(folder, capsys):
+    path = folder / "runs" / "altered.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("topology: parallel", "topology: staged"), encoding="utf-8")
+    try:
+        for design in ("1", "P1"):
+            assert main(["evaluate", "--campaign", "altered", "--design", design]) == 2
+            assert "topology" in capsys.readouterr().err
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def test_a_folder_without_a_campaign_is_refused(capsys):
+    assert main(["evaluate", "--design", "P1", "--folder", "runs"]) == 2
+    assert "expected no --folder" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     ]
     limits = [
         (name, "kept" if value <= 0 else f"BROKEN by {value:.1%}")
-        for name, value in chosen.violations.items()
+        for name, value in evaluated.violations.items()
     ]
     settings = [
         (name, format_setting(value))

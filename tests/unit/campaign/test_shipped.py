@@ -31,3 +31,11 @@ def test_the_calibrated_campaign_differs_in_its_reading_alone(phase):
 @pytest.mark.parametrize("name", resources.listed("comparisons"))
 def test_a_shipped_comparison_names_campaigns_that_there_are(name):
     assert load_comparison(name).definition.problems
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [("platform-rag", "physical"), ("forecast-edge", "plain"), ("economics-llama", "epoch")],
+)
+def test_every_evaluator_with_profiles_names_its_own(name, profile):
+    assert load_definition(name).problem.evaluator.profile == profile

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +43,6 @@ __all__ = [
     "load_space",
     "to_frame",
 ]
-
-BASELINES = ("h100", "a100")
-"""Spaces of one design each, a GPU."""
 
 
 def load_campaign(name_or_path: str | Path, folder: Path | None = None) -> Campaign:
@@ -177,12 +173,49 @@ def choose_design(results: Results, name: str) -> ChosenDesign:
     from codesign.report.chosen import ChosenDesign, find_chosen
 
     label, row = find_chosen(results, name)
-    problem, choice = results.problem, results.definition.evaluator
-    said = results.definition.workload
+    return ChosenDesign(label, results, _evaluate_as(results, row))
+
+
+def design_of_campaign(campaign: Campaign, name: str) -> Mapping[str, Any]:
+    """Value by parameter of a design: by its number on the front that is stored, or by the name
+    that the campaign's space gives it.
+
+    Raises:
+        InputError: No such design; no results yet; the definition is not that of the results.
+    """
+    from codesign.report.chosen import find_chosen, front_number
+
+    if front_number(name) is None and not campaign.store_path.exists():
+        row = find_design(campaign.problem.space, name)
+    else:
+        _, row = find_chosen(campaign.results(), name)
+    return campaign.problem.space.decode(row)[0]
+
+
+def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesign:
+    """One design in full, evaluated as the campaign does, with all limits of the campaign.
+
+    Args:
+        campaign: With or without results.
+        design: Value by parameter.
+
+    Raises:
+        InputError: A value that the campaign's space does not have.
+        JobError: The evaluator failed on it.
+    """
+    return _evaluate_as(campaign, campaign.problem.space.encode(design, "design"))
+
+
+def _evaluate_as(campaign: Campaign | Results, row: IntArray) -> EvaluatedDesign:
+    problem, definition = campaign.problem, campaign.definition
     observed = problem.evaluate(row)
     limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
-    evaluated = _evaluate_row(problem, row, said, choice.options)
-    return ChosenDesign(label, results, evaluated, {**evaluated.violations, **dict(limits)})
+    evaluated = _evaluate_row(problem, row, definition.workload, definition.evaluator.options)
+    return replace(
+        evaluated,
+        asked={"campaign": definition.name, **evaluated.asked},
+        violations={**evaluated.violations, **dict(limits)},
+    )
 
 
 def _without_rows(problem: Problem, row: IntArray) -> Explanation:
@@ -196,27 +229,11 @@ def _without_rows(problem: Problem, row: IntArray) -> Explanation:
 
 
 def evaluate_named(problem: Problem) -> MarkedDesigns | None:
-    """Designs with a name and their metrics, to mark them on a front.
+    """The named designs of the problem's space with their metrics, to mark them on a front.
 
-    The named designs of the problem's space, without those that it excludes because it fixes a
-    parameter otherwise; and the GPU baselines, if the evaluator takes their spaces. None if there
+    Without those that the problem excludes because it fixes a parameter otherwise. None if there
     are none.
     """
-    parts = [
-        part for part in (_named(problem), *map(partial(_baseline, problem), BASELINES)) if part
-    ]
-    if not parts:
-        return None
-    names = set.intersection(*(set(part.metrics) for part in parts))
-    return MarkedDesigns(
-        [name for part in parts for name in part.names],
-        {name: np.concatenate([part.metrics[name] for part in parts]) for name in sorted(names)},
-        np.concatenate([part.feasible for part in parts]),
-        [design for part in parts for design in part.designs],
-    )
-
-
-def _named(problem: Problem) -> MarkedDesigns | None:
     designs = problem.space.designs
     if not designs:
         return None
@@ -228,15 +245,3 @@ def _named(problem: Problem) -> MarkedDesigns | None:
         observed.feasible & problem.admits(observed.rows),
         problem.space.decode(rows),
     )
-
-
-def _baseline(problem: Problem, name: str) -> MarkedDesigns | None:
-    """A real device on the problem's workload, under its limits on metrics."""
-    space = load_space(name)
-    known = problem.evaluator.required_parameters | problem.evaluator.optional_parameters
-    if not problem.evaluator.required_parameters <= set(space.names) <= known:
-        return None
-    limits = [item for item in problem.constraints if not item.is_known]
-    if any(item.expression.names - set(problem.metric_names) for item in limits):
-        return None
-    return _named(replace(problem, space=space, constraints=tuple(limits)))

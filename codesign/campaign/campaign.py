@@ -17,6 +17,7 @@ from codesign import resources
 from codesign.campaign.definition import (
     Definition,
     ResolvedDefinition,
+    campaign_reading,
     load_definition,
     load_problem,
     read_definition,
@@ -148,6 +149,11 @@ class Campaign:
     def problem(self) -> Problem:
         """Space, evaluator, objectives and constraints."""
         return self._resolved.problem
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Name, profile and options of the evaluator."""
+        return campaign_reading(self.definition, self.problem)
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -16,7 +16,7 @@ from codesign import plugins, resources
 from codesign.campaign.observations import Run
 from codesign.columns import FloatArray
 from codesign.errors import InputError, describe_unknown
-from codesign.evaluators.base import Evaluator
+from codesign.evaluators.base import Evaluator, reading_of
 from codesign.memtech import load_library
 from codesign.optimizers.base import Optimizer, SearchSpace
 from codesign.problem import Problem, build_problem
@@ -186,6 +186,12 @@ class ResolvedDefinition:
             "reference_sample": None if self.reference_point else said.reference_sample,
         }
         return to_json_values(data)
+
+
+def campaign_reading(definition: Definition, problem: Problem) -> dict[str, Any]:
+    """How a campaign's evaluator reads designs; see :func:`reading_of`."""
+    choice = definition.evaluator
+    return reading_of(choice.name, problem.evaluator, choice.options)
 
 
 def to_json_values(data: Mapping[str, Any]) -> dict[str, Any]:

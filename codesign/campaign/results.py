@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.campaign.definition import Definition
+from codesign.campaign.definition import Definition, campaign_reading
 from codesign.campaign.observations import Run
 from codesign.campaign.reference import minimized
 from codesign.campaign.store import Store
@@ -78,6 +78,11 @@ class Results:
         distinct = kept[np.sort(first)]
         order = np.lexsort(self.objectives[distinct].T[::-1])
         return distinct[order]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Name, profile and options of the evaluator."""
+        return campaign_reading(self.definition, self.problem)
 
     @property
     def is_partial(self) -> bool:

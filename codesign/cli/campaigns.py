@@ -146,8 +146,13 @@ def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
     from codesign import api
     from codesign.report import progress
 
-    found = api.load_campaign(name, folder).status()
-    report(as_json, lambda: progress.document(found), lambda: progress.status_tables(found))
+    campaign = api.load_campaign(name, folder)
+    found, reading = campaign.status(), campaign.reading
+    report(
+        as_json,
+        lambda: progress.document(found) | {"evaluator": reading},
+        lambda: progress.status_tables(found, reading),
+    )
 
 
 def runs(folder: Folder = None, as_json: AsJson = False) -> None:

@@ -68,7 +68,7 @@ def _write_all(outcome: Outcome, folder: Path, form: str) -> list[Path]:
 def _report_outcome(
     comparison: Comparison, outcome: Outcome, written: list[Path], as_json: bool
 ) -> None:
-    from codesign.report.comparison import outcome_document, wall_time_records
+    from codesign.report.comparison import evaluators_line, outcome_document, wall_time_records
     from codesign.report.comparison_tables import shown_tables, to_rich
     from codesign.report.tables import text_line
 
@@ -81,7 +81,8 @@ def _report_outcome(
         }
 
     def tables() -> list[RenderableType]:
-        parts: list[RenderableType] = []
+        head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
+        parts: list[RenderableType] = [text_line(head, "bold"), text_line("")]
         for table in shown_tables(outcome):
             parts += [to_rich(table), text_line(table.note), text_line("")]
         parts += [text_line(f"Note: {note}.") for note in outcome.notes]

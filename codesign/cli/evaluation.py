@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.campaigns import Folder
 from codesign.cli.flags import given_by, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
@@ -15,16 +16,28 @@ from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.api import EvaluatedDesign
+    from codesign.campaign import Campaign
+    from codesign.space import DesignSpace
 
 _DEFAULT_SPACE, _DEFAULT_EVALUATOR = "memexplorer", "npu"
 
 
 def evaluate(
+    campaign: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate exactly as this campaign does: its space, evaluator, workload, limits."
+        ),
+    ] = None,
     space: Annotated[
         str | None, typer.Option(help="Design space, or the path of its file. [memexplorer]")
     ] = None,
     design: Annotated[
-        str | None, typer.Option(help="A design that the space or the design file names.")
+        str | None,
+        typer.Option(
+            help="A design that the space or the design file names; with --campaign also its "
+            "number on the front."
+        ),
     ] = None,
     design_file: Annotated[
         Path | None,
@@ -64,12 +77,26 @@ def evaluate(
     ] = False,
     samples: Samples = None,
     seed: Seed = None,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain one design: time, bound, traffic, power, metrics."""
     from codesign import api
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)
+    if campaign is not None:
+        own = {
+            "--space": space, "--design-file": design_file, "--model": model,
+            "--workload": workload, "--prompt-tokens": prompt_tokens,
+            "--generated-tokens": generated_tokens, "--phase": phase, "--request": request,
+            "--evaluator": evaluator, "--option": option,
+        }  # fmt: skip
+        _refuse(own, f"the campaign {campaign} says all of it")
+        loaded = api.load_campaign(campaign, folder)
+        title, result = _of_campaign(loaded, design, read_pairs("--set", settings))
+        _report(result, title, draws if uncertainty else None, as_json)
+        return
+    _refuse({"--folder": folder}, "it is the place of a --campaign")
     file = _DesignFile.read(design_file)
     more = read_pairs("--request", request, as_yaml=True)
     options = read_pairs("--option", option, as_yaml=True)
@@ -87,9 +114,7 @@ def evaluate(
     shown = api.load_space(space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", settings)
     values = file.choose(design) if design_file is not None else _named(shown, design)
-    if not (values or pairs):
-        named = f"; {shown.name} names {', '.join(shown.designs)}" if shown.designs else ""
-        raise InputError(f"expected a design: --design, --design-file or --set{named}")
+    _check_design({**values, **pairs}, shown, "--design, --design-file or --set")
     with naming(_flags(file.workload, asked, more), given):
         result = api.evaluate(
             space=shown,
@@ -101,6 +126,33 @@ def evaluate(
     _say_what_moved(pairs, result.design)
     title = design or (design_file.stem if design_file else "Design")
     _report(result, title, draws if uncertainty else None, as_json)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    flags = [flag for flag, value in options.items() if value is not None]
+    if flags:
+        raise InputError(f"expected no {', '.join(flags)}: {why}")
+
+
+def _of_campaign(
+    campaign: Campaign, design: str | None, settings: Mapping[str, str]
+) -> tuple[str, EvaluatedDesign]:
+    """Title and account of a design, evaluated as the campaign does."""
+    from codesign import api
+
+    values = {} if design is None else api.design_of_campaign(campaign, design)
+    merged = {**values, **settings}
+    _check_design(merged, campaign.problem.space, "--design or --set")
+    result = api.evaluate_as(campaign, merged)
+    _say_what_moved(settings, result.design)
+    name = campaign.definition.name
+    return name if design is None else f"{name}, design {design}", result
+
+
+def _check_design(values: Mapping[str, Any], space: DesignSpace, flags: str) -> None:
+    if not values:
+        named = f"; {space.name} names {', '.join(space.designs)}" if space.designs else ""
+        raise InputError(f"expected a design: {flags}{named}")
 
 
 def _report(
@@ -124,11 +176,9 @@ def _report(
         return parts + (shown.design_tables(found, result) if found else [])
 
     report(as_json, document, tables)
-    broken = [
-        f"{name} (by {excess:.1%})" for name, excess in result.violations.items() if excess > 0
-    ]
-    if broken:
-        say(f"warning: this design cannot be built or used so; it breaks {', '.join(broken)}")
+    if result.broken:
+        broken = ", ".join(result.broken)
+        say(f"warning: this design cannot be built or used so; it breaks {broken}")
 
 
 def _say_what_moved(settings: Mapping[str, str], design: Mapping[str, Any]) -> None:

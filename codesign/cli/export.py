@@ -63,8 +63,8 @@ def export(
         written: Written = plugins.load("design_exports", chosen)(subject, output)
         paths = [shown_path(path) for path in written.paths]
         notes += written.notes
-        if subject.broken:
-            say(f"warning: {subject.title} breaks {', '.join(subject.broken)}")
+        if subject.evaluated.broken:
+            say(f"warning: {subject.title} breaks {', '.join(subject.evaluated.broken)}")
     else:
         _check_not_empty(results, scope or "front")
         write = plugins.load("exports", chosen)

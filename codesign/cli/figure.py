@@ -129,8 +129,8 @@ def _draw_design(
     from codesign.report import design_figures, hierarchy_figure
 
     chosen = api.choose_design(results, design)
-    if chosen.broken:
-        say(f"warning: {chosen.title} breaks {', '.join(chosen.broken)}")
+    if chosen.evaluated.broken:
+        say(f"warning: {chosen.title} breaks {', '.join(chosen.evaluated.broken)}")
     draw = {
         "roofline": design_figures.save_roofline,
         "breakdown": design_figures.save_breakdown,

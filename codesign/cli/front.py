@@ -17,6 +17,7 @@ from codesign.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.campaign import Campaign
     from codesign.insight import FrontExplanation, FrontsProgress
 
 _VARIATIONS = "variations"
@@ -64,7 +65,7 @@ def explain_front(
     said = insight.explain_front(
         fronts, front, minimized(campaign.problem, reference), step / 100.0
     )
-    _report(said, campaign.definition.name, output, as_json)
+    _report(said, campaign, output, as_json)
 
 
 def _check(step: float, output: Path | None) -> None:
@@ -74,22 +75,24 @@ def _check(step: float, output: Path | None) -> None:
         raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
 
 
-def _report(said: FrontExplanation, name: str, output: Path | None, as_json: bool) -> None:
+def _report(said: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool) -> None:
     from codesign.files import replacing
     from codesign.report import front_explanation as shown
     from codesign.report.front_document import document
     from codesign.report.tables import text_line
 
+    name, reading = campaign.definition.name, campaign.reading
     files = []
     if output is not None:
         with replacing(output) as unfinished:
-            unfinished.write_text(shown.markdown(said, name), encoding="utf-8")
+            unfinished.write_text(shown.markdown(said, name, reading), encoding="utf-8")
         files.append(shown_path(output))
 
     def tables() -> list[RenderableType]:
-        return [*shown.tables(said, name), *(text_line(f"wrote {file}") for file in files)]
+        parts = shown.tables(said, name, reading)
+        return [*parts, *(text_line(f"wrote {file}") for file in files)]
 
-    more = {"files": files} if files else {}
+    more = {"evaluator": reading} | ({"files": files} if files else {})
     report(as_json, lambda: document(said, name) | more, tables)
 
 

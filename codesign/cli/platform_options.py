@@ -162,4 +162,5 @@ def asked_of(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> dict[st
     """What was asked, for the report."""
     workload = evaluator.workload.model_dump(mode="json", exclude_none=True)
     options = evaluator.options.model_dump(mode="json", exclude_unset=True)
-    return {"workload": workload, "options": options, "design": dict(design)}
+    asked = {"workload": workload, "options": options, "design": dict(design)}
+    return {"profile": evaluator.profile, **asked}

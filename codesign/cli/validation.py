@@ -70,7 +70,9 @@ def timeline(
     from codesign import api
     from codesign.cli.evaluation import REQUEST_FLAGS, read_pairs
     from codesign.cli.flags import given_by, naming
+    from codesign.evaluators.base import reading_of
     from codesign.report.figures import save_occupancy
+    from codesign.report.labels import evaluator_words
     from codesign.report.tables import pairs_table
     from codesign.validation.timeline import block_timeline, occupancy, save_trace
 
@@ -83,15 +85,19 @@ def timeline(
     lines = block_timeline(simulation, where.columns(api.find_design(where, design)))
     busy = occupancy(lines)
     stem = f"{design}-{model}-{phase}".replace("/", "-")
-    title = f"{design}, one layer of {model}, {phase}, {prompt_tokens:,} tokens of prompt"
+    reading = reading_of("simulation", simulation, options)
+    layer = f"{design}, one layer of {model}, {phase}, {prompt_tokens:,} tokens of prompt"
+    title = f"{layer}\n{evaluator_words(reading)}"
     chart = save_occupancy(output / f"{stem}.png", title, lines.operators, busy.edges_s, busy.busy)
     trace = save_trace(lines, output / f"{stem}.json")
     shares = {name: float(values.mean()) for name, values in busy.busy.items()}
-    document = {"time_s": lines.time_s, "busy_share": shares, "files": [str(chart), str(trace)]}
-    shown = {"time of the layer": f"{lines.time_s:.4g} s"}
+    document = {"evaluator": reading, "time_s": lines.time_s, "busy_share": shares}
+    document["files"] = [str(chart), str(trace)]
+    shown = {"evaluator": evaluator_words(reading)}
+    shown |= {"time of the layer": f"{lines.time_s:.4g} s"}
     shown |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
     shown |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
-    report(as_json, lambda: document, lambda: [pairs_table(title, shown)])
+    report(as_json, lambda: document, lambda: [pairs_table(layer, shown)])
 
 
 COMMANDS: list[Callable[..., Any]] = [validate, timeline]

@@ -68,7 +68,7 @@ class _Look:
         status = campaign.status()
         if not campaign.store_path.exists():
             if _is_run(campaign):
-                return Frame(status, None, paces_of(status, []))
+                return Frame(status, None, campaign.reading, paces_of(status, []))
             campaign.results()  # says that it has none
         results = self._results()
         now, before = time.monotonic(), self._last
@@ -76,7 +76,7 @@ class _Look:
         rate = None if before is None else (status.done - before[1]) / (now - before[0])
         paces = paces_of(status, campaign.timings())
         self.took_s = time.monotonic() - begin
-        return Frame(status, results, paces, rate)
+        return Frame(status, results, campaign.reading, paces, rate)
 
     def _results(self) -> Results:
         """As stored now; that the definition still fits is looked at once."""

@@ -222,6 +222,7 @@ class Comparison:
         return ProblemOutcome(
             name=name,
             description=results.definition.description,
+            reading=results.reading,
             objectives=problem.objectives,
             truth=truth,
             reference_point=results.reference_point,

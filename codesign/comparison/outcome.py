@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,7 @@ class ProblemOutcome:
     Attributes:
         name: Of the campaign.
         description: As its file says.
+        reading: Name, profile and options of the evaluator.
         objectives: Metrics with their senses.
         truth: The best front.
         reference_point: Bound of the hypervolume by objective, in natural sign.
@@ -89,6 +91,7 @@ class ProblemOutcome:
 
     name: str
     description: str
+    reading: Mapping[str, Any]
     objectives: tuple[Objective, ...]
     truth: Truth
     reference_point: Mapping[str, float]

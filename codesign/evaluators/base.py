@@ -99,6 +99,29 @@ class Explains(Protocol):
 
 
 @runtime_checkable
+class HasProfile(Protocol):
+    """An evaluator with several named sets of conventions, under which the same design has
+    different numbers: whatever shows results names the one in force."""
+
+    @property
+    def profile(self) -> str:
+        """The one in force, such as ``plain``."""
+        ...
+
+
+def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> dict[str, Any]:
+    """How an evaluator reads a design: its ``name``, its ``profile`` if it has any, its options.
+
+    Args:
+        name: Under which it is registered.
+        evaluator: Built.
+        options: As they were given; those left out are its own choice or its profile's.
+    """
+    profile = {"profile": evaluator.profile} if isinstance(evaluator, HasProfile) else {}
+    return {"name": name, **profile, **options}
+
+
+@runtime_checkable
 class Bounds(Protocol):
     """An evaluator that can tell cheaply what designs cannot reach, so that whole blocks of a
     space can be left out of an exact enumeration (``codesign.enumeration``)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,14 +24,12 @@ class ChosenDesign:
     Attributes:
         label: "front 3", or the name that the space gives it.
         results: Of the campaign.
-        evaluated: By the campaign's evaluator, explained.
-        violations: Every limit, the campaign's too; ``<= 0`` is kept.
+        evaluated: As the campaign does, explained.
     """
 
     label: str
     results: Results
     evaluated: EvaluatedDesign
-    violations: Mapping[str, float]
 
     @property
     def title(self) -> str:
@@ -56,29 +53,29 @@ class ChosenDesign:
         except InputError as error:
             raise InputError(error.problems, self.title) from error
 
-    @property
-    def broken(self) -> list[str]:
-        """The limits that the design breaks, in words."""
-        return [
-            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
-        ]
-
     def provenance(self) -> dict[str, Any]:
         """What an export of the design must say: design, workload, evaluator, versions."""
         note = provenance(self.results)
-        keys = ("space", "evaluator", "workload", "fixed", "constraints")
+        keys = ("space", "workload", "fixed", "constraints")
         said = note["definition"]
         return {
             "made_by": f"codesign {note['versions'].get('codesign', '')}".strip(),
             "campaign": note["campaign"],
             "state": progress_words(self.results),
             "evaluated": note["evaluated"],
+            "evaluator": note["evaluator"],
             "design_name": self.label,
             "design": plain_design(self.evaluated.design),
-            "breaks": self.broken,
+            "breaks": self.evaluated.broken,
             **{key: said[key] for key in keys if said.get(key)},
             "versions": note["versions"],
         }
+
+
+def front_number(name: str) -> int | None:
+    """The number on the front that ``3``, ``front 3`` or ``front-3`` says; None for other names."""
+    number = name.removeprefix("front-").removeprefix("front ").strip()
+    return int(number) if number.isdecimal() else None
 
 
 def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
@@ -90,12 +87,12 @@ def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
     space, front = results.problem.space, results.front()
     if name in space.designs:
         return name, space.encode(space.designs[name], f"design {name}")
-    number = name.removeprefix("front-").removeprefix("front ").strip()
-    if number.isdigit() and 1 <= int(number) <= len(front):
-        position = front[int(number) - 1]
-        return f"front {int(number)}", results.rows[position : position + 1]
+    number = front_number(name)
+    if number is not None and 1 <= number <= len(front):
+        position = front[number - 1]
+        return f"front {number}", results.rows[position : position + 1]
     numbers = f"1 to {len(front)} on the front" if len(front) else "none on the front"
-    if number.isdigit() or not space.designs:
+    if number is not None or not space.designs:
         named = f"; by name: {', '.join(space.designs)}" if space.designs else ""
         raise InputError(f"no design {name!r}; by number: {numbers}{named}", "--design")
     known = [*space.designs, f"({numbers})"]

@@ -17,6 +17,7 @@ from codesign.comparison.attainment import attainment_surfaces
 from codesign.comparison.ranking import Ranking, rank_on
 from codesign.comparison.targets import solved_share, target_record
 from codesign.files import replacing
+from codesign.report.labels import evaluator_words
 from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
@@ -49,11 +50,18 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def evaluators_line(outcome: Outcome) -> str:
+    """The evaluators of all problems with their profiles, each once."""
+    words = (evaluator_words(problem.reading) for problem in outcome.problems)
+    return "Evaluated by " + "; ".join(dict.fromkeys(words))
+
+
 def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
     """What a problem is and what its best front is."""
     return {
         "problem": problem.name,
         "description": problem.description,
+        "evaluator": problem.reading,
         "objectives": [str(objective) for objective in problem.objectives],
         "front": problem.truth.kind,
         "n_designs": problem.truth.n_designs,

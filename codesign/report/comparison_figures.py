@@ -6,6 +6,7 @@ are never the same twice.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from codesign.columns import FloatArray
 from codesign.comparison import rank_optimizers
 from codesign.comparison.attainment import attainment_surfaces
 from codesign.comparison.targets import solved_share
-from codesign.report.comparison import two_objective_problems
+from codesign.report.comparison import evaluators_line, two_objective_problems
 from codesign.report.comparison_tables import short_name
 from codesign.report.drawing import (
     COLORS,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 3
 _LEAST_REGRET = 1e-4
 """Where the axis of regret ends: a ten-thousandth of the hypervolume is nobody's design."""
+_LETTERS = 90
+"""Of 9 points that fit the width of a figure."""
 _GRAY = "#9A9A9A"
 
 
@@ -77,7 +80,7 @@ def draw_convergence(outcome: Outcome) -> Figure:
         axes.set_ylim(0, 1.03)
         _finish_evaluations(axes, outcome)
     _share_labels(figure, "Evaluated designs", "Hypervolume, share of the best front's")
-    _share_legend(figure, "mean ± standard deviation over the seeds")
+    _share_legend(figure, outcome, "mean ± standard deviation over the seeds")
     return figure
 
 
@@ -93,7 +96,7 @@ def draw_regret(outcome: Outcome) -> Figure:
         axes.set_ylim(_LEAST_REGRET, 1.2)
         _finish_evaluations(axes, outcome)
     _share_labels(figure, "Evaluated designs", "Regret: hypervolume missing, share of the best")
-    _share_legend(figure, "median and quartiles over the seeds")
+    _share_legend(figure, outcome, "median and quartiles over the seeds")
     return figure
 
 
@@ -115,7 +118,7 @@ def draw_runtimes(outcome: Outcome) -> Figure:
     targets = ", ".join(f"{100 * target:g}" for target in outcome.targets)
     axes.set_title(
         f"{outcome.definition.name}: {targets} % of the best hypervolume, "
-        f"{_count(len(outcome.ranked), 'problem')}",
+        f"{_count(len(outcome.ranked), 'problem')}\n{_evaluators(outcome)}",
         fontsize=11,
     )
     axes.legend(loc="upper left", fontsize=9)
@@ -145,7 +148,8 @@ def draw_ranks(outcome: Outcome) -> Figure:
     axes.set_xticks(range(1, len(order) + 1))
     axes.set_xlabel("Rank (1 is best)")
     count = _count(len(ranking.blocks), "problem")
-    axes.set_title(f"{outcome.definition.name}: ◆ mean rank, ● {count}", fontsize=11)
+    title = f"{outcome.definition.name}: ◆ mean rank, ● {count}\n{_evaluators(outcome)}"
+    axes.set_title(title, fontsize=11)
     return figure
 
 
@@ -170,7 +174,7 @@ def draw_attainment(outcome: Outcome) -> Figure:
         label_objective(axes.xaxis, second)
         label_objective(axes.yaxis, first)
         axes.margins(0.05)
-    _share_legend(figure, "attained by half of the seeds")
+    _share_legend(figure, outcome, "attained by half of the seeds")
     return figure
 
 
@@ -268,12 +272,16 @@ def _share_labels(figure: Figure, x: str, y: str) -> None:
     figure.supylabel(y, fontsize=10)
 
 
-def _share_legend(figure: Figure, title: str) -> None:
+def _share_legend(figure: Figure, outcome: Outcome, title: str) -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside upper center", ncols=min(len(labels), 6), fontsize=9,
-        title=title, title_fontsize=9,
+        title=f"{title}\n{_evaluators(outcome)}", title_fontsize=9,
     )  # fmt: skip
+
+
+def _evaluators(outcome: Outcome) -> str:
+    return textwrap.fill(evaluators_line(outcome), _LETTERS)
 
 
 def _plain_log_ticks(axis: Any, most: int) -> None:

@@ -14,7 +14,8 @@ from codesign.columns import FloatArray
 from codesign.comparison import rank_optimizers
 from codesign.comparison.targets import TargetRecord, target_record
 from codesign.files import replacing
-from codesign.report.comparison import wall_time_records
+from codesign.report.comparison import evaluators_line, wall_time_records
+from codesign.report.labels import evaluator_words
 from codesign.report.tables import plain_table
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def problems_table(outcome: Outcome) -> PaperTable:
     rows = [
         (
             _name(problem),
+            Cell(evaluator_words(problem.reading)),
             Cell(", ".join(_words(str(objective)) for objective in problem.objectives)),
             Cell(f"{problem.truth.n_designs:,}"),
             Cell(problem.truth.kind),
@@ -88,7 +90,15 @@ def problems_table(outcome: Outcome) -> PaperTable:
         )
         for problem in outcome.problems
     ]
-    columns = ("problem", "objectives", "designs", "front", "points of it", "tuned on it")
+    columns = (
+        "problem",
+        "evaluator",
+        "objectives",
+        "designs",
+        "front",
+        "points of it",
+        "tuned on it",
+    )
     note = f"{_TUNED} used to tune an optimizer, so not ranked." if _has_tuned(outcome) else ""
     return PaperTable("Problems", columns, tuple(rows), note)
 
@@ -370,6 +380,8 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
         f"# {said.name}",
         "",
         said.description,
+        "",
+        f"{evaluators_line(outcome)}.",
         "",
         *(f"- {note}" for note in outcome.notes),
         "",

@@ -279,7 +279,7 @@ def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
 
 def figure_of(chosen: ChosenDesign, what: str, width_mm: float | None, height_mm: float) -> Figure:
     """An empty figure that says of which design it is, and whether that breaks a limit."""
-    broken = " (breaks a limit)" if chosen.broken else ""
+    broken = " (breaks a limit)" if chosen.evaluated.broken else ""
     title = f"{chosen.title}: {what}{broken}\n{chosen.words}"
     return new_figure(width_mm, height_mm, title, chosen.results)
 

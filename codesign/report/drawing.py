@@ -18,7 +18,7 @@ from codesign.columns import FloatArray
 from codesign.errors import InputError, MissingExtraError, describe_unknown
 from codesign.files import replacing
 from codesign.report.exports.observed import progress_words
-from codesign.report.labels import axis_label, takes_prefix
+from codesign.report.labels import axis_label, evaluator_words, takes_prefix
 from codesign.units import SI_PREFIXES
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def check_width(width_mm: float) -> None:
 
 
 def new_figure(width_mm: float | None, height_mm: float, title: str, results: Results) -> Figure:
-    """An empty figure with a title, which says too if the campaign has not ended.
+    """An empty figure with a title, the evaluator below it; it says if a campaign has not ended.
 
     Args:
         width_mm: How wide it will be printed; both columns of a page if None.
@@ -122,7 +122,7 @@ def new_figure(width_mm: float | None, height_mm: float, title: str, results: Re
     n_letters = int(width / MM_PER_INCH * 72 / (0.6 * rcParams["font.size"]))
     lines = [
         line
-        for part in title.splitlines()
+        for part in [*title.splitlines(), evaluator_words(results.reading)]
         for line in textwrap.wrap(part, n_letters, break_on_hyphens=False)
     ]
     if results.is_partial:

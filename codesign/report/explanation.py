@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from codesign.evaluators.base import reading_of
 from codesign.metrics import Metric
 from codesign.report.edge import edge_words
-from codesign.report.labels import format_metric, format_setting, format_value, metric_of
+from codesign.report.labels import (
+    evaluator_words,
+    format_metric,
+    format_setting,
+    format_value,
+    metric_of,
+)
 from codesign.report.labels import metric_title as title_of
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
 
@@ -29,11 +36,13 @@ class EvaluatedDesign:
     Attributes:
         space: Where the design comes from.
         evaluator: What evaluated it.
-        asked: Name of the evaluator, its workload and options as they were given.
+        asked: Name of the evaluator, its workload and options as they were given; the campaign
+            if it is evaluated as one does.
         design: Value by parameter; None where absent.
         derived: Derived quantities of the space.
         explanation: Metrics, operators, memory levels, power, and the assumptions.
-        violations: Every limit: of the space, then of the evaluator; ``<= 0`` is within.
+        violations: Every limit: of the space, of the evaluator, of the campaign if it is evaluated
+            as one does; ``<= 0`` is within.
     """
 
     space: DesignSpace
@@ -43,6 +52,11 @@ class EvaluatedDesign:
     derived: Mapping[str, float]
     explanation: Explanation
     violations: Mapping[str, float]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Name, profile and options of the evaluator."""
+        return reading_of(self.asked["evaluator"], self.evaluator, self.asked["options"])
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -70,6 +84,13 @@ class EvaluatedDesign:
         return self.explanation.notes
 
     @property
+    def broken(self) -> list[str]:
+        """The limits that the design breaks, in words."""
+        return [
+            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
+        ]
+
+    @property
     def is_feasible(self) -> bool:
         """Whether every limit is kept."""
         return all(value <= 0 for value in self.violations.values())
@@ -92,6 +113,7 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
     return {
         "space": evaluated.space.name,
         **evaluated.asked,
+        "profile": evaluated.reading.get("profile"),
         "design": {k: value for k, value in evaluated.design.items() if value is not None},
         "derived": evaluated.derived,
         "feasible": evaluated.is_feasible,
@@ -106,12 +128,12 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
 
 def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
     """The evaluated design for the terminal, ``width`` columns wide."""
-    explanation, asked = evaluated.explanation, evaluated.asked
+    explanation = evaluated.explanation
     settings = {k: format_setting(v) for k, v in evaluated.design.items() if v is not None}
     context = {
         "space": evaluated.space.name,
-        "evaluator": format_cell("", {asked["evaluator"]: asked["options"]}),
-        "workload": format_cell("", asked["workload"]),
+        "evaluator": evaluator_words(evaluated.reading),
+        "workload": format_cell("", evaluated.asked["workload"]),
     }
     parts: list[RenderableType] = [
         pairs_table(title, context | settings),

@@ -47,7 +47,7 @@ class MarkedDesigns:
         names: One per design.
         metrics: (k,) values by metric.
         feasible: (k,) whether every limit of the campaign is kept.
-        designs: Each by parameter; None where absent. A GPU's may not be in the campaign's space.
+        designs: Each by parameter; None where absent.
     """
 
     names: Sequence[str]

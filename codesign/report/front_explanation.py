@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from codesign.insight.choices import neighbors_of
 from codesign.report.comparison_tables import Cell, PaperTable, to_markdown, to_rich
 from codesign.report.labels import (
     describe_design,
+    evaluator_words,
     format_metric,
     format_setting,
     format_value,
@@ -70,9 +71,10 @@ def sections(said: FrontExplanation) -> list[Section]:
     ]
 
 
-def tables(said: FrontExplanation, name: str) -> list[RenderableType]:
-    """For the terminal."""
-    parts: list[RenderableType] = [text_line(_headline(said, name), "bold"), text_line("")]
+def tables(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> list[RenderableType]:
+    """For the terminal; ``reading`` is the evaluator's."""
+    headline = _headline(said, name, reading)
+    parts: list[RenderableType] = [text_line(headline, "bold"), text_line("")]
     for section in sections(said):
         parts.append(text_line(section.title, "bold"))
         parts += [text_line(f"- {line}") for line in section.lines]
@@ -82,19 +84,20 @@ def tables(said: FrontExplanation, name: str) -> list[RenderableType]:
     return [*parts, text_line(_effort(said))]
 
 
-def markdown(said: FrontExplanation, name: str) -> str:
-    """As a Markdown page."""
-    parts = [f"# The exact front of {name}, explained", "", _headline(said, name), ""]
+def markdown(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
+    """As a Markdown page; ``reading`` is the evaluator's."""
+    headline = _headline(said, name, reading)
+    parts = [f"# The exact front of {name}, explained", "", headline, ""]
     for section in sections(said):
         parts += [f"## {section.title}", "", *(f"- {line}" for line in section.lines), ""]
         parts += [to_markdown(table).replace("## ", "### ", 1) for table in section.tables]
     return "\n".join([*parts, _effort(said), ""])
 
 
-def _headline(said: FrontExplanation, name: str) -> str:
+def _headline(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
     front = said.front
     return (
-        f"Exact front of {name}: {_count(len(front), 'point')}, "
+        f"Exact front of {name} ({evaluator_words(reading)}): {_count(len(front), 'point')}, "
         f"{_count(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
     )
 

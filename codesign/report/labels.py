@@ -124,6 +124,20 @@ def format_setting(value: Any) -> str:
     return str(value)
 
 
+def evaluator_words(reading: Mapping[str, Any]) -> str:
+    """An evaluator for headers and titles: its name, its profile, then the options given.
+
+    Args:
+        reading: See :func:`codesign.evaluators.base.reading_of`.
+
+    >>> evaluator_words({"name": "npu", "profile": "plain", "array": "systolic"})
+    'npu, profile plain, array systolic'
+    """
+    settings = {key: value for key, value in reading.items() if key != "name"}
+    words = [f"{key.replace('_', ' ')} {format_setting(item)}" for key, item in settings.items()]
+    return ", ".join([reading["name"], *words])
+
+
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Technologies as people call them: ``hbm4_12h`` is "HBM4" as long as that is unambiguous."""
     listed = sorted(set(names))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from codesign.report.labels import evaluator_words
 from codesign.report.plain import to_plain
 from codesign.report.tables import pairs_table, plain_table, text_line
 
@@ -22,9 +23,15 @@ def document(status: CampaignStatus) -> dict[str, Any]:
     return plain | {"done": status.done, "total": status.total}
 
 
-def status_tables(status: CampaignStatus) -> list[RenderableType]:
-    """A campaign's state and each of its runs."""
+def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[RenderableType]:
+    """A campaign's state and each of its runs.
+
+    Args:
+        status: Of the campaign.
+        reading: Of its evaluator.
+    """
     facts = {
+        "evaluator": evaluator_words(reading),
         "state": status.state,
         "evaluated": _share(status.done, status.total),
         "folder": str(status.folder),

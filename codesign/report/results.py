@@ -11,6 +11,7 @@ from codesign.metrics import Metric
 from codesign.report.exports import observations, provenance
 from codesign.report.labels import design_words as design_words
 from codesign.report.labels import (
+    evaluator_words,
     format_metric,
     format_value,
     metric_of,
@@ -53,7 +54,8 @@ def front_table(
     metrics = _front_metrics(results)
     headers = [metric_header(metric) for metric in metrics]
     more = ["designs"] if counts else []
-    table = plain_table("Pareto front", ["#", "design", *headers, *more], ["#", *headers, *more])
+    title = f"Pareto front ({evaluator_words(results.reading)})"
+    table = plain_table(title, ["#", "design", *headers, *more], ["#", *headers, *more])
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[shown]))
     for number, (position, design) in enumerate(zip(shown, words, strict=True), start=1):

@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from codesign.columns import FloatArray
-from codesign.report.labels import describe_time, format_value
+from codesign.report.labels import describe_time, evaluator_words, format_value
 from codesign.report.results import front_table
 from codesign.report.summary import convergence, optimizer_names
 from codesign.report.tables import plain_table, text_line
@@ -50,12 +50,14 @@ class Frame:
     Attributes:
         status: How far each run has come.
         results: Everything that is stored; None before the first batch.
+        reading: Of the campaign's evaluator.
         paces: By run, in the order of ``status.runs``.
         designs_per_s: Of the whole campaign between two frames; None in the first.
     """
 
     status: CampaignStatus
     results: Results | None
+    reading: Mapping[str, Any]
     paces: Sequence[Pace] = field(default_factory=tuple)
     designs_per_s: float | None = None
 
@@ -150,7 +152,7 @@ def facts_line(frame: Frame) -> str:
     failed = sum(run.failed for run in status.runs)
     feasible = sum(run.feasible for run in status.runs)
     facts = [
-        f"{status.name}: {status.state}",
+        f"{status.name} ({evaluator_words(frame.reading)}): {status.state}",
         f"{status.done:,} of {status.total:,} evaluated ({share:.0f} %)",
         f"{feasible:,} feasible",
         f"{failed:,} failed",
@@ -222,7 +224,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
     from codesign.report import progress
     from codesign.report.results import front_document
 
-    document: dict[str, Any] = progress.document(frame.status)
+    document = progress.document(frame.status) | {"evaluator": frame.reading}
     for item, pace in zip(document["runs"], frame.paces, strict=True):
         item |= {"designs_per_s": pace.designs_per_s, "left_s": pace.left_s}
     front: Mapping[str, Any] = front_document(frame.results) if frame.results is not None else {}

@@ -225,7 +225,12 @@ def test_what_cannot_be_shown_is_one_line(folder, capsys, arguments, message):
 def test_watching_a_complete_campaign_ends_with_one_frame(capsys):
     assert main(["watch", "trial"]) == 0
     out = capsys.readouterr().out
-    for part in ("trial: complete, 80 of 80 evaluated (100 %)", "again", "█", "Pareto front"):
+    for part in (
+        "trial (npu, profile memexplorer): complete, 80 of 80 evaluated (100 %)",
+        "again",
+        "█",
+        "Pareto front",
+    ):
         assert part in out
 
 
@@ -258,7 +263,7 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
                                  stderr=subprocess.PIPE)  # fmt: skip
         # Into a pipe goes a line per frame.
         lines = [watch.stdout.readline().decode() for _ in range(3)]
-        assert all(line.startswith("long: running, ") for line in lines)
+        assert all(line.startswith("long (npu, profile memexplorer): running, ") for line in lines)
         assert len(set(lines)) == 3
         assert watch.poll() is None
         watch.send_signal(signal.SIGINT)
@@ -277,7 +282,9 @@ def test_a_broken_off_campaign_is_said_to_be_stopped(folder, break_off, capsys, 
     break_off(codesign.load_campaign("half"))
     assert main(["watch", "half", "--once"]) == 0
     out, err = capsys.readouterr()
-    assert "half: stopped" in out and "'codesign run half' goes on" in err
+    assert (
+        "half (npu, profile memexplorer): stopped" in out and "'codesign run half' goes on" in err
+    )
     path = tmp_path / "front.csv"
     assert main(["export", "half", "--output", str(path)]) == 2
     assert "half: is stopped" in capsys.readouterr().err

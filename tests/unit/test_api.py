@@ -140,17 +140,21 @@ def test_the_named_designs_of_a_problem_are_evaluated_with_its_limits():
 
 
 def test_named_designs_that_a_campaign_excludes_are_not_marked():
-    marked = api.evaluate_named(_problem(pe_array=[2048, 256]))
-    assert list(marked.names) == ["P1", "H100", "A100"]
-    assert list(api.evaluate_named(_problem(pe_array=[2048, 512])).names) == ["H100", "A100"]
+    assert list(api.evaluate_named(_problem(pe_array=[2048, 256])).names) == ["P1"]
+    assert api.evaluate_named(_problem(pe_array=[2048, 512])) is None
 
 
-def test_gpu_baselines_are_marked_with_their_datasheet_power_where_the_evaluator_takes_them():
-    marked = api.evaluate_named(_problem())
-    gpus = dict(zip(marked.names, marked.metrics["tdp_watts"], strict=True))
-    assert gpus["H100"] == pytest.approx(700.0)
-    assert gpus["A100"] == pytest.approx(400.0)
-    # 70.6 GB of weights and the KV cache of 98,000 tokens are more than 80 GB.
-    assert not dict(zip(marked.names, marked.feasible, strict=True))["H100"]
-    zdt = codesign.load_campaign("problem-zdt1").problem
-    assert api.evaluate_named(zdt) is None
+def test_only_designs_of_the_problems_own_space_are_marked():
+    problem = _problem()
+    marked = api.evaluate_named(problem)
+    assert list(marked.names) == list(problem.space.designs)
+
+
+@pytest.mark.parametrize(("gpu", "watts"), [("H100", 700.0), ("A100", 400.0)])
+def test_a_gpu_is_evaluated_with_its_datasheet_power_and_said_to_be_an_ideal_array(gpu, watts):
+    shown = codesign.evaluate(design=gpu, space=gpu.lower(), **P1)
+    assert shown.metrics["tdp_watts"] == pytest.approx(watts)
+    assert not shown.is_feasible  # 70.6 GB of weights and the KV cache of 98,000 tokens
+    assert any("array is ideal" in note for note in shown.notes)
+    npu = codesign.evaluate(design="P1", **P1)
+    assert not any("array is ideal" in note for note in npu.notes)

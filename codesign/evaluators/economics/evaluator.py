@@ -69,6 +69,11 @@ class EconomicsEvaluator:
         self._target = self.options.shape(workload.model)
         self._draft = self.options.shape(workload.draft)
 
+    @property
+    def profile(self) -> str:
+        """The named set of conventions in force."""
+        return self.options.profile
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, options and the paper's figures, as plain JSON values."""
         return {

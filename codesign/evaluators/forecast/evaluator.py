@@ -99,6 +99,11 @@ class ForecastEvaluator:
         named = dict.fromkeys(default.prefill.names + default.decode.names)
         self.options.efficiencies.check(tuple(named))
 
+    @property
+    def profile(self) -> str:
+        """The named set of conventions in force."""
+        return self.options.profile
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model and options, as plain JSON values."""
         return {

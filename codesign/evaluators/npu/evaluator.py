@@ -142,6 +142,11 @@ class NpuEvaluator:
         other._prepare_models()
         return other
 
+    @property
+    def profile(self) -> str:
+        """The named set of conventions in force."""
+        return self.options.profile
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and technologies, as plain JSON values."""
         return {

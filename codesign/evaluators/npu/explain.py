@@ -238,6 +238,11 @@ def notes(one: DesignMetrics, options: NpuOptions, workload: Request) -> list[st
     ]
     if options.profile == "memexplorer":
         said.append("profile memexplorer is calibrated to MemExplorer's tables, not derived")
+    if organization == "ideal":
+        said.append(
+            "the array is ideal: no cycle is lost to padding, filling or draining it; an upper "
+            "bound, not to be compared with designs whose array loses some"
+        )
     if workload.phase == "prefill":
         said.append(
             "the requests of a batch are prefilled one after the other; time to first token is "

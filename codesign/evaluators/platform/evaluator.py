@@ -65,6 +65,11 @@ class PlatformEvaluator:
         self._passes = Passes(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
 
+    @property
+    def profile(self) -> str:
+        """The named set of conventions in force."""
+        return self.options.profile
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and devices, as plain JSON values."""
         return {

@@ -277,6 +277,11 @@ class SimulationEvaluator:
         self.pass_ = self.analytical.pass_
         self.metrics = self.analytical.metrics
 
+    @property
+    def profile(self) -> str:
+        """The named set of conventions in force."""
+        return self.options.profile
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and technologies, as plain JSON values."""
         return {

@@ -23,6 +23,7 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
         "scope": scope,
         "state": results.state,
         "evaluated": _evaluated(results),
+        "evaluator": to_plain(results.reading),
         "versions": dict(results.versions),
         "objectives": {objective.metric.name: objective.sense for objective in objectives},
         "reference_point": to_plain(results.reference_point),

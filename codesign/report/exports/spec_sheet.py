@@ -10,6 +10,7 @@ from codesign.report.edge import edge_words
 from codesign.report.exports.designs import Written, write_texts
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
+    evaluator_words,
     format_metric,
     format_setting,
     format_value,
@@ -40,7 +41,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     ]
     limits = [
         (name, "kept" if value <= 0 else f"BROKEN by {value:.1%}")
-        for name, value in chosen.violations.items()
+        for name, value in evaluated.violations.items()
     ]
     settings = [
         (name, format_setting(value))
@@ -50,6 +51,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     text = "\n".join(
         [
             f"# {chosen.title}\n\n{chosen.words}\n",
+            f"Evaluated by {evaluator_words(chosen.results.reading)}.\n",
             *_parts(chosen),
             _table("Design parameters", ("parameter", "value"), settings),
             _table("What it achieves", ("metric", "value", "meaning"), metrics),

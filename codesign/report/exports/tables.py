@@ -18,7 +18,13 @@ from codesign.files import replacing
 from codesign.metrics import Metric
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, observation_columns, positions_of
-from codesign.report.labels import design_words, format_metric, metric_of, metric_title
+from codesign.report.labels import (
+    design_words,
+    evaluator_words,
+    format_metric,
+    metric_of,
+    metric_title,
+)
 from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
@@ -205,5 +211,6 @@ def _markdown_head(results: Results, scope: str, n: int) -> str:
     return (
         f"# {results.definition.name}: {what}\n\n"
         f"- designs: {n:,}; evaluated: {note['evaluated']}\n- state: {progress_words(results)}\n"
-        f"- objectives: {goals}\n- workload: `{workload}`\n- versions: {versions}\n\n"
+        f"- evaluator: {evaluator_words(results.reading)}\n- objectives: {goals}\n"
+        f"- workload: `{workload}`\n- versions: {versions}\n\n"
     )

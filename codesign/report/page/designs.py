@@ -111,11 +111,11 @@ def _n_runs(results: Results, inverse: IntArray, n_distinct: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Named:
-    """Designs with a name: published ones, which the space's file has, and GPUs.
+    """Designs with a name, such as the published ones: those of the campaign's space.
 
     Attributes:
         names: One per design.
-        designs: Each by parameter; None where absent. A GPU's may not be in the campaign's space.
+        designs: Each by parameter; None where absent.
         metrics: (k,) values by name.
         feasible: (k,) whether every limit of the campaign is kept.
     """

@@ -89,7 +89,7 @@ class Explained:
         return {str(number): self._known[number] for number in found if self._known[number]}
 
     def _designs(self, numbers: Iterable[int]) -> dict[int, Design]:
-        """Designs by their number on the page, the named ones of the campaign's space too."""
+        """Designs by their number on the page, the named ones too."""
         n = len(self.carried.positions)
         found: dict[int, Design] = {
             number: self.results.design(int(self.carried.positions[number]))
@@ -97,11 +97,8 @@ class Explained:
             if number < n
         }
         if self.named:
-            own = self.results.problem.space.designs
-            pairs = list(zip(self.named.names, self.named.designs, strict=True))
-            for k, (name, design) in enumerate(pairs):
-                # Others are designs of other spaces.
-                if name in own and (k < _MOST_NAMED or n + k in self.asked):
+            for k, design in enumerate(self.named.designs):
+                if k < _MOST_NAMED or n + k in self.asked:
                     found[n + k] = {key: x for key, x in design.items() if x is not None}
         return found
 
@@ -122,22 +119,19 @@ class Explained:
                 self._known[number] = account_document(account, metrics)
 
 
-def numbers_asked(
-    names: Sequence[str], results: Results, carried: Carried, named: Named | None
-) -> list[int]:
+def numbers_asked(names: Sequence[str], carried: Carried, named: Named | None) -> list[int]:
     """Numbers on the page, from 0, of designs as a reader of the page would name them.
 
     Args:
         names: Such as ``12``, ``#12``, or ``P1`` of the campaign's space.
-        results: Of the campaign.
         carried: Designs of the page.
         named: Designs with a name.
 
     Raises:
         InputError: There is no such design.
     """
-    n, own = len(carried.positions), results.problem.space.designs
-    called = {name: n + k for k, name in enumerate(named.names) if name in own} if named else {}
+    n = len(carried.positions)
+    called = {name: n + k for k, name in enumerate(named.names)} if named else {}
     numbers = f"1 to {n:,}, the numbers of the page" if n else "none, the page has no design"
     found = []
     for name in names:

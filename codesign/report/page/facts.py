@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codesign.report.labels import format_metric, metric_title
+from codesign.report.labels import evaluator_words, format_metric, metric_title
 from codesign.report.library import size_text
 from codesign.report.plain import to_plain
 from codesign.report.results import front_table, reference_text
@@ -67,13 +67,13 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
     seconds = sum(run.seconds for run in status.runs)
     found = {
         "space": f"{space.name}, {size_text(space)} designs",
-        "evaluator": choice_text(definition.evaluator.name, definition.evaluator.options),
-        "workload": choice_text("", definition.workload),
+        "evaluator": evaluator_words(results.reading),
+        "workload": _settings_text(definition.workload),
         "objectives": ", ".join(
             f"{item.sense} {metric_title(item.metric)}" for item in results.problem.objectives
         ),
         "constraints": ", ".join([*definition.constraints, *_space_limits(results)]) or "none",
-        "fixed": choice_text("", definition.fixed) or "nothing",
+        "fixed": _settings_text(definition.fixed) or "nothing",
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
         "seeds": seeds,
@@ -102,10 +102,9 @@ def digest(results: Results) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def choice_text(name: str, options: Mapping[str, Any]) -> str:
-    """A name with its options, as a reader would say them."""
-    said = ", ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in options.items())
-    return f"{name} ({said})" if name and said else name or said
+def _settings_text(settings: Mapping[str, Any]) -> str:
+    """Keys with their values, as a reader would say them."""
+    return ", ".join(f"{key.replace('_', ' ')} {_plain(item)}" for key, item in settings.items())
 
 
 def _plain(value: Any) -> str:

@@ -20,6 +20,7 @@ from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
 from codesign.files import replacing
 from codesign.insight.choices import knees_of
+from codesign.report.labels import evaluator_words
 from codesign.report.page import facts
 from codesign.report.page.designs import (
     Carried,
@@ -74,7 +75,7 @@ def write_page(
         InputError: The file cannot be written, or there is no such design.
     """
     carried = carry(results)
-    numbers = numbers_asked(asked, results, carried, named)
+    numbers = numbers_asked(asked, carried, named)
     document = page_document(results, carried, status, named, every_s)
     explained = Explained(results, carried, named, numbers, document["knees"], explainer)
     text = page_html(results, carried, status, document, explained)
@@ -94,7 +95,6 @@ def page_document(
     return {
         "name": results.definition.name,
         "state": status.state,
-        "own": list(results.problem.space.designs),
         "explains": isinstance(results.problem.evaluator, Explains),
         "every_s": every_s if status.state == "running" else None,
         "metrics": metric_documents(results),
@@ -133,6 +133,7 @@ def page_html(
     said = [facts.state_text(results, status), facts.empty_text(results)]
     parts = {
         "name": escape(definition.name),
+        "evaluator": escape(evaluator_words(results.reading)),
         "question": escape(definition.description or definition.name),
         "summary": escape(facts.summary_text(results, carried)),
         "state": facts.paragraphs_html(said, "status"),

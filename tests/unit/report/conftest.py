@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,6 +71,7 @@ class Results:
     exact: SimpleNamespace | None = None
     exact_hypervolume: float | None = None
     state: str = "complete"
+    reading: dict[str, Any] = field(default_factory=lambda: {"name": "npu", "profile": "plain"})
     definition: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4, workload={})
     )

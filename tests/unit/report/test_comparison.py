@@ -53,6 +53,7 @@ def _problem(name, finals, tuned=(), kind="exact"):
     return ProblemOutcome(
         name=name,
         description="by hand",
+        reading={"name": "npu", "profile": "plain"},
         objectives=tuple(Objective(metric, metric.sense) for metric in metrics),
         truth=Truth(kind, front - 10.0, 1000, 3 if kind == "exact" else None),
         reference_point={"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0},

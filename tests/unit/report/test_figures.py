@@ -175,7 +175,7 @@ def test_a_figure_of_a_part_of_a_campaign_says_so_inside(results, marked, tmp_pa
     for drawn, said in ((part, "NOT FINISHED: stopped, 16 of 1,200 evaluated"), (results, None)):
         with monkeypatch.context() as patch:
             title = _drawn(drawn, marked, tmp_path, patch).get_suptitle()
-        assert title.splitlines()[1:] == ([said] if said else [])
+        assert title.splitlines()[1:] == ["npu, profile plain", *([said] if said else [])]
 
 
 @pytest.mark.parametrize(

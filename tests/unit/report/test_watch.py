@@ -25,7 +25,7 @@ def _status(states: list[str], done: int = 40) -> CampaignStatus:
 def frame(results) -> Frame:
     states = ["complete"] * 6 + ["running"] * 2 + ["not started"] * 4
     status = _status(states)
-    return Frame(status, results, paces_of(status, []), 5.0)
+    return Frame(status, results, {"name": "npu", "profile": "plain"}, paces_of(status, []), 5.0)
 
 
 def _shown(frame: Frame, width: int, height: int) -> list[str]:
@@ -42,7 +42,8 @@ def test_a_frame_fits_the_terminal(frame, width, height):
     lines = _shown(frame, width, height)
     assert len(lines) < height
     assert all(len(line) <= width for line in lines)
-    assert "watched: running, 480 of 1,200 evaluated" in " ".join(lines)
+    text = " ".join(" ".join(lines).split())
+    assert "watched (npu, profile plain): running, 480 of 1,200 evaluated" in text
 
 
 def test_runs_that_have_ended_make_room_first(frame):

@@ -104,9 +104,7 @@ function standingHtml(id) {
 // What the page does not have of a design, and how to come by it.
 function unexplainedHtml(id) {
   if (!D.explains) return `<p class="hint">The evaluator of this campaign does not explain its designs, so there is no diagram and no breakdown; settings and metrics are in the table above.</p>`;
-  const add = isNamed(id) && !D.own.includes(nameOf(id))
-    ? "It is a design of another space, which only “codesign evaluate” explains."
-    : `“codesign report ${escapeHtml(D.name)} --design ${isNamed(id) ? escapeHtml(nameOf(id)) : id + 1}” writes the page with them.`;
+  const add = `“codesign report ${escapeHtml(D.name)} --design ${isNamed(id) ? escapeHtml(nameOf(id)) : id + 1}” writes the page with them.`;
   return `<p class="hint">Settings and metrics of this design are in the table above. Its diagram, roofline and breakdowns are not on this page. ${add}</p>`;
 }
 

@@ -96,33 +96,23 @@ class AcceleratorBatch:
         return self.array_depth * self.array_width
 
 
-class _TakenLevels(MemoryLevels):
-    """The levels of some designs of a batch, their tiers perhaps in another order.
+class _GatheredLevels(MemoryLevels):
+    """Levels whose properties are gathered when they are first asked for, most of them never.
 
-    A property is gathered when it is first asked for.
+    Args:
+        gather: Gives the (l, n) values of a property by its name.
     """
 
-    def __init__(
-        self, levels: MemoryLevels, positions: IntArray, order: IntArray | None = None
-    ) -> None:
-        vars(self).update(_levels=levels, _positions=positions, _order=order)
+    def __init__(self, gather: Callable[[str], FloatArray]) -> None:
+        vars(self).update(_gather=gather)
 
     def __getattr__(self, name: str) -> FloatArray:
         if name not in _PROPERTIES:
             raise AttributeError(name)
         own = vars(self)
-        values: FloatArray = getattr(own["_levels"], name)
-        positions, order = own["_positions"], own["_order"]
-        taken = np.take(values, positions, axis=-1)
-        if order is not None:
-            taken = np.stack([taken[0], *_chosen(taken[1:], order)])
-        own[name] = taken
-        return taken
-
-
-def _chosen(tiers: FloatArray, order: IntArray) -> list[FloatArray]:
-    """(n,) of each place what the tier that stands there has; arguments are (3, n)."""
-    return [np.choose(place, tiers) for place in order]
+        values: FloatArray = own["_gather"](name)
+        own[name] = values
+        return values
 
 
 def take(
@@ -136,12 +126,20 @@ def take(
         order: (3, p) which of the tiers, from 0, comes first, second and third; as they are if
             None.
     """
+    levels = accelerators.levels
+
+    def gather(name: str) -> FloatArray:
+        values: FloatArray = np.take(getattr(levels, name), positions, axis=-1)
+        if order is None:
+            return values
+        return np.stack([values[0], *(np.choose(place, values[1:]) for place in order)])
+
     return AcceleratorBatch(
         array_depth=accelerators.array_depth[positions],
         array_width=accelerators.array_width[positions],
         vector_length=accelerators.vector_length[positions],
         clock_hz=accelerators.clock_hz[positions],
-        levels=_TakenLevels(accelerators.levels, positions, order),
+        levels=_GatheredLevels(gather),
         stated_tdp_watts=accelerators.stated_tdp_watts[positions],
     )
 
@@ -255,45 +253,53 @@ def _constant(name: str, n: int) -> Column:
 
 def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
     """Every level of every design, worked out once per combination of technologies and counts."""
-    table = np.empty((len(_PROPERTIES), 1 + N_TIERS, n))
     on_chip = [
         designs.get("sram_technology", _constant("sram", n)),
         designs["sram_dies"],
         _constant("sram_3d", n),
         designs["sram_3d_layers"],
     ]
-    _fill(table[:, 0], on_chip, lambda sram, dies, stacked, layers: _on_chip(
-        [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
-    ))  # fmt: skip
+    tables = [
+        _by_kind(on_chip, lambda sram, dies, stacked, layers: _on_chip(
+            [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
+        ))
+    ]  # fmt: skip
     uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
     for tier in range(1, N_TIERS + 1):
         if f"tier{tier}_technology" in designs:
             parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
-            _fill(table[:, tier], parts, lambda name, count, family: _tier(
+            tables.append(_by_kind(parts, lambda name, count, family: _tier(
                 _Bank(name, count, units), family
-            ))  # fmt: skip
+            )))  # fmt: skip
         else:
-            table[:, tier] = 0.0
-    return MemoryLevels(*table)
+            nothing = np.zeros((len(_PROPERTIES), 1))
+            tables.append((nothing, np.zeros(n, dtype=np.int64)))
+
+    def gather(name: str) -> FloatArray:
+        row, values = _PROPERTIES.index(name), np.empty((1 + N_TIERS, n))
+        for level, (table, number) in enumerate(tables):
+            # Numbers are within the table; "clip" spares NumPy a copy.
+            np.take(table[row], number, out=values[level], mode="clip")
+        return values
+
+    return _GatheredLevels(gather)
 
 
 _PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
-_FEW = 64
-"""Designs too few to look for equal ones among them."""
 
 
-def _fill(
-    table: FloatArray, parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
-) -> None:
-    """Fills (p, n) properties of one level from the columns that it depends on."""
-    if len(parts[0]) < _FEW:
-        table[:] = level(*parts)
-        return
-    number, one = distinct(*combined(*(part.codes for part in parts)))
-    few = (Column(part.values, part.codes[one]) for part in parts)
-    for row, values in zip(table, level(*few), strict=True):
-        # Numbers are within the table; "clip" spares NumPy a copy.
-        np.take(values, number, out=row, mode="clip")
+def _by_kind(
+    parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
+) -> tuple[FloatArray, IntArray]:
+    """(p, u) properties of each kind of one level, and (n,) which kind each design has.
+
+    Args:
+        parts: The columns that the level depends on.
+        level: Gives its properties, in the order of the record.
+    """
+    number, representative = distinct(*combined(*(part.codes for part in parts)))
+    few = (Column(part.values, part.codes[representative]) for part in parts)
+    return np.stack(level(*few)), number
 
 
 def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:

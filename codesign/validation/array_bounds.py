@@ -18,6 +18,7 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.records import Shape
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.validation.study import Study, summarize
@@ -160,7 +161,7 @@ def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[Product]
     """Every operator of a pass that multiplies, on the distinct arrays and batch sizes."""
     evaluator = NpuEvaluator(Request(model=model, trace="osworld", phase=phase))
     pass_, setup = evaluator.pass_, evaluator.choose(designs).batch.setup
-    shapes = pass_.shapes(setup)
+    shapes = Shape(*pass_.shapes(setup))
     hardware = setup.accelerators
     depth, width = (
         values[setup.representative] for values in (hardware.array_depth, hardware.array_width)

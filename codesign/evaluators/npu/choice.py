@@ -19,6 +19,7 @@ import numpy as np
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.operators import Pass, Stage, whole_pass_s
 from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.placement import Two, balanced_tails, tier_tails
 from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
 from codesign.hardware.array import ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
@@ -140,35 +141,33 @@ class Choice:
         """(n,) the larger, the better: requests per second of array and memories, which alone
         tell choices apart; where a pass is too long, below zero by its time."""
         requests = batch.setup.batch_size[:, 0]
+        rate = np.asarray(requests / sums[0])
         if not self.is_limited:
-            return requests / sums[0]
+            return rate
         vector_s = self._pass.vector_s(requests, batch.setup.accelerators)
         pass_s = whole_pass_s(sums[0], vector_s, self._options)
-        return np.where(pass_s <= self.longest_pass_s, requests / sums[0], -pass_s)
+        return np.where(pass_s <= self.longest_pass_s, rate, -pass_s)
 
     def _others(
         self, footprint: Footprint, batch: Batch, scores: FloatArray, allowed: BoolArray
     ) -> _Candidates:
         """The other choices that may be better than the first, which has these scores."""
         least_times = _LeastTimes(self._pass, batch)
-        has_orders = allowed[1:].any(axis=0)
         is_prefill = batch.setup.phase == "prefill"
         found: list[tuple[IntArray, int, int]] = []
         for row, sizes in enumerate(footprint.batches):
-            positions = np.flatnonzero(sizes > 0 if row else has_orders)
-            size = np.ones(len(positions)) if is_prefill else sizes[positions]
-            least_s = least_times.pass_s(positions, size)
-            at_best = size / least_s
-            if self.is_limited:
-                at_best = np.where(least_s <= self.longest_pass_s, at_best, -least_s)
-            positions = positions[at_best > scores[positions]]
-            found += [
-                (positions[allowed[order, positions]], row, order)
-                for order in range(0 if row else 1, len(ORDERS))
-            ]
+            for order in range(0 if row else 1, len(ORDERS)):
+                positions = np.flatnonzero(allowed[order] & (sizes > 0))
+                size = np.ones(len(positions)) if is_prefill else sizes[positions]
+                least_s = least_times.pass_s(positions, size, ORDERS[order])
+                at_best = size / least_s
+                if self.is_limited:
+                    at_best = np.where(least_s <= self.longest_pass_s, at_best, -least_s)
+                gains = at_best > scores[positions]
+                found.append((positions[gains], row, order))
         return _Candidates(
-            positions=np.concatenate([positions for positions, _, _ in found]),
-            rows=np.concatenate([np.full(len(positions), row) for positions, row, _ in found]),
+            positions=np.concatenate([item[0] for item in found]),
+            rows=np.concatenate([np.full(len(item[0]), item[1]) for item in found]),
             orders=np.concatenate(
                 [np.full(len(positions), order) for positions, _, order in found]
             ),
@@ -212,11 +211,11 @@ class Choice:
 
 
 class _LeastTimes:
-    """What array and memories need at least for a pass of ``n`` designs, at any batch size.
+    """What array and memories need at least for a pass of ``n`` designs, with any choice.
 
-    The array needs it for its multiply-accumulates and, if it is flattened, for streaming the
-    stationary operands; the fastest tier for all that is not on chip; the others for what the
-    fastest cannot hold, in any order and however data are placed.
+    Weights take the array as long as their multiply-accumulates or, if it is flattened, their
+    streaming need, keys and values of a request as long as they take it; both take the port of
+    each memory as long as they, read once, need to pass it.
     """
 
     def __init__(self, pass_: Pass, batch: Batch) -> None:
@@ -224,56 +223,86 @@ class _LeastTimes:
         hardware, levels = setup.accelerators, setup.accelerators.levels
         self._table = table
         self._weights_read = cache(self._weight_elements_read)
-        kv_elements = float(table.kv_read_elements_per_request @ table.count)
-        macs = float(pass_.multiply_accumulates(np.ones(1))[0])
-        self._request_s = macs / (hardware.macs_per_cycle * hardware.clock_hz)
-        streams = np.where(setup.organization[:, 0] == _FLATTENED, 1.0, 0.0)
-        self._element_s = streams / (hardware.array_depth * hardware.clock_hz)
-        self._request_elements = kv_elements
-        held, tiers = levels.capacity_bytes[0], levels.capacity_bytes[1:]
-        self._weights, self._kv = batch.weight_bytes, batch.kv_bytes
-        self._held, self._fastest = held, tiers[0]
-        self._others = tiers[1] + tiers[2]
+        self._kv_elements = float(table.kv_read_elements_per_request @ table.count)
+        shared = ~table.is_attention
+        macs = float((table.mac_per_request * table.count)[shared].sum())
+        self._shared_macs_s = macs / (hardware.macs_per_cycle * hardware.clock_hz)
+        # Each request has products of its own, so the array takes the same time for each.
+        own_cycles = pass_.shapes(setup)[0][:, ~shared] @ table.count[~shared]
+        requests = setup.batch_size[:, 0] * hardware.clock_hz
+        self._own_cycles_s = own_cycles[setup.shape] / requests
+        is_flattened = setup.organization[:, 0] == _FLATTENED
+        self._element_s = is_flattened / (hardware.array_depth * hardware.clock_hz)
         self._activations = setup.sizes_bytes[0] / setup.batch_size[:, 0]
+        self._weights, self._kv = batch.weight_bytes, batch.kv_bytes
         self._weight_element_bytes = setup.weight_bytes[:, 0]
-        self._kv_share = kv_elements * setup.kv_bytes[:, 0] * inverse(batch.kv_bytes)
-        options, modelling = setup.options, setup.modelling
-        shares = (options.offchip_efficiency or 1.0) * setup.inputs((-1,)).matrix_share
-        counts = 1.0 if modelling.blocks_for_capacity else 0.0  # of the array alone if calibrated
-        rates = shares * levels.bandwidth_bytes_per_s[1:]
-        first = rates[0] if modelling.is_staged else rates.sum(axis=0)
-        self._first_byte_s = counts * inverse(first)
-        self._deep_byte_s = counts * inverse(rates[1] + rates[2])
+        self._kv_element_bytes = setup.kv_bytes[:, 0]
+        self._storage, self._modelling = setup.storage, setup.modelling
+        self._held, self._capacity = levels.capacity_bytes[0], levels.capacity_bytes[1:]
+        shares = (setup.options.offchip_efficiency or 1.0) * setup.inputs((-1,)).matrix_share
+        # Calibrated, the array's own time has to do.
+        counts = 1.0 if self._modelling.blocks_for_capacity else 0.0
+        self._byte_s = counts * inverse(shares * levels.bandwidth_bytes_per_s[1:])
+        self._port_s = counts * inverse(levels.bandwidth_bytes_per_s[0])
 
-    def pass_s(self, positions: IntArray, size: FloatArray) -> FloatArray:
+    def pass_s(self, positions: IntArray, size: FloatArray, order: tuple[int, ...]) -> FloatArray:
         """(p,) seconds.
 
         Args:
             positions: (p,) designs.
             size: (p,) requests in the pass.
+            order: Of the tiers.
         """
-        elements = self._read_by_size(size)
-        streamed = elements + size * self._request_elements
-        array_s = np.maximum(
-            size * self._request_s[positions], streamed * self._element_s[positions]
-        )
+        weight_elements = self._read_by_size(size)
+        kv_elements = size * self._kv_elements
+        element_s = self._element_s[positions]
+        shared_s = np.maximum(size * self._shared_macs_s[positions], weight_elements * element_s)
+        own_s = size * self._own_cycles_s[positions]
         weights, kv = self._weights[positions], self._kv[positions] * size
         held = self._held[positions]
-        weight_share = elements * self._weight_element_bytes[positions] * inverse(weights)
-        kv_share = self._kv_share[positions]
-        read = weight_share * np.maximum(weights - held, 0.0)
-        read = read + kv_share * np.maximum(kv - held, 0.0)
-        least_share = np.where(kv > 0, np.minimum(weight_share, kv_share), weight_share)
-        beyond = weights + kv - held - self._fastest[positions]
-        # What exceeds all tiers lives in the last, which may be the fastest.
-        room = self._others[positions] - size * self._activations[positions]
-        surely = np.maximum(np.minimum(beyond, room), 0.0)
-        deep_s = least_share * surely * self._deep_byte_s[positions]
-        memory_s = np.maximum(read * self._first_byte_s[positions], deep_s)
-        return np.asarray(np.maximum(array_s, memory_s) * _ROUNDING)
+        loose_weights = np.maximum(weights - held, 0.0) / weights
+        loose_kv = np.maximum(kv - held, 0.0) * inverse(kv)
+        capacity = [self._capacity[tier][positions] for tier in order]
+        byte_s = [self._byte_s[tier][positions] for tier in order]
+        sizes = (size * self._activations[positions], kv, weights)
+        if self._modelling.is_staged:
+            tails = tier_tails(
+                sizes, (capacity[0], capacity[1], capacity[2]), self._storage[positions]
+            )
+        else:
+            rates = [inverse(rate) for rate in byte_s]
+            shares = balanced_tails(
+                sizes[0] + kv + weights,
+                (capacity[0], capacity[1], capacity[2]),
+                (rates[0], rates[1], rates[2]),
+            )
+            tails = (shares, shares, shares)
+        weight_bytes = weight_elements * self._weight_element_bytes[positions]
+        kv_bytes = kv_elements * self._kv_element_bytes[positions]
+        # What comes from off chip is written on chip before it is read there.
+        port_s = self._port_s[positions]
+        near_weights_s, near_kv_s = (1.0 + loose_weights) * port_s, (1.0 + loose_kv) * port_s
+        far_weights_s = loose_weights * self._slowest_s(tails[2], byte_s)
+        far_kv_s = loose_kv * self._slowest_s(tails[1], byte_s)
+        shared_s = np.maximum(shared_s, weight_bytes * np.maximum(near_weights_s, far_weights_s))
+        own_s = np.maximum(own_s, kv_bytes * np.maximum(near_kv_s, far_kv_s))
+        return np.asarray((shared_s + own_s) * _ROUNDING)
+
+    def _slowest_s(self, tails: Two, byte_s: list[FloatArray]) -> FloatArray:
+        """(p,) seconds per byte of the busiest port."""
+        second, third = tails
+        passed = 1.0 if self._modelling.is_staged else -1.0
+        return np.maximum(
+            np.maximum((1.0 + passed * second) * byte_s[0], (second + passed * third) * byte_s[1]),
+            third * byte_s[2],
+        )
 
     def _read_by_size(self, size: FloatArray) -> FloatArray:
         """(p,) weight elements that a pass of so many requests reads."""
+        if not len(size):
+            return size
+        if size.min() == size.max():
+            return np.full(len(size), self._weights_read(float(size[0])))
         sizes, number = np.unique(size, return_inverse=True)
         return np.array([self._weights_read(value) for value in sizes.tolist()])[number]
 

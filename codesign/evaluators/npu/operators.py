@@ -209,6 +209,7 @@ class Pass:
         self.all_operators = table
         self.options = options
         self._is_prefill = phase == "prefill"
+        self._shapes: dict[tuple[float, ...], FloatArray] = {}
         # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
         # adds to the KV cache and its own weights move.
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
@@ -268,16 +269,32 @@ class Pass:
             state_written=table.state_written_bytes_per_request,
         )
 
-    def shapes(self, setup: Setup) -> Shapes:
-        """Cycles and streams of every distinct array, dataflow and batch size."""
-        hardware, one = setup.accelerators, setup.representative
-        return self.shapes_of(
-            hardware.array_depth[one, None],
-            hardware.array_width[one, None],
-            setup.organization[one],
-            setup.dataflow[one],
-            setup.batch_size[one],
+    def shapes(self, setup: Setup) -> FloatArray:
+        """(8, u, o) the fields of ``Shape`` of every distinct array, dataflow and batch size."""
+        hardware, representative = setup.accelerators, setup.representative
+        columns = (
+            hardware.array_depth[representative],
+            hardware.array_width[representative],
+            setup.organization[representative, 0],
+            setup.dataflow[representative, 0],
+            setup.batch_size[representative, 0],
         )
+        kinds = list(zip(*(column.tolist() for column in columns), strict=True))
+        new = [position for position, kind in enumerate(kinds) if kind not in self._shapes]
+        if new:
+            few = representative[new]
+            shapes = self.shapes_of(
+                hardware.array_depth[few, None],
+                hardware.array_width[few, None],
+                setup.organization[few],
+                setup.dataflow[few],
+                setup.batch_size[few],
+            )
+            own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read)
+            tables = np.stack(np.broadcast_arrays(*own, shapes.slots, *shapes.near))
+            for number, position in enumerate(new):
+                self._shapes[kinds[position]] = tables[:, number]
+        return np.stack([self._shapes[kind] for kind in kinds], axis=1)
 
     def shapes_of(
         self,
@@ -360,9 +377,7 @@ class Stage:
     @cached_property
     def _shapes(self) -> FloatArray:
         """(8, u, o) the fields of :class:`Shape`."""
-        shapes = self._pass.shapes(self._setup)
-        own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read, shapes.slots)
-        return np.stack(np.broadcast_arrays(*own, *shapes.near))
+        return self._pass.shapes(self._setup)
 
     @cached_property
     def _shape(self) -> Shape:

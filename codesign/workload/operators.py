@@ -124,6 +124,11 @@ class OperatorTable:
         return self.products_per_request > 0
 
     @property
+    def is_mixture(self) -> bool:
+        """Whether a token uses some weight matrices of an operator and not others."""
+        return bool((self.n_experts > self.experts_per_token).any())
+
+    @property
     def is_softmax(self) -> BoolArray:
         """(o,) whether an operator of the vector unit works on attention scores."""
         return self.is_kind("vector") & (self.score_read_elements_per_request > 0)

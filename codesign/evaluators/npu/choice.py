@@ -27,6 +27,7 @@ from codesign.hardware.tier_order import ORDERS, worth_trying
 
 _ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""
+_PLACES = np.array(ORDERS)
 _FLATTENED = ORGANIZATIONS.index("flattened")
 
 
@@ -152,26 +153,18 @@ class Choice:
         self, footprint: Footprint, batch: Batch, scores: FloatArray, allowed: BoolArray
     ) -> _Candidates:
         """The other choices that may be better than the first, which has these scores."""
-        least_times = _LeastTimes(self._pass, batch)
-        is_prefill = batch.setup.phase == "prefill"
-        found: list[tuple[IntArray, int, int]] = []
-        for row, sizes in enumerate(footprint.batches):
-            for order in range(0 if row else 1, len(ORDERS)):
-                positions = np.flatnonzero(allowed[order] & (sizes > 0))
-                size = np.ones(len(positions)) if is_prefill else sizes[positions]
-                least_s = least_times.pass_s(positions, size, ORDERS[order])
-                at_best = size / least_s
-                if self.is_limited:
-                    at_best = np.where(least_s <= self.longest_pass_s, at_best, -least_s)
-                gains = at_best > scores[positions]
-                found.append((positions[gains], row, order))
-        return _Candidates(
-            positions=np.concatenate([item[0] for item in found]),
-            rows=np.concatenate([np.full(len(item[0]), item[1]) for item in found]),
-            orders=np.concatenate(
-                [np.full(len(positions), order) for positions, _, order in found]
-            ),
-        )
+        is_possible = (footprint.batches > 0)[:, None] & allowed
+        is_possible[0, 0] = False  # the first
+        rows, orders, positions = np.nonzero(is_possible)
+        size = footprint.batches[rows, positions]
+        if batch.setup.phase == "prefill":
+            size = np.ones_like(size)
+        least_s = _LeastTimes(self._pass, batch).pass_s(positions, size, orders)
+        at_best = size / least_s
+        if self.is_limited:
+            at_best = np.where(least_s <= self.longest_pass_s, at_best, -least_s)
+        gains = at_best > scores[positions]
+        return _Candidates(positions[gains], rows[gains], orders[gains])
 
     def _best(
         self,
@@ -182,8 +175,8 @@ class Choice:
         is_compiled: bool,
     ) -> Chosen:
         """The first choice, or another where that is better; of equal ones the earliest."""
-        footprint, positions, places = first.footprint, others.positions, np.array(ORDERS).T
-        order = places[:, others.orders] if others.orders.any() else None
+        footprint, positions = first.footprint, others.positions
+        order = _PLACES[others.orders].T if others.orders.any() else None
         batch = self._preparation.batch(
             taken(designs, positions),
             footprint.take(positions, order),
@@ -204,7 +197,7 @@ class Choice:
         def prepare() -> Batch:
             everywhere = np.arange(len(orders))
             return self._preparation.batch(
-                designs, footprint.take(everywhere, places[:, orders]), size
+                designs, footprint.take(everywhere, _PLACES[orders].T), size
             )
 
         return Chosen(footprint, size, first.sums, prepare)
@@ -245,13 +238,13 @@ class _LeastTimes:
         self._byte_s = counts * inverse(shares * levels.bandwidth_bytes_per_s[1:])
         self._port_s = counts * inverse(levels.bandwidth_bytes_per_s[0])
 
-    def pass_s(self, positions: IntArray, size: FloatArray, order: tuple[int, ...]) -> FloatArray:
+    def pass_s(self, positions: IntArray, size: FloatArray, orders: IntArray) -> FloatArray:
         """(p,) seconds.
 
         Args:
             positions: (p,) designs.
             size: (p,) requests in the pass.
-            order: Of the tiers.
+            orders: (p,) of the tiers, positions in ``ORDERS``.
         """
         weight_elements = self._read_by_size(size)
         kv_elements = size * self._kv_elements
@@ -262,19 +255,17 @@ class _LeastTimes:
         held = self._held[positions]
         loose_weights = np.maximum(weights - held, 0.0) / weights
         loose_kv = np.maximum(kv - held, 0.0) * inverse(kv)
-        capacity = [self._capacity[tier][positions] for tier in order]
-        byte_s = [self._byte_s[tier][positions] for tier in order]
+        places = _PLACES[orders].T
+        capacity = tuple(self._capacity[place, positions] for place in places)
+        byte_s = [self._byte_s[place, positions] for place in places]
         sizes = (size * self._activations[positions], kv, weights)
+        first, second, third = capacity
         if self._modelling.is_staged:
-            tails = tier_tails(
-                sizes, (capacity[0], capacity[1], capacity[2]), self._storage[positions]
-            )
+            tails = tier_tails(sizes, (first, second, third), self._storage[positions])
         else:
             rates = [inverse(rate) for rate in byte_s]
             shares = balanced_tails(
-                sizes[0] + kv + weights,
-                (capacity[0], capacity[1], capacity[2]),
-                (rates[0], rates[1], rates[2]),
+                sizes[0] + kv + weights, (first, second, third), (rates[0], rates[1], rates[2])
             )
             tails = (shares, shares, shares)
         weight_bytes = weight_elements * self._weight_element_bytes[positions]
@@ -299,10 +290,10 @@ class _LeastTimes:
 
     def _read_by_size(self, size: FloatArray) -> FloatArray:
         """(p,) weight elements that a pass of so many requests reads."""
-        if not len(size):
-            return size
-        if size.min() == size.max():
-            return np.full(len(size), self._weights_read(float(size[0])))
+        if not self._table.is_mixture:
+            # Look-ups apart, every pass reads all weights.
+            one, two = self._weights_read(1.0), self._weights_read(2.0)
+            return one + (size - 1.0) * (two - one)
         sizes, number = np.unique(size, return_inverse=True)
         return np.array([self._weights_read(value) for value in sizes.tolist()])[number]
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError, JobError, UnknownNameError, describe_unknown
-from codesign.evaluators.base import Evaluation, Evaluator, Features, Predicts
+from codesign.evaluators.base import Evaluation, Evaluator, Features, KeepsLimits, Predicts
 from codesign.metrics import Metric, Sense
 from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
 
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
-_LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*[^<>=()]+$")
+_LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+)$")
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,19 @@ class Constraint:
         text: As written; names the violation.
         expression: Its meaning.
         is_known: It involves no metric, so it is checked before a design is evaluated.
-        is_limit: It bounds one metric from its bad side by a number, as ``tdp_watts <= 700``
-            does: a better value of the metric never violates it more.
+        bound: The number by which it bounds one metric from its bad side, as ``tdp_watts <= 700``
+            does: a better value of the metric never violates it more. None: it is no such limit.
     """
 
     text: str
     expression: Expression
     is_known: bool
-    is_limit: bool = False
+    bound: float | None = None
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it bounds one metric from its bad side."""
+        return self.bound is not None
 
 
 @dataclass(frozen=True)
@@ -376,6 +381,9 @@ def build_problem(
     problems += _objective_problems(objectives, wanted, places)
     if problems:
         raise InputError(problems)
+    limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
+    if limits and isinstance(evaluator, KeepsLimits):
+        evaluator = evaluator.within_limits(limits)
     return Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name)
 
 
@@ -441,15 +449,18 @@ def _read_constraint(
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
     known = not expression.names & set(units)
-    return Constraint(text, expression, known, _is_limit(expression, evaluator))
+    return Constraint(text, expression, known, _bound(expression, space, evaluator))
 
 
-def _is_limit(expression: Expression, evaluator: Evaluator) -> bool:
+def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:
+    """The number by which a condition bounds one metric from its bad side; None: it does not."""
     senses = {metric.name: metric.sense for metric in evaluator.metrics}
     match = _LIMIT.match(expression.text)
     if match is None or expression.names != {match[1]} or match[1] not in senses:
-        return False
-    return match[2].startswith("<") == (senses[match[1]] == "minimize")
+        return None
+    if match[2].startswith("<") != (senses[match[1]] == "minimize"):
+        return None
+    return float(space.parse(match[3]).evaluate({}))
 
 
 def _joined(

@@ -179,6 +179,21 @@ class Predicts(Protocol):
 
 
 @runtime_checkable
+class KeepsLimits(Protocol):
+    """An evaluator that chooses something itself, such as a batch size, and can choose so that
+    the limits of a problem are kept where a choice keeps them."""
+
+    def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
+        """The same evaluator, choosing within these limits and no others.
+
+        Args:
+            limits: By metric the largest value allowed, or the least of one to maximize; those
+                of metrics that no choice changes are ignored.
+        """
+        ...
+
+
+@runtime_checkable
 class HasTechnologies(Protocol):
     """An evaluator whose memory levels are built from memory technologies."""
 

@@ -15,7 +15,7 @@ from codesign.columns import Columns, FloatArray, Value
 from codesign.enumeration import ExactFront, enumerate_front, exact_front
 from codesign.enumeration.enumerate import Rebuild
 from codesign.errors import InfeasibleError, InputError
-from codesign.evaluators.base import Bounds, Evaluation, Evaluator
+from codesign.evaluators.base import Bounds, Evaluation, Evaluator, KeepsLimits
 from codesign.problem import Problem, build_problem
 from codesign.space import DesignSpace
 from codesign.space.structure import Constraint
@@ -51,6 +51,8 @@ class Variation:
             evaluator = with_slack(evaluator, dict(self.slack))
         if not self.constraints:
             return replace(problem, space=space, evaluator=evaluator)
+        if isinstance(evaluator, KeepsLimits):
+            evaluator = evaluator.within_limits({})  # those that stay are told again
         changed = dict(self.constraints)
         texts = [changed.get(item.text, item.text) for item in problem.constraints]
         return build_problem(
@@ -108,6 +110,12 @@ class _Slackened:
         """The evaluator's answer, its limits moved."""
         found = self._inner.evaluate(designs, metrics)
         return replace(found, violations=self._moved(found.violations))
+
+    def within_limits(self, limits: Mapping[str, float]) -> Any:
+        """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
+        if not isinstance(self._inner, KeepsLimits):
+            return self
+        return with_slack(self._inner.within_limits(limits), self._slack)
 
     def provenance(self) -> Mapping[str, Any]:
         """That of the evaluator, and what was moved."""

@@ -118,15 +118,7 @@ class _Case:
             for item in fields(self)
             if item.name != "hardware"
         }
-        return _Case(hardware=_take(self.hardware, positions), **taken)
-
-
-def _take(record: Any, positions: IntArray) -> Any:
-    """The same record of arrays, their last axis cut down."""
-    if isinstance(record, np.ndarray):
-        return record[..., positions]
-    parts = {item.name: _take(getattr(record, item.name), positions) for item in fields(record)}
-    return replace(record, **parts)
+        return _Case(hardware=take(self.hardware, positions), **taken)
 
 
 class BestCase:

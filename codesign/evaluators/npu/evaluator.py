@@ -124,11 +124,11 @@ class NpuEvaluator:
         return other
 
     def within_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
-        """The same evaluator; the policy ``best`` chooses batch sizes that keep limits on latency.
+        """The same evaluator; the policy ``best`` chooses batch sizes that keep these limits.
 
         Args:
-            limits: The largest value allowed, or the least of a metric to maximize, by metric;
-                those that no batch size changes are ignored.
+            limits: By metric the largest value allowed, or the least of one to maximize; all but
+                those on latency are ignored.
         """
         other = copy.copy(self)
         n_passes, tokens = float(self.pass_.table.n_passes), float(self.workload.tokens_of_phase)

@@ -7,6 +7,7 @@ run one after the other, each from idle ports to idle ports.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -292,6 +293,12 @@ class SimulationEvaluator:
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         """The memory technologies in use, by name."""
         return self.analytical.technologies()
+
+    def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
+        """The same evaluator; batch sizes keep the limits by the closed form of ``npu``."""
+        other = copy.copy(self)
+        other.analytical = self.analytical.within_limits(limits)
+        return other
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""

@@ -139,7 +139,7 @@ class Choice:
         """(6, n) orders of the tiers that may be the fastest."""
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
-            return worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+            return worth_trying(footprint.tier_bytes_per_s, levels.capacity_bytes[1:])
         only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.bool_)
         only_first[0] = True
         return only_first

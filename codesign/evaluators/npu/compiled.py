@@ -192,6 +192,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.design_of,
     stage.tails_of,
     stage.pinned_shares,
+    stage._sustained_bandwidth,
     stage._ports,
     stage._first_latency_s,
     stage.moved_bytes,

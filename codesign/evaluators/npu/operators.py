@@ -200,7 +200,7 @@ def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
         is_staged=options.topology == "staged" and not is_calibrated,
         is_vector_serial=options.vector == "serial",
         offchip_efficiency=options.offchip_efficiency or 1.0,
-        requests_in_flight=options.requests_in_flight or 0.0,
+        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
     )
 
 

@@ -34,7 +34,7 @@ from codesign.hardware.accelerator import (
     take,
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.hierarchy import inverse
+from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s, inverse
 from codesign.hardware.tier_order import N_TIERS, fastest_first
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
@@ -61,6 +61,7 @@ class Footprint:
 
     Attributes:
         accelerators: The hardware, the fastest tier first.
+        tier_bytes_per_s: (3, n) what each tier sustains.
         tier_order: (3, n) which tier of the design, from 0, stands at each place.
         weight_bytes: (n,) all weights.
         kv_bytes: (n,) KV cache and recurrent state of one request at its end.
@@ -73,6 +74,7 @@ class Footprint:
     """
 
     accelerators: AcceleratorBatch
+    tier_bytes_per_s: FloatArray
     tier_order: IntArray
     weight_bytes: FloatArray
     kv_bytes: FloatArray
@@ -89,11 +91,13 @@ class Footprint:
             positions: (p,) those wanted.
             order: (3, p) another order of their tiers, as positions among those here.
         """
-        tier_order = self.tier_order[:, positions]
+        bandwidth, tier_order = self.tier_bytes_per_s[:, positions], self.tier_order[:, positions]
         if order is not None:
+            bandwidth = np.take_along_axis(bandwidth, order, axis=0)
             tier_order = np.take_along_axis(tier_order, order, axis=0)
         return Footprint(
             accelerators=take(self.accelerators, positions, order),
+            tier_bytes_per_s=bandwidth,
             tier_order=tier_order,
             weight_bytes=self.weight_bytes[positions],
             kv_bytes=self.kv_bytes[positions],
@@ -297,13 +301,16 @@ class Preparation:
             # Without memory on chip or off chip there is no port to stream through.
             "levels": np.where(missing, 1.0, 0.0),
         }
-        order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        bandwidth = self._sustained_bandwidth(designs, accelerators)
+        order = fastest_first(bandwidth, levels.capacity_bytes[1:])
         if order is None:
             order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
         else:
             accelerators = take(accelerators, np.arange(len(weights)), order)
+            bandwidth = np.take_along_axis(bandwidth, order, axis=0)
         return Footprint(
             accelerators=accelerators,
+            tier_bytes_per_s=bandwidth,
             tier_order=order,
             weight_bytes=weights,
             kv_bytes=kv,
@@ -318,6 +325,18 @@ class Preparation:
         """(n,) bytes of an element."""
         convention = self._workload.format_convention
         return designs[parameter].lookup(lambda name: bits_per_element(name, convention) / 8)
+
+    def _sustained_bandwidth(
+        self, designs: Columns, accelerators: AcceleratorBatch
+    ) -> FloatArray:
+        """(3, n) of each tier: the peak, unless requests in flight are limited."""
+        levels, many = accelerators.levels, self._options.requests_in_flight
+        if many is None or self._options.blocking == "array":
+            return levels.bandwidth_bytes_per_s[1:]
+        chunk_bytes = accelerators.macs_per_cycle * self._bytes(designs, "weight_format")
+        return in_flight_bandwidth_bytes_per_s(
+            levels.bandwidth_bytes_per_s[1:], levels.latency_s[1:], chunk_bytes, many
+        )
 
     def _organization(self, designs: Columns) -> IntArray:
         """(n,) positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""

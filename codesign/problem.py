@@ -393,10 +393,11 @@ def _parameter_problems(
     prefix = f"{where}: " if where else ""
     known = evaluator.required_parameters | evaluator.optional_parameters
     missing = sorted(evaluator.required_parameters - set(space.names))
+    # A parameter that the evaluator reads is the quantity that its metric reports.
     problems = [
         f"{prefix}parameter {name!r} of space {space.name!r} has the name of a metric of "
         f"evaluator {evaluator_name!r}"
-        for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names))
+        for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names) - known)
     ]
     problems += [
         f"{prefix}space {space.name!r} lacks parameter {name!r}, "

@@ -326,20 +326,19 @@ def _compare_block(
 
 
 def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
-    """All products of one setting on each of ``n`` designs."""
-    settings = [
-        Setting(model, phase, prompt, organization)
-        for model, phase, prompt, organization in product(
-            list_models(), _PHASES, _PROMPTS, ORGANIZATIONS
-        )
-    ]
-    order = rng.permutation(len(settings))
+    """All products of one setting on each of ``n`` designs; each phase and array in its turn."""
+    kinds = list(product(_PHASES, ORGANIZATIONS))
+    works = list(product(list_models(), _PROMPTS))
+    orders = [rng.permutation(len(works)) for _ in kinds]
     designs = draw(space, rng, n)
-    return [
-        row
-        for i in range(n)
-        for row in _compare_array(space, designs[i : i + 1], settings[order[i % len(order)]])
-    ]
+    rows = []
+    for i in range(n):
+        turn, kind = divmod(i, len(kinds))
+        phase, organization = kinds[kind]
+        model, prompt = works[orders[kind][turn % len(works)]]
+        setting = Setting(model, phase, prompt, organization)
+        rows += _compare_array(space, designs[i : i + 1], setting)
+    return rows
 
 
 def _compare_array(space: DesignSpace, design: IntArray, setting: Setting) -> list[dict[str, Any]]:

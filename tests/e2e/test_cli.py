@@ -154,7 +154,7 @@ def test_metrics_are_listed_under_their_names(capsys):
 def test_a_design_is_explained_down_to_its_operators(capsys):
     shown = _json(capsys, *EVALUATE)
     assert shown["design"]["pe_array"] == [2048, 256]
-    assert shown["metrics"]["batch_size"] == 16  # MemExplorer Table 6
+    assert shown["metrics"]["batch_size"] == 1  # a prefill takes one request after the other
     assert shown["metrics"]["tdp_watts"] == pytest.approx(697, rel=0.04)  # as above
     assert set(shown["metrics"]) <= set(METRICS)
     assert sum(row["time_share"] for row in shown["operators"]) == pytest.approx(1.0)

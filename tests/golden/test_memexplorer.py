@@ -12,6 +12,7 @@ from codesign.evaluators.npu import operators
 from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.memtech import load_library
 from codesign.space import load_space
+from codesign.validation import published
 from codesign.validation.published import (
     LARGEST_LOG_ERROR,
     Cell,
@@ -99,6 +100,8 @@ def test_the_promise_is_missed_if_a_cycle_of_a_decode_has_one_key_of_a_head(
         return np.where(narrow, cycles * depth / np.maximum(table.k, 1.0), cycles)
 
     monkeypatch.setattr(operators, "calibrated_cycles", unpacked_cycles)
+    # What evaluators built before have worked out has no part in this.
+    monkeypatch.setattr(published, "_evaluator", published._evaluator.__wrapped__)
     assert log_error(ratios(), "memexplorer") > LARGEST_LOG_ERROR
 
 

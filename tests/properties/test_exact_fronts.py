@@ -5,6 +5,7 @@ million designs, which are all evaluated.
 """
 
 import itertools
+import json
 from dataclasses import replace
 from functools import cache
 
@@ -18,10 +19,15 @@ from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
 from codesign.problem import build_problem
-from codesign.space import load_space
+from codesign.space import load_space, parse_space
 from codesign.workload import Request
 
-MODELS = {"llama-3.3-70b": "osworld", "mixtral-8x7b": "gsm8k", "deepseek-v3": "bfcl"}
+MODELS = {
+    "llama-3.3-70b": "osworld",
+    "mixtral-8x7b": "gsm8k",
+    "deepseek-v3": "bfcl",
+    "qwen3-next-80b-a3b": "osworld",
+}
 THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
 OBJECTIVES = {
     2: (THROUGHPUT, TDP),
@@ -31,15 +37,18 @@ OBJECTIVES = {
 OPTIONS = (
     {"profile": "plain"},
     {"profile": "memexplorer"},
-    {"profile": "plain", "topology": "parallel", "array": "systolic"},
-    {"profile": "memexplorer", "streams": "concurrent", "vector": "serial", "fused": False},
-    {"profile": "plain", "bandwidth_sharing": "shared", "array": "ideal"},
-    {"profile": "plain", "blocking": "array", "requests_in_flight": 8.0, "streams": "serial"},
+    {"profile": "plain", "topology": "parallel", "array": "systolic", "softmax": "unpipelined"},
+    {"profile": "memexplorer", "batch": "best", "vector": "serial", "fused": False},
+    {"profile": "plain", "batch": "capacity", "bandwidth_sharing": "shared", "array": "ideal"},
+    {"profile": "plain", "blocking": "array", "softmax": "unpipelined"},
+    {"profile": "plain", "vector": "serial", "requests_in_flight": 8.0, "fused": False},
 )
+BATCHES = (None, 12, (3, 10, 48))
+"""What a workload says of its batch: nothing, so that the options hold; a number; several."""
 
 
 @cache
-def evaluator(model, phase, options=(("profile", "plain"),), batch="capacity"):
+def evaluator(model, phase, options=(("profile", "plain"),), batch=None):
     request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
     return NpuEvaluator(request, NpuOptions(**dict(options)))
 
@@ -49,12 +58,22 @@ def whole_space():
     return load_space("memexplorer", {"memtech": load_library().catalog()})
 
 
-def sub_space(seed, smallest, largest):
-    """The space with parameters fixed, as in a random design, until it is small enough."""
+@cache
+def space_of_batches():
+    """The same with the batch size as a parameter."""
+    overlay = {
+        "based_on": "memexplorer",
+        "parameters": {"batch_size": {"values": [1, 4, 6, 32]}},
+        "designs": dict.fromkeys(whole_space().designs),  # they say no batch size
+    }
+    return parse_space(json.dumps(overlay), {"memtech": load_library().catalog()}, "batches")
+
+
+def sub_space(space, seed, smallest, largest):
+    """A space with parameters fixed, as in a random design, until it is small enough."""
     rng = np.random.default_rng(seed)
-    space = whole_space()
     design = space.decode(space.sample(rng, 1))[0]
-    for name in rng.permutation(list(design)):
+    for name in rng.permutation([name for name in design if name != "batch_size"]):
         if space.size <= largest:
             break
         # A tier stays or goes as a whole, so that its technology and stacks can vary.
@@ -83,11 +102,19 @@ class Opaque:
 
 
 def both(
-    model, phase, m, seed, options=OPTIONS[0], largest=60_000, constraints=("tdp_watts <= 700",)
+    model,
+    phase,
+    m,
+    seed,
+    options=OPTIONS[0],
+    largest=60_000,
+    constraints=("tdp_watts <= 700",),
+    batch=None,
+    space=None,
 ):
     problem = build_problem(
-        sub_space(seed, largest // 20, largest),
-        evaluator(model, phase, tuple(options.items())),
+        sub_space(space or whole_space(), seed, largest // 20, largest),
+        evaluator(model, phase, tuple(options.items()), batch),
         OBJECTIVES[m],
         constraints,
         "npu",
@@ -135,9 +162,43 @@ def test_it_does_so_whatever_the_model_of_the_hardware(phase, options):
     assert max(sizes) > 1
 
 
+@pytest.mark.parametrize("batch", BATCHES[1:], ids=str)
+@pytest.mark.parametrize("profile", ["plain", "memexplorer"])
+def test_it_does_so_whatever_the_workload_says_of_its_batch(profile, batch):
+    options = {"profile": profile}
+    case = ("llama-3.3-70b", "decode", 3)
+    sizes = [assert_pruning_is_exact(*case, s, options, batch=batch) for s in (13, 23)]
+    assert max(sizes) > 1
+
+
+@pytest.mark.parametrize("profile", ["plain", "memexplorer"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_it_does_so_if_the_batch_size_is_a_parameter(profile, phase):
+    problem, opaque = both(
+        "qwen3-next-80b-a3b", phase, 2, 3, {"profile": profile}, space=space_of_batches()
+    )
+    pruned = enumerate_front(problem)
+    assert_same_front(pruned, enumerate_front(opaque))
+    seen = problem.evaluate(pruned.rows).metrics["batch_size"]
+    assert np.array_equal(seen, problem.space.columns(pruned.rows)["batch_size"].lookup(float))
+
+
 def test_limits_on_times_and_parameters_are_kept():
     limits = ("tdp_watts <= 500", "time_per_output_token_s <= 0.5", "weight_format != mxint4")
     assert assert_pruning_is_exact("mixtral-8x7b", "decode", 2, 12, constraints=limits) > 1
+
+
+@pytest.mark.parametrize("profile", ["plain", "memexplorer"])
+@pytest.mark.parametrize("limit", [0.03, 0.1])
+def test_the_best_batch_within_a_limit_on_latency_is_found(profile, limit):
+    options = {"profile": profile, "batch": "best"}
+    case = ("qwen3-next-80b-a3b", "decode", 3, 5, options)
+    problem, opaque = both(*case, constraints=[f"time_per_output_token_s <= {limit}"])
+    pruned = enumerate_front(problem)
+    assert_same_front(pruned, enumerate_front(opaque))
+    without_limit = evaluator("qwen3-next-80b-a3b", "decode", tuple(options.items()))
+    larger = replace(problem, evaluator=without_limit).evaluate(pruned.rows).metrics
+    assert (problem.evaluate(pruned.rows).metrics["batch_size"] < larger["batch_size"]).any()
 
 
 @pytest.mark.slow
@@ -170,9 +231,10 @@ def test_no_random_design_of_the_whole_space_is_beyond_its_front(phase):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
 def test_no_design_beats_its_best_case_at_any_level(model, phase, options):
-    for batch in ("capacity", 12):
+    for batch in BATCHES:
         npu = evaluator(model, phase, tuple(options.items()), batch)
-        problem = build_problem(whole_space(), npu, OBJECTIVES[2], (), "npu")
+        space = space_of_batches() if batch is None else whole_space()
+        problem = build_problem(space, npu, OBJECTIVES[2], (), "npu")
         rows = problem.space.sample(np.random.default_rng(3), 4000)
         rows = rows[problem.admits(rows)]
         metrics = problem.evaluate(rows).metrics

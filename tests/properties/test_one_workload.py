@@ -133,17 +133,17 @@ def _npu(model: str, phase: str, **said: Any) -> Count:
     asked = {"model": model, "phase": phase, "batch": _batch(phase), **TOKENS, **said}
     evaluator = NpuEvaluator(Request.model_validate(asked))
     designs, table = _npu_design(), evaluator.pass_.table
-    batch = evaluator.prepare(designs)
-    moved = DesignMetrics(batch, evaluator.pass_, evaluator.workload, evaluator.options).moved
+    chosen = evaluator.choose(designs)
+    moved = DesignMetrics(chosen, evaluator.pass_, evaluator.workload, evaluator.options).moved
     rows = evaluator.explain(designs).operators
     # The rest is read off chip.
-    streamed = dict(zip(KINDS, 1.0 - batch.setup.pinned[:, 0], strict=True))
+    streamed = dict(zip(KINDS, 1.0 - chosen.batch.setup.pinned[:, 0], strict=True))
     return Count(
         mac={row["name"]: row["multiply_accumulates"] for row in rows},
         weight_bytes=_by_name(table.names, moved.weight_reads[0] * table.count, streamed["weight"]),
         kv_read_bytes=_by_name(table.names, moved.kv_reads[0] * table.count, streamed["kv"]),
-        held_weight_bytes=float(batch.weight_bytes[0]),
-        held_kv_bytes=float(batch.kv_bytes[0] * batch.batch_size[0]),
+        held_weight_bytes=float(chosen.footprint.weight_bytes[0]),
+        held_kv_bytes=float(chosen.footprint.kv_bytes[0] * chosen.batch_size[0]),
     )
 
 

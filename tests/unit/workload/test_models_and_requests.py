@@ -303,7 +303,7 @@ def test_the_llama_of_memexplorer_fits_base_once() -> None:
     room = 96.1e9 - llama.weight_elements
     assert 1 <= room / llama.kv_elements_per_request < 2
     assert llama.kv_elements_per_request == 98_000 * 163_840
-    assert (llama.batch, llama.max_batch, llama.format_convention) == ("capacity", 128, "plain")
+    assert (llama.batch, llama.max_batch, llama.format_convention) == (None, 128, "plain")
 
 
 def test_a_request_hands_its_switches_to_the_lowering() -> None:
@@ -341,7 +341,7 @@ def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
         ("phase: decoding\ntrace: gsm8k", r"campaign.yaml:2: phase: .*'decoding'"),
         (
             "phase: decode\ntrace: gsm8k\nbatch: 0",
-            r"campaign.yaml:4: batch: expected 'capacity' or a",
+            r"campaign.yaml:4: batch: expected 'best', 'capacity', a number of requests from 1, or",
         ),
         (
             "phase: decode\ntrace: gsm8k\nbatch: most",

@@ -101,16 +101,17 @@ def test_a_component_above_its_tdp_on_average_is_explained_by_the_assumption_tha
     assert said[1].startswith("tier2: 2 W") and "do not say why" in said[1]
 
 
-def test_hidden_vector_work_is_why_a_short_vector_unit_exceeds_its_tdp():
-    # Energy over time exceeds power where the vector unit needs longer than the pass takes.
+@pytest.mark.parametrize("profile", ["plain", "memexplorer"])
+def test_a_vector_unit_that_is_busy_all_the_time_keeps_within_its_tdp(profile):
+    # A lane's TDP counts six operations a cycle, and a prefill is nearly all softmax, which has as
+    # many per score.
     design = dict(_evaluated("P1", "prefill").design) | {"vector_length": 128}
     short = codesign.evaluate(
         design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
-        options={"profile": "memexplorer"},
+        options={"profile": profile},
     )  # fmt: skip
     needed = sum(row["vector_time_s"] for row in short.operators)
+    assert short.metrics["time_to_first_token_s"] == pytest.approx(needed)
     vector = next(row for row in short.power if row["component"] == "vector")
-    taken = sum(row["time_s"] for row in short.operators)
-    assert vector["average_watts"] / vector["tdp_watts"] == pytest.approx(needed / taken)
-    (said,) = account_document(Account(short), [])["power_notes"]
-    assert said.startswith("vector: ") and "vector work is not counted" in said
+    assert 0.9 < vector["average_watts"] / vector["tdp_watts"] <= 1.0
+    assert account_document(Account(short), [])["power_notes"] == []

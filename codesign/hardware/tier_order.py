@@ -3,6 +3,7 @@
 Where bytes pass every tier above their own (``staged``), a small tier in front of a large one may
 cost more than it gives. So a design's tiers stand in the order that is fastest for its work, and
 how a space lists them does not matter. Most pairs need no trial. Tier F belongs before tier S if
+its latency is no longer, and
 
 - it is at least as fast and at least as large, or
 - it is at least twice as fast, whatever the capacities.
@@ -11,7 +12,8 @@ Why: let x bytes of some kind of data arrive at the pair, of which c_F and c_S f
 the ports are busy for (2x - c_F)/B_F and (x - c_F + rest)/B_S seconds, with S in front for
 (2x - c_S)/B_S and (x - c_S + rest)/B_F, where rest = max(0, x - c_F - c_S); if F alone holds x,
 F in front takes x/B_F, and likewise S. In both cases neither of the first two exceeds the larger of
-the last two. Latencies are left out: a slower first tier costs its latency once per operator.
+the last two. The first tier's latency and its first chunk come before all else, so F must not have
+the longer latency: flash in front of a faster pair of them costs a microsecond per operator.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from codesign.columns import BoolArray, FloatArray, IntArray
 
 N_TIERS = 3
 """Off-chip tiers (MemExplorer Table 6: L1 to L3)."""
+LATENCY_TOLERANCE_S = 100e-9
+"""Difference of two tiers' latencies that decides on no order [ours]: all kinds of DRAM are alike,
+and flash, ten times as slow to begin, is not."""
 ORDERS: tuple[tuple[int, ...], ...] = tuple(permutations(range(N_TIERS)))
 """Every order of the tiers; the first keeps them as they are."""
 
@@ -44,15 +49,22 @@ def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | Non
     return np.asarray(np.lexsort((-capacity, -bandwidth), axis=0))
 
 
-def worth_trying(bandwidth: FloatArray, capacity: FloatArray) -> BoolArray:
+def worth_trying(
+    bandwidth: FloatArray, capacity: FloatArray, latency: FloatArray | None = None
+) -> BoolArray:
     """(6, n) which of ``ORDERS`` may be the fastest; the first always may.
 
     Args:
         bandwidth: (3, n), the fastest tier first; 0 for a tier that does not exist.
         capacity: (3, n).
+        latency: (3, n); None where latencies count as nothing.
     """
+    if latency is None:
+        latency = np.zeros_like(bandwidth)
+    wait = np.where(bandwidth > 0, latency, np.inf)
     belongs_before = {
-        (i, j): (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
+        (i, j): ((bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j]))
+        & (wait[i] <= wait[j] + LATENCY_TOLERANCE_S)
         for i in range(N_TIERS)
         for j in range(i + 1, N_TIERS)
     }

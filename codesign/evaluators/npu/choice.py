@@ -20,7 +20,7 @@ from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.compiled import choose_compiled
 from codesign.evaluators.npu.operators import Pass, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.pass_time import least_pass_s, score, whole_pass_s
+from codesign.evaluators.npu.pass_time import least_pass_s, score, whole_pass_s, worth_a_try
 from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
 from codesign.evaluators.npu.records import Choices, LeastWork
 from codesign.hardware.tier_order import ORDERS, worth_trying
@@ -139,7 +139,9 @@ class Choice:
         """(6, n) orders of the tiers that may be the fastest."""
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
-            return worth_trying(footprint.tier_bytes_per_s, levels.capacity_bytes[1:])
+            return worth_trying(
+                footprint.tier_bytes_per_s, levels.capacity_bytes[1:], levels.latency_s[1:]
+            )
         only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.bool_)
         only_first[0] = True
         return only_first
@@ -164,12 +166,10 @@ class Choice:
         )
         in_pass = np.ones_like(footprint.sizes) if choices.is_prefill else footprint.sizes
         wanted = tuple((array, size) for array in setup.arrays for size in in_pass.tolist())
-        shapes = self._pass.shapes(wanted)
-        work = self._pass.least_work(shapes, np.tile(in_pass, len(setup.arrays)))
         return choose_compiled(
             self._pass.operators,
-            shapes,
-            work,
+            self._pass.shapes(wanted),
+            self._pass.least_work(wanted),
             setup.kind,
             setup.inputs((-1,)),
             choices,
@@ -211,11 +211,10 @@ class Choice:
         if not len(positions):
             return others
         setup = self._batch(designs, footprint, others).setup
-        in_pass = np.array([size for _, size in setup.shapes])
-        work = self._pass.least_work(self._pass.shapes(setup.shapes), in_pass)[:, setup.shape]
+        work = [values[setup.shape] for values in self._pass.least_work(setup.shapes)]
         least_s = least_pass_s(setup.inputs((-1,)), LeastWork(*work), self._modelling)
         best = score(setup.batch_size[:, 0], least_s, least_s, self.longest_pass_s)
-        return others.take(best > scores[positions])
+        return others.take(best > worth_a_try(scores[positions]))
 
     def _batch(self, designs: Columns, footprint: Footprint, others: _Candidates) -> Batch:
         """The designs of these choices, as they choose."""

@@ -50,7 +50,7 @@ _progress = {"designs": 0}
 def choose_compiled(
     operators: records.Operator,
     shapes: FloatArray,
-    least_work: FloatArray,
+    least_work: records.LeastWork,
     kind: IntArray,
     designs: records.DesignInputs,
     choices: records.Choices,
@@ -61,7 +61,7 @@ def choose_compiled(
     Args:
         operators: Arrays (o,).
         shapes: (8, k * s, o) the fields of ``Shape`` of every kind of array with every size.
-        least_work: (4, k * s) the fields of ``LeastWork``.
+        least_work: Arrays (k * s,).
         kind: (n,) the kind of each design's array.
         designs: Arrays (n,), with the first batch size and order.
         choices: What they choose from.
@@ -202,7 +202,9 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.busy_stream_time_s,
     pass_time.whole_pass_s,
     pass_time.score,
+    pass_time.worth_a_try,
     pass_time.least_pass_s,
+    pass_time._least_s,
 )
 """The formulas that the loop shares with the NumPy path."""
 
@@ -262,7 +264,7 @@ be left out of a formula there without a change of its value."""
 def _choose_over_designs(
     operators: records.Operator,
     shapes: FloatArray,
-    least_work: FloatArray,
+    least_work: records.LeastWork,
     kind: IntArray,
     designs: records.DesignInputs,
     tiers: FloatArray,
@@ -279,6 +281,7 @@ def _choose_over_designs(
     longest_s = choices.longest_pass_s
     for i in range(len(kind)):
         best: Any = -np.inf
+        bar: Any = -np.inf
         for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
@@ -288,14 +291,17 @@ def _choose_over_designs(
                 if not choices.allowed[order, i]:
                     continue
                 inputs = _one_design(designs, tiers, choices, i, requests, held, order)
-                if best > -np.inf:
+                if best > -np.inf:  # not the first
                     work = _one_work(least_work, shape_of)
                     least_s = pass_time.least_pass_s(inputs, work, modelling)
-                    if pass_time.score(requests, least_s, least_s, longest_s) <= best:
+                    at_best = pass_time.score(requests, least_s, least_s, longest_s)
+                    if at_best <= best or at_best <= bar:
                         continue
                 totals = _pass_sums(operators, shapes, shape_of, inputs, modelling)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling)
                 value = pass_time.score(requests, totals[0], pass_s, longest_s)
+                if best == -np.inf:
+                    bar = pass_time.worth_a_try(value)
                 if value > best:
                     best, sizes[i], orders[i] = value, size, order
                     for which in range(N_SUMS):
@@ -400,8 +406,17 @@ def _one_design(
     )
 
 
-def _one_work(least_work: FloatArray, u: int) -> records.LeastWork:
-    return records.LeastWork(least_work[0, u], least_work[1, u], least_work[2, u], least_work[3, u])
+def _one_work(least_work: records.LeastWork, u: int) -> records.LeastWork:
+    return records.LeastWork(
+        least_work.shared_cycles[u],
+        least_work.own_cycles[u],
+        least_work.weight_elements[u],
+        least_work.kv_elements[u],
+        least_work.weight_operators[u],
+        least_work.kv_operators[u],
+        least_work.weight_tiles[u],
+        least_work.kv_tiles[u],
+    )
 
 
 def _one_operator(operators: records.Operator, j: int) -> records.Operator:

@@ -25,6 +25,7 @@ from codesign.evaluators.npu.placement import Three, share_on_chip
 from codesign.evaluators.npu.records import (
     Design,
     DesignInputs,
+    LeastWork,
     Modelling,
     Moved,
     Operator,
@@ -325,19 +326,31 @@ class Pass:
         fields = np.stack(np.broadcast_arrays(*own, shapes.slots, *shapes.near))
         return np.asarray(fields[:, 0])
 
-    def least_work(self, shapes: FloatArray, batch_size: FloatArray) -> FloatArray:
-        """(4, u) the fields of ``LeastWork``.
+    def least_work(self, wanted: tuple[ArrayShape, ...]) -> LeastWork:
+        """(u,) what passes of arrays with batch sizes need at least, wherever data live."""
+        table, shapes = self.table, Shape(*self.shapes(wanted))
+        depth, width = np.array([array[:2] for array, _ in wanted]).T[:, :, None]
+        size = np.array([size for _, size in wanted])
+        tile = np.minimum(depth, table.k) * np.minimum(shapes.slots * width, table.n)
+        kv = table.kv_read_elements_per_request
+        own, multiplies = table.is_attention, table.m_per_request > 0
+        reads_weights = multiplies & ~own & (table.weights_read(np.ones((1, 1)))[0] > 0)
+        reads_kv = multiplies & own & (kv > 0)
 
-        Args:
-            shapes: (8, u, o) the fields of ``Shape``.
-            batch_size: (u,) of each.
-        """
-        table = self.table
-        cycles, elements = shapes[0] * table.count, shapes[3] * table.count
-        own = table.is_attention
-        kv = float(table.kv_read_elements_per_request @ table.count)
-        sums = (cycles[:, ~own].sum(axis=1), cycles[:, own].sum(axis=1), elements.sum(axis=1))
-        return np.stack([*sums, kv * batch_size])
+        def total(values: FloatArray, which: BoolArray) -> FloatArray:
+            return np.asarray((values * table.count)[..., which].sum(axis=-1))
+
+        everywhere = np.ones_like(own)
+        return LeastWork(
+            shared_cycles=total(shapes.cycles, ~own),
+            own_cycles=total(shapes.cycles, own),
+            weight_elements=total(shapes.weights_read, everywhere),
+            kv_elements=total(kv, everywhere) * size,
+            weight_operators=total(np.ones_like(tile), reads_weights),
+            kv_operators=total(np.ones_like(tile), reads_kv),
+            weight_tiles=total(np.minimum(tile, shapes.weights_read), reads_weights),
+            kv_tiles=total(np.minimum(tile, kv), reads_kv),
+        )
 
     def shapes_of(
         self,

@@ -6,11 +6,15 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 from __future__ import annotations
 
 from codesign.columns import FloatArray
+from codesign.evaluators.npu.placement import Two
 from codesign.evaluators.npu.records import DesignInputs, LeastWork, Modelling
 from codesign.hardware.elementwise import inverse, larger, where
 
 ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""
+
+LEAST_GAIN = 1e-3
+"""Relative gain for which another choice is worked out [ours]; far less than inputs are known."""
 
 
 def whole_pass_s(
@@ -37,27 +41,70 @@ def score(
     return where(pass_s <= longest_s, requests / array_and_memory_s, -pass_s)
 
 
+def worth_a_try(first: FloatArray) -> FloatArray:
+    """The score that another choice must be able to exceed to be worked out, given the first's."""
+    return first + LEAST_GAIN * larger(first, -first)
+
+
 def least_pass_s(inputs: DesignInputs, work: LeastWork, modelling: Modelling) -> FloatArray:
     """What array and memories need at least for a pass, batch size and order of the tiers given.
 
     Operators with shared weights and those with keys and values of each request follow each other.
-    Both take the array for their cycles, the on-chip port for what they read and for what comes
-    from off chip before, and the first tier for the latter (or, in parallel, all tiers together).
-    The first chunk of a transfer, latencies, activations and what is deeper count as nothing.
+    Both take the array for their cycles and a first tile, the on-chip port for what they read and
+    for what comes from off chip before, and the first tier for the latter (or, in parallel, all
+    tiers together). Activations and what is deeper count as nothing.
     """
     cycle_s = inverse(inputs.clock_hz)
     shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
     if modelling.blocks_for_capacity:
-        kv, weights = inputs.sizes[1], inputs.sizes[2]
-        held = inputs.on_chip_capacity_bytes
-        loose_weights = larger(weights - held, 0.0) * inverse(weights)
-        loose_kv = larger(kv - held, 0.0) * inverse(kv)
-        bandwidth = inputs.tier_bandwidth_bytes_per_s
-        rate = bandwidth[0] if modelling.is_staged else bandwidth[0] + bandwidth[1] + bandwidth[2]
-        far_s = inverse(modelling.offchip_efficiency * inputs.matrix_share * rate)
-        near_s = inverse(inputs.on_chip_bandwidth_bytes_per_s)
-        weight_s = larger((1.0 + loose_weights) * near_s, loose_weights * far_s)
-        kv_s = larger((1.0 + loose_kv) * near_s, loose_kv * far_s)
-        shared_s = larger(shared_s, work.weight_elements * inputs.weight_bytes * weight_s)
-        own_s = larger(own_s, work.kv_elements * inputs.kv_bytes * kv_s)
+        weight_bytes, kv_bytes = inputs.weight_bytes, inputs.kv_bytes
+        shared_s = _least_s(
+            inputs,
+            modelling,
+            shared_s,
+            inputs.sizes[2],
+            (work.weight_operators, work.weight_tiles * weight_bytes),
+            work.weight_elements * weight_bytes,
+        )
+        own_s = _least_s(
+            inputs,
+            modelling,
+            own_s,
+            inputs.sizes[1],
+            (work.kv_operators, work.kv_tiles * kv_bytes),
+            work.kv_elements * kv_bytes,
+        )
     return (shared_s + own_s) * ROUNDING
+
+
+def _least_s(
+    inputs: DesignInputs,
+    modelling: Modelling,
+    compute_s: FloatArray,
+    size: FloatArray,
+    first: Two,
+    moved: FloatArray,
+) -> FloatArray:
+    """The operators that read one kind of data.
+
+    Args:
+        inputs: The design.
+        modelling: The options.
+        compute_s: Of the operators.
+        size: Bytes of the kind.
+        first: How many operators wait for a first tile, and the bytes of these tiles.
+        moved: Bytes that they read.
+    """
+    loose = larger(size - inputs.on_chip_capacity_bytes, 0.0) * inverse(size)
+    bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
+    near_s = inverse(inputs.on_chip_bandwidth_bytes_per_s)
+    together = bandwidth[0] + bandwidth[1] + bandwidth[2]
+    rate = bandwidth[0] if modelling.is_staged else together
+    far_s = inverse(modelling.offchip_efficiency * inputs.matrix_share * rate)
+    first_s = inverse(modelling.offchip_efficiency * rate)
+    waits = where(loose > 0, latency[0], 0.0) if modelling.is_staged else 0.0 * loose
+    operators, tiles = first
+    exposed_s = operators * waits + tiles * (near_s + loose * first_s)
+    on_chip_s = moved * (1.0 + loose) * near_s
+    off_chip_s = operators * waits + moved * loose * far_s
+    return larger(compute_s + exposed_s, larger(on_chip_s, off_chip_s))

@@ -141,12 +141,20 @@ class LeastWork(NamedTuple):
         own_cycles: For the keys, values or states that each request has of its own.
         weight_elements: Read.
         kv_elements: Read.
+        weight_operators: Operators that read weights.
+        kv_operators: Operators that read keys or values.
+        weight_tiles: Elements that the array holds of the former, added up.
+        kv_tiles: Of the latter.
     """
 
     shared_cycles: FloatArray
     own_cycles: FloatArray
     weight_elements: FloatArray
     kv_elements: FloatArray
+    weight_operators: FloatArray
+    kv_operators: FloatArray
+    weight_tiles: FloatArray
+    kv_tiles: FloatArray
 
 
 class Choices(NamedTuple):

@@ -326,9 +326,7 @@ class Preparation:
         convention = self._workload.format_convention
         return designs[parameter].lookup(lambda name: bits_per_element(name, convention) / 8)
 
-    def _sustained_bandwidth(
-        self, designs: Columns, accelerators: AcceleratorBatch
-    ) -> FloatArray:
+    def _sustained_bandwidth(self, designs: Columns, accelerators: AcceleratorBatch) -> FloatArray:
         """(3, n) of each tier: the peak, unless requests in flight are limited."""
         levels, many = accelerators.levels, self._options.requests_in_flight
         if many is None or self._options.blocking == "array":

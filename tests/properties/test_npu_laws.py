@@ -95,7 +95,9 @@ ROUNDING = 1e-12
 
 def assert_never_lower(better: FloatArray, base: FloatArray, what: object) -> None:
     worst = np.max(1.0 - better / base)
-    assert worst <= ROUNDING, f"{what} made design {np.argmax(1.0 - better / base)} worse by {worst:g}"
+    assert worst <= ROUNDING, (
+        f"{what} made design {np.argmax(1.0 - better / base)} worse by {worst:g}"
+    )
 
 
 MORE_MEMORY: list[Change] = [
@@ -138,9 +140,7 @@ def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
         fill = np.nanmax(latency, axis=0) - np.nanmin(latency, axis=0)
     else:
         inputs = setup.inputs((-1,))
-        chunk = setup.accelerators.macs_per_cycle * np.maximum(
-            inputs.weight_bytes, inputs.kv_bytes
-        )
+        chunk = setup.accelerators.macs_per_cycle * np.maximum(inputs.weight_bytes, inputs.kv_bytes)
         share = np.where(
             inputs.is_shared, 1.0, np.minimum(inputs.matrix_share, 1.0 - inputs.matrix_share)
         )
@@ -243,9 +243,7 @@ def test_calibrated_the_topology_makes_no_difference(phase: str) -> None:
 
 
 @every_case
-def test_a_better_machine_never_lowers_the_throughput(
-    model: str, profile: str, phase: str
-) -> None:
+def test_a_better_machine_never_lowers_the_throughput(model: str, profile: str, phase: str) -> None:
     base = designs()
     faster_clock = {**base, "clock_hz": Column((1.5e9,), np.zeros(N, dtype=np.int64))}
     longer = with_values("vector_length", lambda length: 2 * length, base)

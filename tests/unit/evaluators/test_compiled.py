@@ -103,8 +103,8 @@ def test_repeated_designs_are_worked_out_once_with_the_same_bits(
 ) -> None:
     monkeypatch.setenv(compiled.SWITCH, switch)
     one, sweep = evaluator(*case), neighbors(n_each)
-    assert one._preparation.repetition(sweep) > 1.5
-    assert (one._preparation.repetition(sweep, is_whole=True) > 1.25) == (n_each > 50)
+    assert one.preparation.repetition(sweep) > 1.5
+    assert (one.preparation.repetition(sweep, is_whole=True) > 1.25) == (n_each > 50)
     together = one.evaluate(sweep)
     monkeypatch.setattr(Preparation, "repetition", lambda *_, **__: 1.0)
     assert_same_bits(together, one.evaluate(sweep))
@@ -123,7 +123,7 @@ def test_designs_that_differ_in_what_operators_see_are_not_taken_for_equal() -> 
         )
         rows[:, here.names.index(name)] = widths[column.codes]
     expected = len(np.unique(rows[:, kept], axis=0))
-    number, position = distinct(*one._preparation._key(columns, is_whole=False))
+    number, position = distinct(*one.preparation._key(columns, is_whole=False))
     assert len(position) == len(np.unique(number)) == expected
 
 

@@ -226,7 +226,9 @@ def test_bytes_fill_the_tiers_one_after_the_other_nearest_first() -> None:
     tiers[1:, rng.random(n) < 0.3] = 0.0
     priority = rng.integers(0, 4, n)
     tails = np.ones((3, 3, n))
-    tails[:, 1:] = tier_tails((sizes[0], sizes[1], sizes[2]), (tiers[0], tiers[1], tiers[2]), priority)
+    tails[:, 1:] = tier_tails(
+        (sizes[0], sizes[1], sizes[2]), (tiers[0], tiers[1], tiers[2]), priority
+    )
     # After the preferred kind: activations, then weights, then the KV cache.
     orders = {0: [0, 2, 1], 1: [1, 0, 2], 2: [2, 0, 1]}
     for i in range(n):

@@ -1,0 +1,365 @@
+"""The batch size and the order of the tiers that ``npu`` chooses, against trying all of them."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from scipy.optimize import linprog
+
+from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of, taken
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
+from codesign.evaluators.npu.operators import Stage
+from codesign.evaluators.npu.placement import PRIORITIES, balanced_tails, tier_tails
+from codesign.hardware.hierarchy import staged_time_s
+from codesign.hardware.tier_order import ORDERS, fastest_first, worth_trying
+from codesign.memtech import load_library
+from codesign.problem import build_problem
+from codesign.resources import find
+from codesign.space import DesignSpace, load_space, parse_space
+from codesign.workload import Request
+
+LIBRARY = load_library()
+N = 100
+SIZES = [2**i for i in range(8)]
+"""Batch sizes of the policy ``best``."""
+RATE, TIME = "throughput_tokens_per_s", "time_per_output_token_s"
+
+MODELS = {"qwen3-32b": "osworld", "mixtral-8x7b": "gsm8k", "qwen3-next-80b-a3b": "bfcl"}
+WAYS: dict[str, dict[str, Any]] = {
+    "staged": {"profile": "plain", "topology": "staged"},
+    "parallel": {"profile": "plain", "topology": "parallel"},
+    "calibrated": {"profile": "memexplorer", "batch": "best"},
+    "serial": {"profile": "plain", "vector": "serial", "requests_in_flight": 16.0},
+}
+
+
+@cache
+def space() -> DesignSpace:
+    return load_space("memexplorer", {"memtech": LIBRARY.catalog()})
+
+
+@cache
+def designs(n: int = N) -> Columns:
+    """Random designs; the first has one tier."""
+    base = space().encode(space().designs["Base"])
+    return space().columns(
+        np.concatenate([base, space().sample(np.random.default_rng(7), n - len(base))])
+    )
+
+
+@cache
+def evaluator(
+    model: str, phase: str = "decode", batch: Any = None, way: str = "staged"
+) -> NpuEvaluator:
+    request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
+    return NpuEvaluator(request, NpuOptions(**WAYS[way]), library=LIBRARY)
+
+
+def best_of(
+    rates: FloatArray, pass_s: FloatArray, longest_s: float
+) -> tuple[FloatArray, FloatArray]:
+    """(n,) rate and time of the best of (c, n) choices: the highest rate within the limit, or the
+    shortest time if none keeps it."""
+    keeps = pass_s <= longest_s
+    score = np.where(keeps, rates, -pass_s)
+    best = score.argmax(axis=0)[None]
+    return tuple(np.take_along_axis(values, best, axis=0)[0] for values in (rates, pass_s))
+
+
+def longest_times(model: str, way: str) -> list[float]:
+    """No limit, one that small batches keep, and one that no design keeps."""
+    alone = evaluator(model, "decode", 1, way).evaluate(designs(), [TIME]).metrics[TIME]
+    return [np.inf, float(np.quantile(alone, 0.7)), 0.5 * float(alone.min())]
+
+
+# Batch sizes.
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", MODELS)
+def test_the_batch_size_is_the_best_of_all_that_fit(model: str, way: str) -> None:
+    fixed = [evaluator(model, "decode", size, way).evaluate(designs()) for size in SIZES]
+    fits = np.stack([result.violations["capacity"] <= 0 for result in fixed])
+    fits[0] = True
+    rates, seconds = (
+        np.where(fits, np.stack([result.metrics[name] for result in fixed]), other)
+        for name, other in ((RATE, 0.0), (TIME, np.inf))
+    )
+    is_smaller = False
+    for longest_s in longest_times(model, way):
+        one = evaluator(model, "decode", None, way).within_limits({TIME: longest_s})
+        metrics = one.evaluate(designs()).metrics
+        rate, time = best_of(rates, seconds, longest_s)
+        np.testing.assert_allclose(metrics[TIME], time, rtol=1e-12)
+        np.testing.assert_allclose(metrics[RATE], rate, rtol=1e-12)
+        chosen = fits & (metrics["batch_size"] == np.array(SIZES)[:, None])
+        assert (chosen.sum(axis=0) == 1).all()
+        largest = np.array(SIZES)[len(SIZES) - 1 - fits[::-1].argmax(axis=0)]
+        is_smaller |= bool((metrics["batch_size"] < largest).any())
+    assert is_smaller  # the limit matters
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_list_of_batch_sizes_is_chosen_from_likewise(way: str) -> None:
+    each = [
+        evaluator("mixtral-8x7b", "decode", size, way).evaluate(designs()) for size in (24, 3, 1)
+    ]
+    longest_s = float(np.median(each[0].metrics[TIME]))
+    some = evaluator("mixtral-8x7b", "decode", (3, 1, 24), way).within_limits({TIME: longest_s})
+    found = some.evaluate(designs()).metrics
+    fits = np.stack([result.violations["capacity"] <= 0 for result in each])
+    fits[-1] = True
+    rates = np.where(fits, np.stack([result.metrics[RATE] for result in each]), 0.0)
+    seconds = np.where(fits, np.stack([result.metrics[TIME] for result in each]), np.inf)
+    rate, time = best_of(rates, seconds, longest_s)
+    np.testing.assert_allclose(found[RATE], rate, rtol=1e-12)
+    np.testing.assert_allclose(found[TIME], time, rtol=1e-12)
+    assert set(found["batch_size"].tolist()) == {1.0, 3.0, 24.0}
+
+
+@pytest.mark.parametrize("batch", [None, "best"])
+def test_requests_are_prefilled_one_by_one_so_the_smallest_batch_is_best(batch: Any) -> None:
+    held = evaluator("qwen3-32b", "prefill", batch).evaluate(designs(), ["batch_size"])
+    assert (held.metrics["batch_size"] == 1).all()
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_space_may_state_the_batch_size(phase: str) -> None:
+    sizes = np.resize([1, 2, 16, 5], N)
+    stated = {**designs(), "batch_size": column_of(sizes.tolist())}
+    one = evaluator("qwen3-32b", phase).within_limits({TIME: 1e-3})
+    metrics = one.evaluate(stated)
+    for size in set(sizes.tolist()):
+        here = np.flatnonzero(sizes == size)
+        alone = evaluator("qwen3-32b", phase, size).evaluate(taken(designs(), here))
+        for name, values in alone.metrics.items():
+            assert values.tobytes() == metrics.metrics[name][here].tobytes(), name
+        for name, values in alone.violations.items():
+            assert values.tobytes() == metrics.violations[name][here].tobytes(), name
+
+
+# Limits of a problem.
+
+LIMIT = "time_per_output_token_s <= 30 ms"
+OBJECTIVES = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
+
+
+def test_a_problem_with_a_limit_on_latency_finds_designs_that_keep_it() -> None:
+    rows = space().sample(np.random.default_rng(0), 2000)
+    one = evaluator("qwen3-32b")
+    limited = build_problem(space(), one, OBJECTIVES, [LIMIT]).evaluate(rows)
+    free = build_problem(space(), one, OBJECTIVES).evaluate(rows)
+    keeps = limited.metrics[TIME] <= 0.03
+    assert keeps.sum() > 3 * (free.metrics[TIME] <= 0.03).sum()
+    assert (limited.feasible <= keeps).all() and limited.feasible.sum() > 50
+    assert limited.metrics["batch_size"][limited.feasible].max() > 1
+    # Nothing is gained beyond the limit.
+    assert (limited.metrics[RATE] <= free.metrics[RATE]).all()
+
+
+def test_a_limit_in_token_per_second_and_user_is_the_same_limit() -> None:
+    one = evaluator("qwen3-32b")
+    by_time, by_rate = (
+        one.within_limits(limit).evaluate(designs()).metrics["batch_size"]
+        for limit in ({TIME: 0.03}, {"tokens_per_s_per_user": 1 / 0.03})
+    )
+    assert (by_time == by_rate).all()
+    free = one.within_limits({"tdp_watts": 300.0}).evaluate(designs()).metrics["batch_size"]
+    assert (free == one.evaluate(designs()).metrics["batch_size"]).all() and (by_time < free).any()
+
+
+def test_the_batch_size_of_a_space_meets_the_limits_of_a_problem() -> None:
+    record = yaml.safe_load(find("spaces", "memexplorer").read_text())
+    del record["designs"]  # the published ones state no batch size
+    record["parameters"]["batch_size"] = [1, 2, 8, 64]
+    batched = parse_space(yaml.safe_dump(record, sort_keys=False), {"memtech": LIBRARY.catalog()})
+    rows = batched.sample(np.random.default_rng(0), 2000)
+    problem = build_problem(batched, evaluator("qwen3-32b"), OBJECTIVES, [LIMIT, "batch_size >= 2"])
+    observed = problem.evaluate(rows)
+    stated = batched.columns(rows)["batch_size"].lookup(float)
+    assert (observed.metrics["batch_size"] == stated).all()
+    assert observed.feasible.any()
+    assert (stated[observed.feasible] >= 2).all()
+    assert (observed.metrics[TIME][observed.feasible] <= 0.03).all()
+
+
+# The order of the tiers.
+
+
+def stands(bandwidth: FloatArray) -> BoolArray:
+    """(6, n) the orders in which no missing tier stands before another."""
+    there = bandwidth[np.array(ORDERS)] > 0
+    return np.asarray((there[:, :-1] >= there[:, 1:]).all(axis=1))
+
+
+def tried(one: NpuEvaluator, size: int, order: int) -> FloatArray:
+    """(n,) array and memories in a pass, with a batch size and an order of the tiers."""
+    footprint = one.preparation.footprint(designs())
+    everywhere = np.arange(N)
+    places = np.repeat(np.array(ORDERS[order])[:, None], N, axis=1)
+    ordered = footprint.take(everywhere, places)
+    batch = one.preparation.batch(designs(), ordered, np.full(N, float(size)))
+    return Stage(one.pass_, batch.setup).sums[0]
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase: str) -> None:
+    one = evaluator(model, phase)
+    footprint = one.preparation.footprint(designs())
+    levels = footprint.accelerators.levels
+    allowed = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+    stand = stands(levels.bandwidth_bytes_per_s[1:])
+    capacity = levels.capacity_bytes.sum(axis=0)
+    choices = list(itertools.product([1] if phase == "prefill" else SIZES, range(len(ORDERS))))
+    seconds = np.stack([tried(one, size, order) for size, order in choices])
+    sizes, orders = (np.array(part) for part in zip(*choices, strict=True))
+    held = footprint.weight_bytes + sizes[:, None] * footprint.kv_bytes
+    is_possible = (held <= capacity) | (sizes[:, None] == 1)
+    requests = sizes[:, None]
+    for longest_s in (np.inf, float(np.median(seconds[0]))):
+        limited = one.within_limits({"phase_time_s": longest_s * float(one.pass_.table.n_passes)})
+        chosen = limited.choose(designs())
+        vector_s = one.pass_.vector_s(np.ones(N), footprint.accelerators) * requests
+        rates = []
+        for among in (is_possible & allowed[orders], is_possible & stand[orders]):
+            is_within = np.maximum(seconds, vector_s) <= longest_s
+            score = np.where(is_within, requests / seconds, -np.maximum(seconds, vector_s))
+            best = np.where(among, score, -np.inf).argmax(axis=0)[None]
+            rates.append(np.take_along_axis(requests / seconds, best, axis=0)[0])
+        in_pass = chosen.batch_size if phase == "decode" else 1.0
+        np.testing.assert_allclose(in_pass / chosen.sums[0], rates[0], rtol=1e-12)
+        # What is not tried would gain no more than the latencies of the tiers (and would lose
+        # where it is not faster but keeps a limit that the other just misses).
+        if np.isinf(longest_s):
+            assert (rates[1] <= rates[0] * 1.15).all()
+            assert np.median(rates[1] / rates[0]) == 1.0
+    is_first = (chosen.batch.tier_order == footprint.tier_order).all(axis=0)
+    assert 0 < is_first.sum() < N  # orders matter
+
+
+def test_how_a_design_lists_its_tiers_makes_no_difference() -> None:
+    values = {name: column.to_list() for name, column in designs().items()}
+    n_tiers = [sum(values[f"tier{i}_stacks"][j] is not None for i in (1, 2, 3)) for j in range(N)]
+    assert set(n_tiers) == {1, 2, 3}
+    one = evaluator("mixtral-8x7b")
+    expected = one.evaluate(designs()).metrics
+    for order in ORDERS[1:]:
+        mixed: dict[str, Column] = dict(designs())
+        for part in ("technology", "stacks"):
+            for tier, place in enumerate(order, 1):
+                mixed[f"tier{tier}_{part}"] = designs()[f"tier{place + 1}_{part}"]
+        found = one.evaluate(mixed).metrics
+        for name, values_ in expected.items():
+            # Sums over tiers add up in another order.
+            np.testing.assert_allclose(found[name], values_, rtol=1e-12, err_msg=name)
+
+
+def test_no_order_that_could_be_the_fastest_is_left_out() -> None:
+    """By the bytes that pass the ports, summed over kinds of data, as operators do."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    capacity = rng.choice([1.0, 2.0, 3.0, 5.0, 9.0, 40.0], (3, n)) * rng.choice([1, 1.1], (3, n))
+    bandwidth = rng.choice([1.0, 1.2, 1.9, 2.0, 3.0, 8.0], (3, n)) * rng.choice([1, 1.1], (3, n))
+    n_present = rng.integers(1, 4, n)
+    is_absent = np.arange(3)[:, None] >= n_present
+    capacity[is_absent] = bandwidth[is_absent] = 0.0
+    order = fastest_first(bandwidth, capacity)
+    assert order is not None
+    bandwidth, capacity = (
+        np.take_along_axis(values, order, axis=0) for values in (bandwidth, capacity)
+    )
+    parts = rng.dirichlet([0.5] * 3, n).T * capacity.sum(axis=0) * rng.random(n)
+    priority = rng.integers(0, len(PRIORITIES), n)
+    reads = rng.random((3, n))  # how often a byte of each kind is read
+    seconds = np.stack([_steady_s(parts, bandwidth, capacity, priority, reads, o) for o in ORDERS])
+    seconds = np.where(stands(bandwidth), seconds, np.inf)
+    allowed = worth_trying(bandwidth, capacity)
+    assert allowed[0].all() and (allowed <= stands(bandwidth)).all()
+    best = np.where(allowed, seconds, np.inf)
+    assert (best.min(axis=0) <= seconds.min(axis=0) * (1 + 1e-12)).all()
+    assert (allowed[1:].mean(axis=1) < 0.4).all()  # most are left out,
+    assert {0, 1, 2, 4} <= set(best.argmin(axis=0).tolist())  # and the others matter
+
+
+def _steady_s(
+    sizes: FloatArray,
+    bandwidth: FloatArray,
+    capacity: FloatArray,
+    priority: IntArray,
+    reads: FloatArray,
+    order: tuple[int, ...],
+) -> FloatArray:
+    first, second, third = capacity[list(order)]
+    tails = tier_tails((sizes[0], sizes[1], sizes[2]), (first, second, third), priority)
+    total = np.zeros(sizes.shape[1])
+    for size, read, (beyond, last) in zip(sizes, reads, tails, strict=True):
+        crossing = [size * read, size * read * beyond, size * read * last]
+        nothing = [np.zeros_like(total)] * 3
+        total += staged_time_s(crossing, list(bandwidth[list(order)]), nothing, np.zeros(1))
+    return total
+
+
+# Data spread over tiers side by side.
+
+
+def test_data_side_by_side_take_the_least_time_that_there_is() -> None:
+    rng = np.random.default_rng(1)
+    n = 150
+    capacity, bandwidth = rng.lognormal(0, 1.5, (3, n)), rng.lognormal(0, 1.5, (3, n))
+    is_absent = np.arange(3)[:, None] >= rng.integers(1, 4, n)
+    capacity[is_absent] = bandwidth[is_absent] = 0.0
+    size = capacity.sum(axis=0) * np.where(rng.random(n) < 0.1, 1.0, rng.random(n))
+    beyond, last = balanced_tails(
+        size, (capacity[0], capacity[1], capacity[2]), (bandwidth[0], bandwidth[1], bandwidth[2])
+    )
+    owned = size * np.stack([1.0 - beyond, beyond - last, last])
+    assert (owned >= -1e-12 * size).all() and (owned <= capacity * (1 + 1e-9) + 1e-12).all()
+    for i in range(n):
+        there = np.flatnonzero(capacity[:, i])
+        # Least t with bytes x in the tiers, x <= capacity, x <= t bandwidth, all data placed.
+        cost = [0.0] * len(there) + [1.0]
+        result = linprog(
+            cost,
+            A_ub=np.column_stack([np.eye(len(there)), -bandwidth[there, i]]),
+            b_ub=np.zeros(len(there)),
+            A_eq=[[1.0] * len(there) + [0.0]],
+            b_eq=[size[i]],
+            bounds=[*((0, room) for room in capacity[there, i]), (0, None)],
+        )
+        assert (owned[there, i] / bandwidth[there, i]).max() == pytest.approx(result.fun, rel=1e-6)
+
+
+def test_what_no_tier_holds_goes_to_the_one_that_takes_longest() -> None:
+    one = np.ones(1)
+    beyond, last = balanced_tails(12 * one, (4 * one, 3 * one, 2 * one), (2 * one, one, one))
+    assert beyond.item() == pytest.approx((3 + 3 + 2) / 12)
+    assert last.item() == pytest.approx(2 / 12)
+
+
+# Compiled.
+
+
+@pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("batch", [None, 4, (2, 7, 30), "stated"])
+def test_limited_or_stated_batches_have_the_same_bits_compiled(
+    batch: Any, model: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = dict(designs(400))
+    if batch == "stated":
+        some["batch_size"] = column_of(np.resize([1, 3, 64], 400).tolist())
+    one = evaluator(model, "decode", None if batch == "stated" else batch, way)
+    for longest_s in longest_times(model, way):
+        answers = []
+        for switch in "01":
+            monkeypatch.setenv(compiled.SWITCH, switch)
+            answers.append(one.within_limits({TIME: longest_s}).evaluate(some).metrics)
+        for name, values in answers[0].items():
+            assert values.tobytes() == answers[1][name].tobytes(), name

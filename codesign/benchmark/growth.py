@@ -9,8 +9,8 @@ import numpy as np
 
 from codesign.benchmark.rates import OBJECTIVES, Row, benchmark_space, evaluator, random_rows
 from codesign.benchmark.timing import Effort, best_seconds, ways, working
-from codesign.columns import FloatArray
-from codesign.evaluators.npu.operators import Pass, Setup, Stage
+from codesign.evaluators.npu.choice import Choice
+from codesign.evaluators.npu.operators import Pass
 
 _OBJECTIVES = [*OBJECTIVES, "tokens_per_joule", "shoreline_mm"]
 
@@ -52,18 +52,15 @@ def _designs(effort: Effort) -> Iterator[Point]:
 
 
 def _operators(effort: Effort, way: str) -> Iterator[Point]:
-    """The operator stage alone, over the first few operators of a pass."""
+    """The choice alone, over the first few operators of a pass."""
     npu, n = evaluator(effort.model_names[0], "decode"), effort.n_designs // 4
     table = npu.pass_.all_operators
-    setup = npu.choose(benchmark_space().columns(random_rows(n))).batch.setup
+    designs = benchmark_space().columns(random_rows(n))
     for count in range(2, len(table) + 1, 4):
         few = Pass(table.take(np.arange(count)), npu.options, npu.workload.phase)
-        seconds = best_seconds(partial(_stage_time, few, setup, way == "compiled"), effort.repeats)
-        yield "operators, their stage alone", len(few.table), n, seconds
-
-
-def _stage_time(pass_: Pass, setup: Setup, is_compiled: bool) -> FloatArray:
-    return Stage(pass_, setup, is_compiled).sums
+        choice = Choice(few, npu.preparation, npu.options)
+        call = partial(choice.choose, designs, way == "compiled")
+        yield "operators", len(few.table), n, best_seconds(call, effort.repeats)
 
 
 def _tiers(effort: Effort) -> Iterator[Point]:

@@ -161,11 +161,8 @@ def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[Product]
     """Every operator of a pass that multiplies, on the distinct arrays and batch sizes."""
     evaluator = NpuEvaluator(Request(model=model, trace="osworld", phase=phase))
     pass_, setup = evaluator.pass_, evaluator.choose(designs).batch.setup
-    shapes = Shape(*pass_.shapes(setup))
-    hardware = setup.accelerators
-    depth, width = (
-        values[setup.representative] for values in (hardware.array_depth, hardware.array_width)
-    )
+    shapes = Shape(*pass_.shapes(setup.shapes))
+    depth, width = np.array([array[:2] for array, _ in setup.shapes]).T
     table = pass_.table
     for i in np.flatnonzero(table.m_per_request > 0).tolist():
         yield Product(

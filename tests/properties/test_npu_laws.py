@@ -15,8 +15,11 @@ from codesign.columns import Column, Columns, FloatArray, IntArray
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.evaluator import CHUNK
 from codesign.evaluators.npu.options import NpuOptions
+from codesign.hardware.elementwise import inverse
 from codesign.memtech import Range, TechnologyLibrary, load_library
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request
@@ -26,7 +29,7 @@ MODELS = {
     "mixtral-8x7b": "gsm8k",
     "deepseek-v3": "bfcl",
     "llada-8b": "gsm8k",
-    "gpt-3-175b": "gsm8k",
+    "qwen3-next-80b-a3b": "osworld",
 }
 PROFILES, PHASES = ("plain", "memexplorer"), ("prefill", "decode")
 CASES = list(itertools.product(MODELS, PROFILES, PHASES))
@@ -34,7 +37,7 @@ LIBRARY = load_library()
 ON_CHIP = ("sram", "sram_3d")
 TIER_TECHNOLOGIES = ("hbm3e_8h", "hbm4_12h", "hbf", "gddr6", "gddr7", "lpddr5x", "lpddr6")
 EVERY_TECHNOLOGY = ON_CHIP + TIER_TECHNOLOGIES
-N = 200
+N = 150
 
 every_case = pytest.mark.parametrize(("model", "profile", "phase"), CASES)
 
@@ -70,15 +73,10 @@ def library(*changes: Change) -> TechnologyLibrary:
 
 @cache
 def evaluator(
-    model: str,
-    profile: str,
-    phase: str,
-    batch: int | str = "capacity",
-    changes: tuple[Change, ...] = (),
-    **options: Any,
+    model: str, profile: str, phase: str, batch: int | str = "capacity", **options: Any
 ) -> NpuEvaluator:
     request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
-    return NpuEvaluator(request, NpuOptions(profile=profile, **options), library=library(*changes))
+    return NpuEvaluator(request, NpuOptions(profile=profile, **options), library=LIBRARY)
 
 
 def with_values(name: str, change: Callable[[Any], Any], base: Columns) -> Columns:
@@ -91,94 +89,172 @@ def take(columns: Columns, positions: IntArray) -> Columns:
     return {name: Column(item.values, item.codes[positions]) for name, item in columns.items()}
 
 
+ROUNDING = 1e-12
+"""Sums of a pass are rounded, so that equal ones may differ in the last digits."""
+
+
 def assert_never_lower(better: FloatArray, base: FloatArray, what: object) -> None:
-    # The sums of a pass are rounded, so that equal ones may differ in the last digits.
     worst = np.max(1.0 - better / base)
-    assert worst <= 1e-12, f"{what} made design {np.argmax(1.0 - better / base)} worse by {worst:g}"
+    assert worst <= ROUNDING, f"{what} made design {np.argmax(1.0 - better / base)} worse by {worst:g}"
 
 
-BETTER_MEMORIES: list[Change] = [
+MORE_MEMORY: list[Change] = [
     (names, attribute, factor)
-    for names in ((name,) for name in EVERY_TECHNOLOGY)
-    for attribute, factor in (("bandwidth", 1.3), ("bandwidth", 50.0), ("latency", 0.0))
-] + [
-    (group, attribute, factor)
-    for group in (ON_CHIP, TIER_TECHNOLOGIES, EVERY_TECHNOLOGY)
-    for attribute, factor in (("latency", 0.5), ("capacity", 1.1), ("capacity", 16.0))
+    for names in (*((name,) for name in EVERY_TECHNOLOGY), ON_CHIP, TIER_TECHNOLOGIES)
+    for attribute, factor in (("bandwidth", 2.0), ("capacity", 2.0), ("latency", 0.5))
 ]
 
 
-@every_case
-@pytest.mark.parametrize("batch", [1, 4])
-def test_a_better_memory_never_lowers_the_throughput(
-    model: str, profile: str, phase: str, batch: int
-) -> None:
-    names = ["throughput_tokens_per_s"]
-    base = evaluator(model, profile, phase, batch).evaluate(designs(), names)
-    before = base.metrics[names[0]]
-    n_faster = 0
-    for better in BETTER_MEMORIES:
-        improved = evaluator(model, profile, phase, batch, (better,))
-        after = improved.evaluate(designs(), names).metrics[names[0]]
-        assert_never_lower(after, before, better)
-        n_faster += int((after > before).any())
-    assert n_faster > len(BETTER_MEMORIES) / 3  # the sweep touches what limits designs
-
-
-@every_case
-@pytest.mark.parametrize("batch", [1, 4])
-def test_a_better_machine_never_lowers_the_throughput(
-    model: str, profile: str, phase: str, batch: int
-) -> None:
-    base = designs()
-    faster_clock = {**base, "clock_hz": Column((1.5e9,), np.zeros(N, dtype=np.int64))}
-    better: dict[str, Columns] = {"a faster clock": faster_clock}
-    better["a longer vector"] = with_values("vector_length", lambda length: 2 * length, base)
-    better["one more layer"] = with_values("sram_3d_layers", lambda layers: layers + 1, base)
-    better["an SRAM die"] = with_values("sram_dies", lambda _: 1, base)
+def larger_designs() -> dict[str, Columns]:
+    more = {"an SRAM die": with_values("sram_dies", lambda _: 1, designs())}
+    more["a 3D layer"] = with_values("sram_3d_layers", lambda layers: layers + 1, designs())
     for tier in (1, 2, 3):
         name = f"tier{tier}_stacks"
-        better[f"more {name}"] = with_values(name, lambda stacks: 2 * stacks, base)
-    one = evaluator(model, profile, phase, batch)
+        more[f"a stack in tier {tier}"] = with_values(name, lambda stacks: stacks + 1, designs())
+    return more
+
+
+def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
+    """(n,) by how much more memory may lengthen a pass: known shortfalls of ``plain``.
+
+    Staged, a design's tiers stand in the order that is best for the bytes that pass them. What it
+    takes to fill the tiers is left out of that choice: for each operator, the latency of every
+    tier that its bytes pass, and the way of a first chunk, what the array takes in a cycle, in and
+    out of it. More memory may call for another order, and so make a pass slower by what it takes
+    to fill all tiers at most. It is next to nothing, unless flash moves to the front (1 us).
+
+    Parallel, bytes are spread such that all tiers take as long to give them, latencies left out.
+    So an operator may wait longer by the difference of two latencies at most.
+
+    Calibrated to printed tables, latencies and chunks are no part of the model.
+    """
+    setup = chosen.batch.setup
+    levels = setup.accelerators.levels
+    latency = np.where(levels.exists[1:], levels.latency_s[1:], np.nan)
+    fill = np.nansum(latency, axis=0)
+    if one.options.blocking == "array":
+        fill = np.zeros_like(fill)
+    elif one.options.topology == "parallel":
+        fill = np.nanmax(latency, axis=0) - np.nanmin(latency, axis=0)
+    else:
+        inputs = setup.inputs((-1,))
+        chunk = setup.accelerators.macs_per_cycle * np.maximum(
+            inputs.weight_bytes, inputs.kv_bytes
+        )
+        share = np.where(
+            inputs.is_shared, 1.0, np.minimum(inputs.matrix_share, 1.0 - inputs.matrix_share)
+        )
+        per_byte = inverse(share * setup.modelling.offchip_efficiency) * inverse(
+            chosen.footprint.tier_bytes_per_s
+        )
+        fill = fill + 2.0 * chunk * per_byte.sum(axis=0)
+    has_choice = levels.exists[2]  # a second tier
+    return np.where(has_choice, one.pass_.table.count.sum() * fill, 0.0)
+
+
+def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
+    """Up to the known shortfalls; returns the largest, relative, and how many changes help."""
     names = ["throughput_tokens_per_s"]
-    before = one.evaluate(base, names).metrics[names[0]]
-    for what, columns in better.items():
-        assert_never_lower(one.evaluate(columns, names).metrics[names[0]], before, what)
+    chosen = one.choose(designs())
+    before = one.evaluate(designs(), names).metrics[names[0]]
+    # A pass with the requests that it had.
+    is_decode = one.workload.phase == "decode"
+    requests = chosen.batch_size if is_decode else np.ones(N)
+    tokens_in_pass = requests * one.workload.tokens_of_phase / one.pass_.table.n_passes
+    changed: list[tuple[object, NpuEvaluator, Columns]] = [
+        (change, one.with_library(library(change)), designs()) for change in MORE_MEMORY
+    ]
+    changed += [(what, one, more) for what, more in larger_designs().items()]
+    most, n_helpful = 0.0, 0
+    for what, improved, columns in changed:
+        after = improved.evaluate(columns, names).metrics[names[0]]
+        n_helpful += int((after > before).any())
+        lost = 1.0 - after / before
+        slower = lost > ROUNDING
+        if not slower.any():
+            continue
+        most = max(most, float(lost.max()))
+        seconds = tokens_in_pass / after - tokens_in_pass / before
+        excess = seconds - most_slowdown_s(one, chosen) - ROUNDING * tokens_in_pass / before
+        assert not (slower & (excess > 0)).any(), (what, np.argmax(excess))
+        if one.options.topology == "staged" and one.workload.batch != "best":
+            order = improved.choose(columns).batch.tier_order
+            is_same_order = (order == chosen.batch.tier_order).all(axis=0)
+            assert not (slower & is_same_order).any(), (what, np.argmax(slower & is_same_order))
+    return most, n_helpful
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "staged": {"profile": "plain", "topology": "staged"},
+    "parallel": {"profile": "plain", "topology": "parallel"},
+    "calibrated": {"profile": "memexplorer"},
+}
+LARGEST_SLOWDOWNS = {"staged": 0.15, "parallel": 1e-4, "calibrated": 0.0}
+"""Relative. Measured: staged 14 %, a pass of one request of Qwen3-Next, of 3.6 ms, whose operators
+wait for HBF that twice the bandwidth has moved to the front; 5 % for four requests and below 4 %
+for other models. Parallel, 4e-5; 6e-4 with 8 requests in flight."""
+BATCHES: list[tuple[str, int | str]] = [
+    ("prefill", 4), ("prefill", "best"), ("decode", 1), ("decode", 4), ("decode", "best")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("phase", "batch"), BATCHES)
+@pytest.mark.parametrize("way", WAYS)
+def test_more_memory_never_slows_a_design(
+    way: str, phase: str, batch: int | str, model: str
+) -> None:
+    one = evaluator(model, phase=phase, batch=batch, **WAYS[way])
+    most, n_helpful = assert_more_memory_never_slows(one)
+    assert most <= LARGEST_SLOWDOWNS[way]
+    assert n_helpful > 15  # the sweep touches what limits designs
 
 
 CHOICES: dict[str, dict[str, Any]] = {
-    "parallel": {"topology": "parallel"},
     "shared": {"bandwidth_sharing": "shared"},
     "in-flight": {"requests_in_flight": 8.0},
     "systolic": {"array": "systolic"},
     "ideal": {"array": "ideal"},
     "unfused": {"fused": False},
     "serial": {"vector": "serial"},
-    "half-usable": {"offchip_efficiency": 0.5, "streams": "serial"},
+    "unpipelined": {"softmax": "unpipelined"},
+    "half-usable": {"offchip_efficiency": 0.5},
 }
 
 
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_faster_memory_never_lowers_the_throughput_under_any_choice(
-    case: tuple[str, str, str], choice: str
+def test_more_memory_never_slows_a_design_under_any_choice(
+    choice: str, way: str, phase: str
 ) -> None:
+    one = evaluator("mixtral-8x7b", phase=phase, batch=4, **WAYS[way], **CHOICES[choice])
+    assert assert_more_memory_never_slows(one)[0] <= LARGEST_SLOWDOWNS["staged"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_calibrated_the_topology_makes_no_difference(phase: str) -> None:
+    staged, parallel = (
+        evaluator("mixtral-8x7b", "memexplorer", phase, 4, topology=topology).evaluate(designs())
+        for topology in ("staged", "parallel")
+    )
+    for name, values in staged.metrics.items():
+        assert values.tobytes() == parallel.metrics[name].tobytes(), name
+
+
+@every_case
+def test_a_better_machine_never_lowers_the_throughput(
+    model: str, profile: str, phase: str
+) -> None:
+    base = designs()
+    faster_clock = {**base, "clock_hz": Column((1.5e9,), np.zeros(N, dtype=np.int64))}
+    longer = with_values("vector_length", lambda length: 2 * length, base)
     names = ["throughput_tokens_per_s"]
-    one = evaluator(*case, 4, **CHOICES[choice])
-    before = one.evaluate(designs(), names).metrics[names[0]]
-    faster: list[Change] = [
-        (EVERY_TECHNOLOGY, "bandwidth", 1.5),
-        (EVERY_TECHNOLOGY, "latency", 0.2),
-    ]
-    faster += [(ON_CHIP, "capacity", 2.0)]
-    faster += [((name,), "bandwidth", 3.0) for name in EVERY_TECHNOLOGY]
-    # In parallel, more room in a tier may draw bytes from one that would work beside it.
-    faster += [(TIER_TECHNOLOGIES, "capacity", 2.0)] if choice != "parallel" else []
-    for better in faster:
-        improved = evaluator(*case, 4, (better,), **CHOICES[choice])
-        assert_never_lower(improved.evaluate(designs(), names).metrics[names[0]], before, better)
-    faster_clock = {**designs(), "clock_hz": Column((1.5e9,), np.zeros(N, dtype=np.int64))}
-    assert_never_lower(one.evaluate(faster_clock, names).metrics[names[0]], before, "clock")
+    for batch, options in ((1, {}), (4, {"array": "systolic"}), ("best", {"vector": "serial"})):
+        one = evaluator(model, profile, phase, batch, **options)
+        before = one.evaluate(base, names).metrics[names[0]]
+        for what, columns in {"a faster clock": faster_clock, "a longer vector": longer}.items():
+            assert_never_lower(one.evaluate(columns, names).metrics[names[0]], before, what)
 
 
 @pytest.mark.parametrize("format_name", ["weight_format", "activation_format", "kv_format"])
@@ -191,8 +267,13 @@ def test_a_narrower_format_never_lowers_throughput_or_raises_energy(
     names = ["throughput_tokens_per_s", "tokens_per_joule"]
     one = evaluator(*case, 4)
     before, after = (one.evaluate(item, names).metrics for item in (designs(), narrower))
-    for name in names:
-        assert_never_lower(after[name], before[name], f"a narrower {format_name}")
+    # Tiers stand in the order that is fastest, which need not be the one of the least energy.
+    orders = [one.choose(item).batch.tier_order for item in (designs(), narrower)]
+    is_same_order = (orders[0] == orders[1]).all(axis=0)
+    assert is_same_order.mean() > 0.9
+    assert_never_lower(after[names[0]], before[names[0]], f"a narrower {format_name}")
+    kept_order = (metrics[names[1]][is_same_order] for metrics in (after, before))
+    assert_never_lower(*kept_order, f"a narrower {format_name}")
 
 
 @every_case
@@ -200,8 +281,8 @@ def test_more_capacity_never_lowers_the_batch_size(model: str, profile: str, pha
     names = ["batch_size"]
     before = evaluator(model, profile, phase).evaluate(designs(), names).metrics["batch_size"]
     for factor in (1.001, 1.5, 8.0):
-        more = ((EVERY_TECHNOLOGY, "capacity", factor),)
-        bigger = evaluator(model, profile, phase, "capacity", more)
+        more = library((EVERY_TECHNOLOGY, "capacity", factor))
+        bigger = evaluator(model, profile, phase).with_library(more)
         after = bigger.evaluate(designs(), names).metrics["batch_size"]
         assert (after >= before).all()
     assert (after > before).any()
@@ -246,9 +327,11 @@ def test_metrics_keep_their_bounds_and_their_definitions(
     np.testing.assert_allclose(metric["tokens_per_joule_tdp"], per_tdp, rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_the_evaluator_keeps_its_contract(case: tuple[str, str, str]) -> None:
-    check_evaluator(evaluator(*case), take(designs(), np.arange(24)), n_single=4)
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_evaluator_keeps_its_contract(profile: str, phase: str) -> None:
+    one = evaluator("qwen3-next-80b-a3b", profile, phase, batch="best")
+    check_evaluator(one, take(designs(), np.arange(16)), n_single=4)
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -294,7 +377,7 @@ def expected_tdp(design: dict[str, Any]) -> float:
     depth, width = design["pe_array"]
     wider = max(bits[design["weight_format"]], bits[design["kv_format"]])
     per_mac = 0.722e-12 * bits[design["activation_format"]] * wider / 64
-    watts = (depth * width * per_mac + design["vector_length"] * 0.32e-12) * 1e9
+    watts = (depth * width * per_mac + design["vector_length"] * 6 * 0.32e-12) * 1e9
     counts = [("sram", design["sram_dies"]), ("sram_3d", design["sram_3d_layers"])]
     counts += [(design[f"tier{i}_technology"], design[f"tier{i}_stacks"]) for i in (1, 2, 3)]
     for name, count in counts:
@@ -352,17 +435,20 @@ def explanations(case: tuple[str, str, str], **options: Any) -> Iterable[tuple[E
         yield told, told.metrics["phase_time_s"] / (n_passes * requests)
 
 
-@pytest.mark.parametrize("vector", ["hidden", "serial"])
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_the_operators_times_sum_to_the_time_of_a_pass(
-    case: tuple[str, str, str], vector: str
-) -> None:
-    for told, seconds in explanations(case, vector=vector):
+def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str]) -> None:
+    in_turn = explanations(case, vector="serial")
+    side_by_side = explanations(case, vector="overlapped")
+    for (told, seconds), (_, overlapped_s) in zip(in_turn, side_by_side, strict=True):
         assert sum(row["time_s"] for row in told.operators) == pytest.approx(seconds, rel=1e-12)
         assert sum(row["time_share"] for row in told.operators) == pytest.approx(1.0)
         for row in told.operators:
             bounds = [row[f"{bound}_time_s"] for bound in ("compute", "on_chip", "off_chip")]
-            assert row["time_s"] >= max(bounds) * (1 - 1e-12)
+            assert row["time_s"] >= (row["vector_time_s"] + max(bounds)) * (1 - 1e-12)
+        # Side by side, the vector unit as a whole runs beside array and memories.
+        vector_s = sum(row["vector_time_s"] for row in told.operators)
+        assert vector_s > 0
+        assert overlapped_s == pytest.approx(max(vector_s, seconds - vector_s), rel=1e-9)
 
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])
@@ -402,27 +488,70 @@ LIMIT: tuple[Change, ...] = (
 def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
     model: str, profile: str, phase: str
 ) -> None:
-    limit = evaluator(model, profile, phase, "capacity", LIMIT, vector="hidden")
+    limit = evaluator(model, profile, phase).with_library(library(*LIMIT))
     for position in EXPLAINED:
         told = limit.explain(take(designs(), np.array([position])))
         for row in told.operators:
-            assert row["time_s"] == pytest.approx(row["compute_time_s"], rel=1e-12)
-    ideal = evaluator(model, profile, phase, "capacity", LIMIT, vector="hidden", array="ideal")
-    used = ideal.evaluate(designs(), ["compute_utilization"]).metrics["compute_utilization"]
+            longer = max(row["compute_time_s"], row["vector_time_s"])
+            assert row["time_s"] == pytest.approx(longer, rel=1e-12)
+    ideal = evaluator(model, profile, phase, array="ideal").with_library(library(*LIMIT))
+    unlimited = with_values("vector_length", lambda _: 10**12, designs())
+    used = ideal.evaluate(unlimited, ["compute_utilization"]).metrics["compute_utilization"]
     np.testing.assert_allclose(used, 1.0, rtol=1e-12)
 
 
-@every_case
-def test_with_everything_on_chip_the_tiers_do_not_matter(
-    model: str, profile: str, phase: str
-) -> None:
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case[1:] != ("memexplorer", "prefill")], ids="-".join
+)
+def test_with_everything_on_chip_the_tiers_do_not_matter(case: tuple[str, str, str]) -> None:
+    # Not so in a calibrated prefill, whose storage priority leaves some kinds of data off chip.
     spacious: Change = (ON_CHIP, "capacity", 1e7)
     slow: Change = (TIER_TECHNOLOGIES, "bandwidth", 0.01)
     names = ["throughput_tokens_per_s", "offchip_bytes_per_token"]
     near, far = (
-        evaluator(model, profile, phase, 1, changes).evaluate(designs(), names).metrics
+        evaluator(*case, 1).with_library(library(*changes)).evaluate(designs(), names).metrics
         for changes in ((spacious,), (spacious, slow))
     )
     for metrics in (near, far):
         assert (metrics["offchip_bytes_per_token"] == 0.0).all()
     assert (near["throughput_tokens_per_s"] == far["throughput_tokens_per_s"]).all()
+
+
+# Average power
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_no_component_draws_more_than_its_thermal_design_power(
+    phase: str, model: str, way: str
+) -> None:
+    for batch, options in ((1, {}), ("best", {}), (4, CHOICES["shared"]), (4, CHOICES["unfused"])):
+        one = evaluator(model, phase=phase, batch=batch, **WAYS[way], **options)
+        chosen = one.choose(designs())
+        metrics = DesignMetrics(chosen, one.pass_, one.workload, one.options)
+        assert (metrics.average_power_watts <= metrics.tdp_watts).all()
+        tdp, activity, seconds = metrics.tdp_by_component, metrics.activity, metrics.pass_s
+        assert_at_most(activity.array_joules / seconds, tdp["array"])
+        assert_at_most(activity.vector_joules / seconds, tdp["vector"])
+        levels = chosen.batch.setup.accelerators.levels
+        average = metrics.level_joules / seconds + levels.background_watts
+        limit = levels.background_watts + levels.peak_read_watts
+        assert_at_most(average[0], limit[0])
+        # A tier's TDP is that of reading (MemExplorer Eq. 6), but a byte written costs more: known
+        # shortfall. Measured: 6 % over in 5 tiers of 240,000, 17 % where streams share the port.
+        dearer = levels.write_energy_joules_per_byte - levels.read_energy_joules_per_byte
+        assert_at_most(average[1:], (limit + activity.writes / seconds * dearer)[1:])
+
+
+def assert_at_most(values: FloatArray, limit: FloatArray) -> None:
+    assert (values <= limit * (1 + 1e-9)).all(), np.max(values / limit)
+
+
+def test_an_explanation_has_the_power_of_each_component() -> None:
+    for told, seconds in explanations(("mixtral-8x7b", "plain", "decode")):
+        watts = {row["component"]: row["average_watts"] for row in told.power}
+        limits = {row["component"]: row["tdp_watts"] for row in told.power}
+        assert all(watts[name] <= limits[name] for name in watts)
+        for level in told.levels:
+            assert watts[level["name"]] >= level["energy_joules"] / seconds

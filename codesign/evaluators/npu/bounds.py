@@ -29,13 +29,14 @@ import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
-from codesign.evaluators.npu.operators import Pass, modelling_of, whole_pass_s
+from codesign.evaluators.npu.operators import Pass, modelling_of
 from codesign.evaluators.npu.options import (
     ACCUMULATOR_BYTES,
     MATRIX_SHARE,
     TILE_BUFFER_SHARE,
     NpuOptions,
 )
+from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -58,8 +59,6 @@ UNDECIDED_PARAMETERS = (
 
 _WIDEST_BYTES = 4.0
 """No number format is wider."""
-_ROUNDING = 1.0 - 1e-9
-"""Bounds on times add up in another order than the times do; far more than that can change."""
 
 
 class _Totals(NamedTuple):
@@ -314,7 +313,7 @@ class BestCase:
         held: float,
     ) -> tuple[FloatArray, FloatArray]:
         """Least time and energy of a pass with so many requests in it and held in memory."""
-        hardware, options = case.hardware, self._options
+        hardware = case.hardware
         levels = hardware.levels
         totals = self._totals_of(case, arrays, in_pass)
         weights, kv, written = self._off_chip_bytes(case, totals, held)
@@ -336,7 +335,8 @@ class BestCase:
             matrix = np.maximum(np.maximum(compute, on_chip), off_chip)
         requests = np.full(len(case.array), in_pass)
         operations = self._pass.vector_operations(requests)
-        pass_s = whole_pass_s(matrix, self._pass.vector_s(requests, hardware), options)
+        vector_s = self._pass.vector_s(requests, hardware)
+        pass_s = whole_pass_s(matrix, vector_s, self._modelling)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
         energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
         exists = levels.exists[1:]
@@ -344,7 +344,7 @@ class BestCase:
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
         energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
         background = levels.background_watts.sum(axis=0) * pass_s
-        return pass_s * _ROUNDING, (energy + background) * _ROUNDING
+        return pass_s * ROUNDING, (energy + background) * ROUNDING
 
     def _off_chip_bytes(
         self, case: _Case, totals: _Totals, held: float

@@ -11,24 +11,21 @@ makes none slower: so it never makes a design slower.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
-from codesign.evaluators.npu.operators import Pass, Stage, whole_pass_s
+from codesign.evaluators.npu.compiled import choose_compiled
+from codesign.evaluators.npu.operators import Pass, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.placement import Two, balanced_tails, tier_tails
+from codesign.evaluators.npu.pass_time import least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
-from codesign.hardware.array import ORGANIZATIONS
-from codesign.hardware.hierarchy import inverse
+from codesign.evaluators.npu.records import Choices, LeastWork
 from codesign.hardware.tier_order import ORDERS, worth_trying
 
-_ROUNDING = 1.0 - 1e-9
-"""Lower bounds add up in another order than times do; far more than that can change."""
 _PLACES = np.array(ORDERS)
-_FLATTENED = ORGANIZATIONS.index("flattened")
 
 
 class Chosen:
@@ -77,13 +74,17 @@ class _Candidates(NamedTuple):
 
     Attributes:
         positions: Of the design.
-        rows: Of the batch size among those of the design.
+        sizes: Of the batch size, position in ``Footprint.sizes``.
         orders: Of the tiers, position in ``ORDERS``.
     """
 
     positions: IntArray
-    rows: IntArray
+    sizes: IntArray
     orders: IntArray
+
+    def take(self, which: IntArray | BoolArray) -> _Candidates:
+        """Some of them."""
+        return _Candidates(self.positions[which], self.sizes[which], self.orders[which])
 
 
 class Choice:
@@ -106,6 +107,7 @@ class Choice:
         self._pass = pass_
         self._preparation = preparation
         self._options = options
+        self._modelling = modelling_of(options, preparation.phase)
         self.longest_pass_s = longest_pass_s
 
     @property
@@ -114,189 +116,119 @@ class Choice:
         return bool(np.isfinite(self.longest_pass_s))
 
     def choose(self, designs: Columns, is_compiled: bool = False) -> Chosen:
-        """The designs as they work best."""
+        """The designs as they work best; the same to the last bit, compiled or not."""
         footprint = self._preparation.footprint(designs)
-        size = footprint.batches[0]
-        batch = self._preparation.batch(designs, footprint, size)
-        sums = Stage(self._pass, batch.setup, is_compiled).sums
-        first = Chosen(footprint, size, sums, lambda: batch)
+        first = self._preparation.batch(designs, footprint)
         allowed = self._orders(footprint)
-        if len(footprint.batches) == 1 and not allowed[1:].any():
-            return first
-        scores = self._scores(batch, sums)
-        others = self._others(footprint, batch, scores, allowed)
-        if not len(others.positions):
-            return first
-        return self._best(designs, first, scores, others, is_compiled)
+        if is_compiled:
+            sums, sizes, orders = self._compiled(footprint, first, allowed)
+        else:
+            sums, sizes, orders = self._on_arrays(designs, footprint, first, allowed)
+        if not orders.any() and np.array_equal(sizes, footprint.most_size):
+            return Chosen(footprint, first.batch_size, sums, lambda: first)
+        everywhere = np.arange(len(sizes))
+        size = footprint.sizes[sizes]
+
+        def prepare() -> Batch:
+            ordered = footprint.take(everywhere, _PLACES[orders].T)
+            return self._preparation.batch(designs, ordered, size)
+
+        return Chosen(footprint, size, sums, prepare)
 
     def _orders(self, footprint: Footprint) -> BoolArray:
         """(6, n) orders of the tiers that may be the fastest."""
         levels = footprint.accelerators.levels
-        if self._options.topology == "staged" and self._options.blocking == "capacity":
-            return worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        if self._modelling.is_staged:
+            return worth_trying(footprint.tier_bytes_per_s, levels.capacity_bytes[1:])
         only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.bool_)
         only_first[0] = True
         return only_first
 
-    def _scores(self, batch: Batch, sums: FloatArray) -> FloatArray:
-        """(n,) the larger, the better: requests per second of array and memories, which alone
-        tell choices apart; where a pass is too long, below zero by its time."""
-        requests = batch.setup.batch_size[:, 0]
-        rate = np.asarray(requests / sums[0])
-        if not self.is_limited:
-            return rate
-        vector_s = self._pass.vector_s(requests, batch.setup.accelerators)
-        pass_s = whole_pass_s(sums[0], vector_s, self._options)
-        return np.where(pass_s <= self.longest_pass_s, rate, -pass_s)
+    def _compiled(
+        self, footprint: Footprint, first: Batch, allowed: BoolArray
+    ) -> tuple[FloatArray, IntArray, IntArray]:
+        """(9, n) sums, (n,) positions of the best batch sizes and (n,) of the best orders."""
+        hardware, setup = footprint.accelerators, first.setup
+        choices = Choices(
+            sizes=footprint.sizes,
+            least_size=footprint.least_size,
+            most_size=footprint.most_size,
+            orders=_PLACES,
+            allowed=allowed,
+            kv_request_bytes=footprint.kv_bytes,
+            lane_rate=hardware.vector_length * hardware.clock_hz,
+            lane_cycles=self._pass.lane_cycles_of_request,
+            largest_activations=self._preparation.largest_activations,
+            is_prefill=setup.phase == "prefill",
+            longest_pass_s=self.longest_pass_s,
+        )
+        in_pass = np.ones_like(footprint.sizes) if choices.is_prefill else footprint.sizes
+        wanted = tuple((array, size) for array in setup.arrays for size in in_pass.tolist())
+        shapes = self._pass.shapes(wanted)
+        work = self._pass.least_work(shapes, np.tile(in_pass, len(setup.arrays)))
+        return choose_compiled(
+            self._pass.operators,
+            shapes,
+            work,
+            setup.kind,
+            setup.inputs((-1,)),
+            choices,
+            self._modelling,
+        )
+
+    def _on_arrays(
+        self, designs: Columns, footprint: Footprint, first: Batch, allowed: BoolArray
+    ) -> tuple[FloatArray, IntArray, IntArray]:
+        """The same, from tables of all designs and operators."""
+        sums = Stage(self._pass, first.setup).sums
+        sizes, orders = footprint.most_size.copy(), np.zeros_like(footprint.most_size)
+        scores = self._scores(first, sums[0])
+        others = self._others(designs, footprint, scores, allowed)
+        if not len(others.positions):
+            return sums, sizes, orders
+        batch = self._batch(designs, footprint, others)
+        tried_sums = Stage(self._pass, batch.setup).sums
+        tried = self._scores(batch, tried_sums[0])
+        # Of equal ones, the largest batch size comes first, and of its orders the first.
+        ranked = np.lexsort((others.orders, -others.sizes, -tried, others.positions))
+        winners = ranked[np.diff(others.positions[ranked], prepend=-1) > 0]
+        winners = winners[tried[winners] > scores[others.positions[winners]]]
+        changed = others.take(winners)
+        sums[:, changed.positions] = tried_sums[:, winners]
+        sizes[changed.positions], orders[changed.positions] = changed.sizes, changed.orders
+        return sums, sizes, orders
 
     def _others(
-        self, footprint: Footprint, batch: Batch, scores: FloatArray, allowed: BoolArray
+        self, designs: Columns, footprint: Footprint, scores: FloatArray, allowed: BoolArray
     ) -> _Candidates:
         """The other choices that may be better than the first, which has these scores."""
-        is_possible = (footprint.batches > 0)[:, None] & allowed
-        is_possible[0, 0] = False  # the first
-        rows, orders, positions = np.nonzero(is_possible)
-        size = footprint.batches[rows, positions]
-        if batch.setup.phase == "prefill":
-            size = np.ones_like(size)
-        least_s = _LeastTimes(self._pass, batch).pass_s(positions, size, orders)
-        at_best = size / least_s
-        if self.is_limited:
-            at_best = np.where(least_s <= self.longest_pass_s, at_best, -least_s)
-        gains = at_best > scores[positions]
-        return _Candidates(positions[gains], rows[gains], orders[gains])
+        position = np.arange(len(footprint.sizes))[:, None]
+        is_possible = (footprint.least_size <= position) & (position <= footprint.most_size)
+        is_other = np.repeat(is_possible[:, None], len(ORDERS), axis=1) & allowed
+        is_other[footprint.most_size, 0, np.arange(len(scores))] = False  # the first
+        sizes, orders, positions = np.nonzero(is_other)
+        others = _Candidates(positions, sizes, orders)
+        if not len(positions):
+            return others
+        setup = self._batch(designs, footprint, others).setup
+        in_pass = np.array([size for _, size in setup.shapes])
+        work = self._pass.least_work(self._pass.shapes(setup.shapes), in_pass)[:, setup.shape]
+        least_s = least_pass_s(setup.inputs((-1,)), LeastWork(*work), self._modelling)
+        best = score(setup.batch_size[:, 0], least_s, least_s, self.longest_pass_s)
+        return others.take(best > scores[positions])
 
-    def _best(
-        self,
-        designs: Columns,
-        first: Chosen,
-        scores: FloatArray,
-        others: _Candidates,
-        is_compiled: bool,
-    ) -> Chosen:
-        """The first choice, or another where that is better; of equal ones the earliest."""
-        footprint, positions = first.footprint, others.positions
-        order = _PLACES[others.orders].T if others.orders.any() else None
-        batch = self._preparation.batch(
+    def _batch(self, designs: Columns, footprint: Footprint, others: _Candidates) -> Batch:
+        """The designs of these choices, as they choose."""
+        positions = others.positions
+        return self._preparation.batch(
             taken(designs, positions),
-            footprint.take(positions, order),
-            footprint.batches[others.rows, positions],
-        )
-        sums = Stage(self._pass, batch.setup, is_compiled).sums
-        tried = self._scores(batch, sums)
-        ranked = np.lexsort((-tried, positions))
-        winners = ranked[np.diff(positions[ranked], prepend=-1) > 0]
-        winners = winners[tried[winners] > scores[positions[winners]]]
-        changed = positions[winners]
-        orders = np.zeros(len(scores), dtype=np.int64)
-        orders[changed] = others.orders[winners]
-        size = first.batch_size.copy()
-        size[changed] = footprint.batches[others.rows[winners], changed]
-        first.sums[:, changed] = sums[:, winners]
-
-        def prepare() -> Batch:
-            everywhere = np.arange(len(orders))
-            return self._preparation.batch(
-                designs, footprint.take(everywhere, _PLACES[orders].T), size
-            )
-
-        return Chosen(footprint, size, first.sums, prepare)
-
-
-class _LeastTimes:
-    """What array and memories need at least for a pass of ``n`` designs, with any choice.
-
-    Weights take the array as long as their multiply-accumulates or, if it is flattened, their
-    streaming need, keys and values of a request as long as they take it; both take the port of
-    each memory as long as they, read once, need to pass it.
-    """
-
-    def __init__(self, pass_: Pass, batch: Batch) -> None:
-        setup, table = batch.setup, pass_.table
-        hardware, levels = setup.accelerators, setup.accelerators.levels
-        self._table = table
-        self._weights_read = cache(self._weight_elements_read)
-        self._kv_elements = float(table.kv_read_elements_per_request @ table.count)
-        shared = ~table.is_attention
-        macs = float((table.mac_per_request * table.count)[shared].sum())
-        self._shared_macs_s = macs / (hardware.macs_per_cycle * hardware.clock_hz)
-        # Each request has products of its own, so the array takes the same time for each.
-        own_cycles = pass_.shapes(setup)[0][:, ~shared] @ table.count[~shared]
-        requests = setup.batch_size[:, 0] * hardware.clock_hz
-        self._own_cycles_s = own_cycles[setup.shape] / requests
-        is_flattened = setup.organization[:, 0] == _FLATTENED
-        self._element_s = is_flattened / (hardware.array_depth * hardware.clock_hz)
-        self._activations = setup.sizes_bytes[0] / setup.batch_size[:, 0]
-        self._weights, self._kv = batch.weight_bytes, batch.kv_bytes
-        self._weight_element_bytes = setup.weight_bytes[:, 0]
-        self._kv_element_bytes = setup.kv_bytes[:, 0]
-        self._storage, self._modelling = setup.storage, setup.modelling
-        self._held, self._capacity = levels.capacity_bytes[0], levels.capacity_bytes[1:]
-        shares = (setup.options.offchip_efficiency or 1.0) * setup.inputs((-1,)).matrix_share
-        # Calibrated, the array's own time has to do.
-        counts = 1.0 if self._modelling.blocks_for_capacity else 0.0
-        self._byte_s = counts * inverse(shares * levels.bandwidth_bytes_per_s[1:])
-        self._port_s = counts * inverse(levels.bandwidth_bytes_per_s[0])
-
-    def pass_s(self, positions: IntArray, size: FloatArray, orders: IntArray) -> FloatArray:
-        """(p,) seconds.
-
-        Args:
-            positions: (p,) designs.
-            size: (p,) requests in the pass.
-            orders: (p,) of the tiers, positions in ``ORDERS``.
-        """
-        weight_elements = self._read_by_size(size)
-        kv_elements = size * self._kv_elements
-        element_s = self._element_s[positions]
-        shared_s = np.maximum(size * self._shared_macs_s[positions], weight_elements * element_s)
-        own_s = size * self._own_cycles_s[positions]
-        weights, kv = self._weights[positions], self._kv[positions] * size
-        held = self._held[positions]
-        loose_weights = np.maximum(weights - held, 0.0) / weights
-        loose_kv = np.maximum(kv - held, 0.0) * inverse(kv)
-        places = _PLACES[orders].T
-        capacity = tuple(self._capacity[place, positions] for place in places)
-        byte_s = [self._byte_s[place, positions] for place in places]
-        sizes = (size * self._activations[positions], kv, weights)
-        first, second, third = capacity
-        if self._modelling.is_staged:
-            tails = tier_tails(sizes, (first, second, third), self._storage[positions])
-        else:
-            rates = [inverse(rate) for rate in byte_s]
-            shares = balanced_tails(
-                sizes[0] + kv + weights, (first, second, third), (rates[0], rates[1], rates[2])
-            )
-            tails = (shares, shares, shares)
-        weight_bytes = weight_elements * self._weight_element_bytes[positions]
-        kv_bytes = kv_elements * self._kv_element_bytes[positions]
-        # What comes from off chip is written on chip before it is read there.
-        port_s = self._port_s[positions]
-        near_weights_s, near_kv_s = (1.0 + loose_weights) * port_s, (1.0 + loose_kv) * port_s
-        far_weights_s = loose_weights * self._slowest_s(tails[2], byte_s)
-        far_kv_s = loose_kv * self._slowest_s(tails[1], byte_s)
-        shared_s = np.maximum(shared_s, weight_bytes * np.maximum(near_weights_s, far_weights_s))
-        own_s = np.maximum(own_s, kv_bytes * np.maximum(near_kv_s, far_kv_s))
-        return np.asarray((shared_s + own_s) * _ROUNDING)
-
-    def _slowest_s(self, tails: Two, byte_s: list[FloatArray]) -> FloatArray:
-        """(p,) seconds per byte of the busiest port."""
-        second, third = tails
-        passed = 1.0 if self._modelling.is_staged else -1.0
-        return np.maximum(
-            np.maximum((1.0 + passed * second) * byte_s[0], (second + passed * third) * byte_s[1]),
-            third * byte_s[2],
+            footprint.take(positions, _PLACES[others.orders].T),
+            footprint.sizes[others.sizes],
         )
 
-    def _read_by_size(self, size: FloatArray) -> FloatArray:
-        """(p,) weight elements that a pass of so many requests reads."""
-        if not self._table.is_mixture:
-            # Look-ups apart, every pass reads all weights.
-            one, two = self._weights_read(1.0), self._weights_read(2.0)
-            return one + (size - 1.0) * (two - one)
-        sizes, number = np.unique(size, return_inverse=True)
-        return np.array([self._weights_read(value) for value in sizes.tolist()])[number]
-
-    def _weight_elements_read(self, size: float) -> float:
-        read = self._table.weights_read(np.array([[size]]))
-        return float((read * self._table.count).sum())
+    def _scores(self, batch: Batch, array_and_memory_s: FloatArray) -> FloatArray:
+        """(n,) the larger, the better."""
+        requests = batch.setup.batch_size[:, 0]
+        vector_s = self._pass.vector_s(requests, batch.setup.accelerators)
+        pass_s = whole_pass_s(array_and_memory_s, vector_s, self._modelling)
+        return score(requests, array_and_memory_s, pass_s, self.longest_pass_s)

@@ -29,7 +29,7 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
-from codesign.evaluators.npu import calibrated, placement, records, traffic
+from codesign.evaluators.npu import calibrated, pass_time, placement, records, traffic
 from codesign.evaluators.npu import operator_stage as stage
 from codesign.hardware import elementwise, hierarchy
 
@@ -47,29 +47,64 @@ Loop = Callable[..., None]
 _progress = {"designs": 0}
 
 
-def sum_compiled(
+def choose_compiled(
     operators: records.Operator,
     shapes: FloatArray,
-    shape_of: IntArray,
+    least_work: FloatArray,
+    kind: IntArray,
     designs: records.DesignInputs,
+    choices: records.Choices,
     modelling: records.Modelling,
-) -> FloatArray:
-    """Sums over the operators of a pass.
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """The best choice of each design, and its sums over the operators of a pass.
 
     Args:
         operators: Arrays (o,).
-        shapes: (8, u, o) the fields of ``Shape`` for ``u`` distinct shapes.
-        shape_of: (n,) the shape of each design.
-        designs: Arrays (n,).
+        shapes: (8, k * s, o) the fields of ``Shape`` of every kind of array with every size.
+        least_work: (4, k * s) the fields of ``LeastWork``.
+        kind: (n,) the kind of each design's array.
+        designs: Arrays (n,), with the first batch size and order.
+        choices: What they choose from.
         modelling: The options.
 
     Returns:
-        (9, n) time, cycles, then what is moved, in the order of ``Moved``.
+        (9, n) time, cycles, then what is moved, in the order of ``Moved``; (n,) positions of the
+        batch sizes chosen; (n,) of the orders.
     """
-    sums = np.empty((N_SUMS, len(shape_of)))
+    n = len(kind)
+    sums = np.empty((N_SUMS, n))
+    sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     contiguous = records.DesignInputs(*(_contiguous(item) for item in designs))
-    _loop()(operators, shapes, shape_of, contiguous, modelling, sums)
-    return sums
+    # One array, as a place in a tuple of arrays takes the loop long to find.
+    tiers = np.array(
+        [
+            designs.tier_capacity_bytes,
+            designs.tier_bandwidth_bytes_per_s,
+            designs.tier_latency_s,
+        ]
+    )
+    # One array, as a place in a tuple of arrays takes the loop long to find.
+    tiers = np.array(
+        [
+            designs.tier_capacity_bytes,
+            designs.tier_bandwidth_bytes_per_s,
+            designs.tier_latency_s,
+        ]
+    )
+    _loop()(
+        operators,
+        shapes,
+        least_work,
+        kind,
+        contiguous,
+        tiers,
+        choices._replace(allowed=_contiguous(choices.allowed)),
+        modelling,
+        sums,
+        sizes,
+        orders,
+    )
+    return sums, sizes, orders
 
 
 def is_worthwhile(n: int) -> bool:
@@ -130,6 +165,7 @@ def _contiguous(item: Any) -> Any:
 
 
 _SHARED: tuple[Callable[..., Any], ...] = (
+    placement.resident_bytes,
     placement.on_chip_bytes,
     placement._poured,
     placement.tier_tails,
@@ -156,6 +192,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.design_of,
     stage.tails_of,
     stage.pinned_shares,
+    stage._sustained_bandwidth,
     stage._ports,
     stage._first_latency_s,
     stage.moved_bytes,
@@ -163,6 +200,9 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage._tile_bytes,
     stage._stream_times,
     stage.busy_stream_time_s,
+    pass_time.whole_pass_s,
+    pass_time.score,
+    pass_time.least_pass_s,
 )
 """The formulas that the loop shares with the NumPy path."""
 
@@ -176,7 +216,14 @@ def _loop() -> Loop:
     for operation, on_numbers in _ON_NUMBERS.items():
         # Not strict: the names of arguments may differ.
         overload(operation, strict=False)(partial(_implementation, on_numbers))
-    own: tuple[Callable[..., Any], ...] = (_one_design, _one_operator, _one_shape, _added)
+    own: tuple[Callable[..., Any], ...] = (
+        _pass_sums,
+        _one_design,
+        _one_work,
+        _one_operator,
+        _one_shape,
+        _added,
+    )
     for function in (*_SHARED, *own):
         register_jitable(forceinline=True)(function)
     folder = _cache_folder()
@@ -186,7 +233,7 @@ def _loop() -> Loop:
     try:
         # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
         compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
-        return cast(Loop, compile_(_sum_over_designs))
+        return cast(Loop, compile_(_choose_over_designs))
     finally:
         config.CACHE_DIR = before
 
@@ -212,26 +259,66 @@ _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
 be left out of a formula there without a change of its value."""
 
 
-def _sum_over_designs(
+def _choose_over_designs(
     operators: records.Operator,
     shapes: FloatArray,
-    shape_of: IntArray,
+    least_work: FloatArray,
+    kind: IntArray,
     designs: records.DesignInputs,
+    tiers: FloatArray,
+    choices: records.Choices,
     modelling: records.Modelling,
     sums: FloatArray,
+    sizes: IntArray,
+    orders: IntArray,
 ) -> None:
-    """Compiled: fills (9, n) ``sums``, one operator after the other."""
-    for i in range(len(shape_of)):
-        design = stage.design_of(_one_design(designs, i), modelling)
-        totals = _NOTHING
-        for j in range(len(operators.instances)):
-            operator = _one_operator(operators, j)
-            shape = _one_shape(shapes, shape_of[i], j)
-            moved = stage.moved_bytes(operator, shape, design, modelling)
-            times = stage.operator_times(operator, shape, design, moved, modelling)
-            totals = _added(totals, operator, shape, moved, times)
-        for which in range(N_SUMS):
-            sums[which, i] = totals[which]
+    """Compiled: fills (9, n) ``sums``, (n,) ``sizes`` and ``orders``, one operator after the other.
+
+    A choice is worked out only if its least time says that it may be better than the best before.
+    """
+    longest_s = choices.longest_pass_s
+    for i in range(len(kind)):
+        best: Any = -np.inf
+        for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
+            held = choices.sizes[size]
+            requests: Any = 1.0 if choices.is_prefill else held
+            shape_of = kind[i] * len(choices.sizes) + size
+            vector_s = requests * choices.lane_cycles / choices.lane_rate[i]
+            for order in range(len(choices.orders)):
+                if not choices.allowed[order, i]:
+                    continue
+                inputs = _one_design(designs, tiers, choices, i, requests, held, order)
+                if best > -np.inf:
+                    work = _one_work(least_work, shape_of)
+                    least_s = pass_time.least_pass_s(inputs, work, modelling)
+                    if pass_time.score(requests, least_s, least_s, longest_s) <= best:
+                        continue
+                totals = _pass_sums(operators, shapes, shape_of, inputs, modelling)
+                pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling)
+                value = pass_time.score(requests, totals[0], pass_s, longest_s)
+                if value > best:
+                    best, sizes[i], orders[i] = value, size, order
+                    for which in range(N_SUMS):
+                        sums[which, i] = totals[which]
+
+
+def _pass_sums(
+    operators: records.Operator,
+    shapes: FloatArray,
+    shape_of: int,
+    inputs: records.DesignInputs,
+    modelling: records.Modelling,
+) -> tuple[Any, ...]:
+    """The sums over a pass of one design, ``N_SUMS`` of them."""
+    design = stage.design_of(inputs, modelling)
+    totals = _NOTHING
+    for j in range(len(operators.instances)):
+        operator = _one_operator(operators, j)
+        shape = _one_shape(shapes, shape_of, j)
+        moved = stage.moved_bytes(operator, shape, design, modelling)
+        times = stage.operator_times(operator, shape, design, moved, modelling)
+        totals = _added(totals, operator, shape, moved, times)
+    return totals
 
 
 def _added(
@@ -256,9 +343,23 @@ def _added(
     )
 
 
-def _one_design(designs: records.DesignInputs, i: int) -> records.DesignInputs:
+def _one_design(
+    designs: records.DesignInputs,
+    tiers: FloatArray,
+    choices: records.Choices,
+    i: int,
+    requests: Any,
+    held: Any,
+    order: int,
+) -> records.DesignInputs:
+    """Design ``i`` with a batch size and an order of its tiers."""
+    first, second, third = (
+        choices.orders[order, 0],
+        choices.orders[order, 1],
+        choices.orders[order, 2],
+    )
     return records.DesignInputs(
-        designs.batch_size[i],
+        requests,
         designs.weight_bytes[i],
         designs.activation_bytes[i],
         designs.kv_bytes[i],
@@ -269,27 +370,38 @@ def _one_design(designs: records.DesignInputs, i: int) -> records.DesignInputs:
         designs.matrix_share[i],
         designs.is_shared[i],
         designs.storage[i],
-        (designs.sizes[0][i], designs.sizes[1][i], designs.sizes[2][i]),
+        placement.resident_bytes(
+            choices.largest_activations,
+            requests,
+            designs.activation_bytes[i],
+            held,
+            choices.kv_request_bytes[i],
+            designs.sizes[2][i],
+        ),
         designs.data_capacity_bytes[i],
         designs.on_chip_capacity_bytes[i],
         designs.on_chip_bandwidth_bytes_per_s[i],
         designs.on_chip_latency_s[i],
         (
-            designs.tier_capacity_bytes[0][i],
-            designs.tier_capacity_bytes[1][i],
-            designs.tier_capacity_bytes[2][i],
+            tiers[0, first, i],
+            tiers[0, second, i],
+            tiers[0, third, i],
         ),
         (
-            designs.tier_bandwidth_bytes_per_s[0][i],
-            designs.tier_bandwidth_bytes_per_s[1][i],
-            designs.tier_bandwidth_bytes_per_s[2][i],
+            tiers[1, first, i],
+            tiers[1, second, i],
+            tiers[1, third, i],
         ),
         (
-            designs.tier_latency_s[0][i],
-            designs.tier_latency_s[1][i],
-            designs.tier_latency_s[2][i],
+            tiers[2, first, i],
+            tiers[2, second, i],
+            tiers[2, third, i],
         ),
     )
+
+
+def _one_work(least_work: FloatArray, u: int) -> records.LeastWork:
+    return records.LeastWork(least_work[0, u], least_work[1, u], least_work[2, u], least_work[3, u])
 
 
 def _one_operator(operators: records.Operator, j: int) -> records.Operator:

@@ -9,8 +9,9 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.npu.choice import Chosen
-from codesign.evaluators.npu.operators import Pass, Setup, Stage, whole_pass_s
+from codesign.evaluators.npu.operators import Pass, Setup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.pass_time import whole_pass_s
 from codesign.evaluators.npu.preparation import Batch
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
@@ -52,6 +53,7 @@ class DesignMetrics:
         self._levels = self._hardware.levels
         self._pass = pass_
         self._workload = workload
+        self._modelling = modelling_of(options, workload.phase)
 
     @property
     def batch(self) -> Batch:
@@ -100,7 +102,7 @@ class DesignMetrics:
     @cached_property
     def pass_s(self) -> FloatArray:
         """One pass: the prefill of one request, or one decode step of the batch."""
-        return whole_pass_s(self.matrix_s, self.vector_s, self.options)
+        return whole_pass_s(self.matrix_s, self.vector_s, self._modelling)
 
     @cached_property
     def pass_moved(self) -> Moved:

@@ -104,12 +104,12 @@ class NpuEvaluator:
 
     def _prepare_models(self) -> None:
         """Build what depends on technologies and limits."""
-        self._preparation = Preparation(
+        self.preparation = Preparation(
             self.workload, self.options, self._library, self._largest_activations
         )
-        self._choice = Choice(self.pass_, self._preparation, self.options, self._longest_pass_s)
+        self._choice = Choice(self.pass_, self.preparation, self.options, self._longest_pass_s)
         self._best_case = BestCase(
-            self.pass_, self._preparation, self.workload, self.options, self._library
+            self.pass_, self.preparation, self.workload, self.options, self._library
         )
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
@@ -161,7 +161,7 @@ class NpuEvaluator:
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
-        return self._preparation.violations(designs)
+        return self.preparation.violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Metrics of ``n`` designs; only those named are computed.
@@ -178,8 +178,8 @@ class NpuEvaluator:
         values = {name: np.empty(n) for name in names}
         violations: dict[str, FloatArray] = {}
         is_compiled = is_worthwhile(n)
-        repetition = self._preparation.repetition(designs)
-        has_copies = self._preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
+        repetition = self.preparation.repetition(designs)
+        has_copies = self.preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
         chunk = COMPILED_CHUNK if is_compiled else CHUNK
         size = min(int(chunk * repetition), LARGEST_CHUNK)
         for start in range(0, n, size):
@@ -187,7 +187,7 @@ class NpuEvaluator:
             columns = taken(designs, part)
             each: IntArray | slice = slice(None)
             if has_copies:
-                columns, each = self._preparation.without_copies(columns)
+                columns, each = self.preparation.without_copies(columns)
             chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
             result = DesignMetrics(chosen, self.pass_, self.workload, self.options)
             for name in names:
@@ -200,11 +200,11 @@ class NpuEvaluator:
         """Designs with batch size and order of tiers; of equal ones, each is worked out once."""
         if not is_grouped:
             return self._choice.choose(designs, is_compiled)
-        few, number = self._preparation.distinct_to_operators(designs, self._choice.is_limited)
+        few, number = self.preparation.distinct_to_operators(designs, self._choice.is_limited)
         if number is None:
             return self._choice.choose(designs, is_compiled)
         chosen = self._choice.choose(few, is_compiled)
-        footprint = self._preparation.spread(chosen.footprint, number, designs)
+        footprint = self.preparation.spread(chosen.footprint, number, designs)
         return chosen.spread(footprint, number)
 
     def explain(self, designs: Columns) -> Explanation:
@@ -216,8 +216,8 @@ class NpuEvaluator:
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
-        footprint = self._preparation.footprint(designs)
-        known = features(footprint, self._preparation.batch(designs, footprint))
+        footprint = self.preparation.footprint(designs)
+        known = features(footprint, self.preparation.batch(designs, footprint))
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 

@@ -44,7 +44,6 @@ def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
     """Placement and ports of a design."""
     held = on_chip_bytes(inputs.sizes, inputs.data_capacity_bytes, inputs.storage)
     tails = tails_of(inputs, modelling)
-    chunk_bytes = inputs.depth * inputs.width * inputs.weight_bytes
     return Design(
         inputs=inputs,
         held=held,
@@ -52,7 +51,7 @@ def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
         activation_tails=tails[0],
         kv_tails=tails[1],
         weight_tails=tails[2],
-        ports=_ports(inputs, chunk_bytes, modelling),
+        ports=_ports(inputs, modelling),
         buffer=buffer_of(inputs.on_chip_capacity_bytes),
         cycle_s=inverse(inputs.clock_hz),
     )
@@ -63,7 +62,8 @@ def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Two, Two, Two]
     if modelling.is_staged:
         return tier_tails(inputs.sizes, inputs.tier_capacity_bytes, inputs.storage)
     size = inputs.sizes[0] + inputs.sizes[1] + inputs.sizes[2]
-    of_all = balanced_tails(size, inputs.tier_capacity_bytes, inputs.tier_bandwidth_bytes_per_s)
+    bandwidth = _sustained_bandwidth(inputs, modelling)
+    of_all = balanced_tails(size, inputs.tier_capacity_bytes, bandwidth)
     # Calibrated, a prefill knows the fastest tier alone.
     counted = 1.0 if modelling.blocks_for_capacity or modelling.is_series else 0.0
     tails = (of_all[0] * counted, of_all[1] * counted)
@@ -79,22 +79,28 @@ def pinned_shares(held: Three, sizes: Three) -> Three:
     )
 
 
-def _ports(inputs: DesignInputs, chunk_bytes: FloatArray, modelling: Modelling) -> Ports:
-    """How fast the ports are, for requests of one chunk, what the array takes in one cycle."""
+def _sustained_bandwidth(inputs: DesignInputs, modelling: Modelling) -> Three:
+    """Of each tier, for requests of one chunk: what the array takes in one cycle."""
     bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
+    if not modelling.requests_in_flight > 0:
+        return bandwidth
+    chunk_bytes = inputs.depth * inputs.width * inputs.weight_bytes
+    many = modelling.requests_in_flight
+    return (
+        in_flight_bandwidth_bytes_per_s(bandwidth[0], latency[0], chunk_bytes, many),
+        in_flight_bandwidth_bytes_per_s(bandwidth[1], latency[1], chunk_bytes, many),
+        in_flight_bandwidth_bytes_per_s(bandwidth[2], latency[2], chunk_bytes, many),
+    )
+
+
+def _ports(inputs: DesignInputs, modelling: Modelling) -> Ports:
+    """How fast the ports are."""
     usable = modelling.offchip_efficiency
-    sustained = bandwidth
-    if modelling.requests_in_flight > 0:
-        many = modelling.requests_in_flight
-        sustained = (
-            in_flight_bandwidth_bytes_per_s(bandwidth[0], latency[0], chunk_bytes, many),
-            in_flight_bandwidth_bytes_per_s(bandwidth[1], latency[1], chunk_bytes, many),
-            in_flight_bandwidth_bytes_per_s(bandwidth[2], latency[2], chunk_bytes, many),
-        )
+    sustained = _sustained_bandwidth(inputs, modelling)
     matrix, vector = usable * inputs.matrix_share, usable * (1.0 - inputs.matrix_share)
     return Ports(
         on_chip=inverse(inputs.on_chip_bandwidth_bytes_per_s),
-        first_tier=inverse(usable * bandwidth[0]),
+        first_tier=inverse(usable * inputs.tier_bandwidth_bytes_per_s[0]),
         first_latency_s=_first_latency_s(inputs, modelling),
         matrix=(
             inverse(sustained[0] * matrix),

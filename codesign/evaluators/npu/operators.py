@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray, combined, distinct
 from codesign.evaluators.npu.calibrated import calibrated_cycles
-from codesign.evaluators.npu.compiled import sum_compiled
 from codesign.evaluators.npu.operator_stage import (
     design_of,
     moved_bytes,
@@ -46,6 +46,10 @@ from codesign.workload.operators import OperatorTable
 
 BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
 """Bandwidth priorities; a code is the position here."""
+ArrayKind: TypeAlias = tuple[float, float, int, int]
+"""Depth, width, organization and dataflow of an array."""
+ArrayShape: TypeAlias = tuple[ArrayKind, float]
+"""An array with a batch size."""
 _MATRIX_SHARES = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
 
 
@@ -77,9 +81,9 @@ class Setup:
         storage: (n,) positions in ``PRIORITIES``.
         sizes_bytes: (3, n) bytes of each kind of data.
         data_capacity_bytes: (n,) on-chip bytes for data that stay.
-        shape: (n,) which of the ``u`` distinct combinations of array, dataflow and batch size
-            each design has; what depends on those alone is computed ``u`` times.
-        representative: (u,) position of one design of each.
+        kind: (n,) which of the ``k`` distinct combinations of array and dataflow each design has;
+            what depends on those and on the batch size alone is computed once.
+        representative: (k,) position of one design of each.
         options: Modelling choices, resolved.
         phase: ``prefill`` or ``decode``.
     """
@@ -95,7 +99,7 @@ class Setup:
     storage: IntArray
     sizes_bytes: FloatArray
     data_capacity_bytes: FloatArray
-    shape: IntArray
+    kind: IntArray
     representative: IntArray
     options: NpuOptions
     phase: Phase
@@ -104,6 +108,35 @@ class Setup:
     def modelling(self) -> Modelling:
         """The options as numbers."""
         return modelling_of(self.options, self.phase)
+
+    @cached_property
+    def arrays(self) -> tuple[ArrayKind, ...]:
+        """(k,) depth, width, organization and dataflow of each kind."""
+        hardware, few = self.accelerators, self.representative
+        columns = (
+            hardware.array_depth[few],
+            hardware.array_width[few],
+            self.organization[few, 0],
+            self.dataflow[few, 0],
+        )
+        return tuple(zip(*(column.tolist() for column in columns), strict=True))
+
+    @cached_property
+    def shape(self) -> IntArray:
+        """(n,) which of ``shapes`` each design has."""
+        return self._shapes[0]
+
+    @property
+    def shapes(self) -> tuple[ArrayShape, ...]:
+        """(u,) the distinct combinations of array, dataflow and batch size."""
+        return self._shapes[1]
+
+    @cached_property
+    def _shapes(self) -> tuple[IntArray, tuple[ArrayShape, ...]]:
+        size = self.batch_size[:, 0]
+        number, one = distinct(*combined(self.kind, size.astype(np.int64)))
+        kinds, sizes = self.kind[one].tolist(), size[one].tolist()
+        return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
     @cached_property
     def is_shared_freely(self) -> BoolArray:
@@ -165,8 +198,9 @@ def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
         is_series=is_calibrated and phase == "decode",
         # Calibrated, every tier feeds the array side by side, whatever the topology.
         is_staged=options.topology == "staged" and not is_calibrated,
+        is_vector_serial=options.vector == "serial",
         offchip_efficiency=options.offchip_efficiency or 1.0,
-        requests_in_flight=options.requests_in_flight or 0.0,
+        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
     )
 
 
@@ -209,7 +243,8 @@ class Pass:
         self.all_operators = table
         self.options = options
         self._is_prefill = phase == "prefill"
-        self._shapes: dict[tuple[float, ...], FloatArray] = {}
+        self._shapes: dict[ArrayShape, FloatArray] = {}
+        self._last: tuple[tuple[ArrayShape, ...], FloatArray] = ((), np.empty(0))
         # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
         # adds to the KV cache and its own weights move.
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
@@ -230,12 +265,16 @@ class Pass:
 
     def lane_cycles(self, batch_size: FloatArray) -> FloatArray:
         """(n,) cycles of one vector lane in one pass; ``batch_size`` is (n,)."""
-        count = self.all_operators.count
-        return batch_size * float(self.lane_cycles_per_request @ count)
+        return batch_size * self.lane_cycles_of_request
 
     def vector_s(self, batch_size: FloatArray, hardware: AcceleratorBatch) -> FloatArray:
         """(n,) time of the vector unit in one pass; ``batch_size`` is (n,)."""
         return self.lane_cycles(batch_size) / (hardware.vector_length * hardware.clock_hz)
+
+    @cached_property
+    def lane_cycles_of_request(self) -> float:
+        """Cycles of one vector lane for one request in one pass."""
+        return float(self.lane_cycles_per_request @ self.all_operators.count)
 
     @cached_property
     def lane_cycles_per_request(self) -> FloatArray:
@@ -269,32 +308,36 @@ class Pass:
             state_written=table.state_written_bytes_per_request,
         )
 
-    def shapes(self, setup: Setup) -> FloatArray:
-        """(8, u, o) the fields of ``Shape`` of every distinct array, dataflow and batch size."""
-        hardware, representative = setup.accelerators, setup.representative
-        columns = (
-            hardware.array_depth[representative],
-            hardware.array_width[representative],
-            setup.organization[representative, 0],
-            setup.dataflow[representative, 0],
-            setup.batch_size[representative, 0],
-        )
-        kinds = list(zip(*(column.tolist() for column in columns), strict=True))
-        new = [position for position, kind in enumerate(kinds) if kind not in self._shapes]
-        if new:
-            few = representative[new]
-            shapes = self.shapes_of(
-                hardware.array_depth[few, None],
-                hardware.array_width[few, None],
-                setup.organization[few],
-                setup.dataflow[few],
-                setup.batch_size[few],
-            )
-            own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read)
-            tables = np.stack(np.broadcast_arrays(*own, shapes.slots, *shapes.near))
-            for number, position in enumerate(new):
-                self._shapes[kinds[position]] = tables[:, number]
-        return np.stack([self._shapes[kind] for kind in kinds], axis=1)
+    def shapes(self, wanted: tuple[ArrayShape, ...]) -> FloatArray:
+        """(8, u, o) the fields of ``Shape`` of arrays with batch sizes."""
+        if wanted != self._last[0]:
+            for array, size in wanted:
+                if (array, size) not in self._shapes:
+                    self._shapes[array, size] = self._fields(array, size)
+            self._last = wanted, np.stack([self._shapes[item] for item in wanted], axis=1)
+        return self._last[1]
+
+    def _fields(self, array: ArrayKind, size: float) -> FloatArray:
+        """(8, o) the fields of ``Shape`` of one array with one batch size."""
+        depth, width, organization, dataflow = (np.array([[value]]) for value in array)
+        shapes = self.shapes_of(depth, width, organization, dataflow, np.array([[size]]))
+        own = (shapes.cycles, shapes.rows, shapes.per_product, shapes.weights_read)
+        fields = np.stack(np.broadcast_arrays(*own, shapes.slots, *shapes.near))
+        return np.asarray(fields[:, 0])
+
+    def least_work(self, shapes: FloatArray, batch_size: FloatArray) -> FloatArray:
+        """(4, u) the fields of ``LeastWork``.
+
+        Args:
+            shapes: (8, u, o) the fields of ``Shape``.
+            batch_size: (u,) of each.
+        """
+        table = self.table
+        cycles, elements = shapes[0] * table.count, shapes[3] * table.count
+        own = table.is_attention
+        kv = float(table.kv_read_elements_per_request @ table.count)
+        sums = (cycles[:, ~own].sum(axis=1), cycles[:, own].sum(axis=1), elements.sum(axis=1))
+        return np.stack([*sums, kv * batch_size])
 
     def shapes_of(
         self,
@@ -344,31 +387,17 @@ class Pass:
         )
 
 
-def whole_pass_s(
-    array_and_memory_s: FloatArray, vector_s: FloatArray, options: NpuOptions
-) -> FloatArray:
-    """(n,) time of one pass: the vector unit works beside array and memories, or after them."""
-    if options.vector == "serial":
-        return array_and_memory_s + vector_s
-    return np.maximum(array_and_memory_s, vector_s)
-
-
 class Stage:
     """What the operators of a pass move and take on ``n`` designs, each computed when asked for.
-
-    Sums over the pass come from the compiled loop or from the (n, o) tables; the numbers are the
-    same to the last bit.
 
     Args:
         pass_: The operators.
         setup: The designs.
-        is_compiled: Whether to use the compiled loop.
     """
 
-    def __init__(self, pass_: Pass, setup: Setup, is_compiled: bool = False) -> None:
+    def __init__(self, pass_: Pass, setup: Setup) -> None:
         self._pass = pass_
         self._setup = setup
-        self._is_compiled = is_compiled
 
     @cached_property
     def _design(self) -> Design:
@@ -377,7 +406,7 @@ class Stage:
     @cached_property
     def _shapes(self) -> FloatArray:
         """(8, u, o) the fields of :class:`Shape`."""
-        return self._pass.shapes(self._setup)
+        return self._pass.shapes(self._setup.shapes)
 
     @cached_property
     def _shape(self) -> Shape:
@@ -403,11 +432,6 @@ class Stage:
     @cached_property
     def sums(self) -> FloatArray:
         """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
-        operators, setup = self._pass.operators, self._setup
-        if self._is_compiled:
-            return sum_compiled(
-                operators, self._shapes, setup.shape, setup.inputs((-1,)), setup.modelling
-            )
         count = self._pass.table.count
         tables = (self.times.time_s, self.cycles, *self.moved)
         return np.stack([sum_over_operators(values, count) for values in tables])

@@ -83,7 +83,8 @@ class NpuOptions(Record):
     fused: bool = True
     """Whether elementwise operators run on tiles while they are on chip, without traffic."""
     requests_in_flight: Annotated[float | None, Field(gt=0)] = None
-    """Chunks that a memory level can have outstanding; no limit if left out."""
+    """Chunks that a memory level can have outstanding; no limit if left out, nor under blocking
+    ``array``, which knows peak bandwidths alone."""
     technology_level: Level = "typical"
     """Which end of the published ranges to take for every number, good or bad: not a bound. For
     intervals see ``codesign evaluate --uncertainty``."""

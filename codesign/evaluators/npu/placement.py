@@ -29,6 +29,31 @@ _ACTIVATION, _KV, _WEIGHT, _EQUAL = range(len(PRIORITIES))
 _TINY = float(np.finfo(float).tiny)
 
 
+def resident_bytes(
+    activation_elements: float,
+    requests_in_pass: FloatArray,
+    activation_bytes: FloatArray,
+    requests_held: FloatArray,
+    kv_request_bytes: FloatArray,
+    weight_bytes: FloatArray,
+) -> Three:
+    """Bytes of each kind that a pass needs in memory.
+
+    Args:
+        activation_elements: Of one request's largest operator, read and written.
+        requests_in_pass: Processed together.
+        activation_bytes: Of an element.
+        requests_held: Those whose KV cache is in memory.
+        kv_request_bytes: KV cache and recurrent state of one request at its end.
+        weight_bytes: Of all weights.
+    """
+    return (
+        activation_elements * requests_in_pass * activation_bytes,
+        kv_request_bytes * requests_held,
+        weight_bytes,
+    )
+
+
 def share_on_chip(
     needs_bytes: FloatArray, capacity_bytes: FloatArray, priority: IntArray
 ) -> FloatArray:

@@ -24,7 +24,7 @@ from codesign.columns import (
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
-from codesign.evaluators.npu.placement import PRIORITIES
+from codesign.evaluators.npu.placement import PRIORITIES, resident_bytes
 from codesign.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
@@ -34,10 +34,11 @@ from codesign.hardware.accelerator import (
     take,
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.hierarchy import inverse
+from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s, inverse
 from codesign.hardware.tier_order import N_TIERS, fastest_first
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request, bits_per_element, multiply_bits
+from codesign.workload.lowering import Phase
 
 FORMATS = ("weight_format", "activation_format", "kv_format")
 """Parameters that say how wide each kind of data is."""
@@ -60,22 +61,27 @@ class Footprint:
 
     Attributes:
         accelerators: The hardware, the fastest tier first.
+        tier_bytes_per_s: (3, n) what each tier sustains.
         tier_order: (3, n) which tier of the design, from 0, stands at each place.
         weight_bytes: (n,) all weights.
         kv_bytes: (n,) KV cache and recurrent state of one request at its end.
         operand_bits: (2, n) widths of the array's two operands: activations, and the wider of
             weights and KV cache.
-        batches: (b, n) batch sizes to choose from, in no order; 0 for none. The first is the one
-            to begin with: the largest in a decode, the smallest in a prefill.
+        sizes: (s,) batch sizes, ascending.
+        least_size: (n,) position of the smallest that each may choose.
+        most_size: (n,) position of the largest, with which the choice begins.
         violations: Limits known without evaluating, as relative excess; (n,) each.
     """
 
     accelerators: AcceleratorBatch
+    tier_bytes_per_s: FloatArray
     tier_order: IntArray
     weight_bytes: FloatArray
     kv_bytes: FloatArray
     operand_bits: FloatArray
-    batches: FloatArray
+    sizes: FloatArray
+    least_size: IntArray
+    most_size: IntArray
     violations: Mapping[str, FloatArray]
 
     def take(self, positions: IntArray, order: IntArray | None = None) -> Footprint:
@@ -85,16 +91,20 @@ class Footprint:
             positions: (p,) those wanted.
             order: (3, p) another order of their tiers, as positions among those here.
         """
-        tier_order = self.tier_order[:, positions]
+        bandwidth, tier_order = self.tier_bytes_per_s[:, positions], self.tier_order[:, positions]
         if order is not None:
+            bandwidth = np.take_along_axis(bandwidth, order, axis=0)
             tier_order = np.take_along_axis(tier_order, order, axis=0)
         return Footprint(
             accelerators=take(self.accelerators, positions, order),
+            tier_bytes_per_s=bandwidth,
             tier_order=tier_order,
             weight_bytes=self.weight_bytes[positions],
             kv_bytes=self.kv_bytes[positions],
             operand_bits=self.operand_bits[:, positions],
-            batches=self.batches[:, positions],
+            sizes=self.sizes,
+            least_size=self.least_size[positions],
+            most_size=self.most_size[positions],
             violations={name: values[positions] for name, values in self.violations.items()},
         )
 
@@ -151,24 +161,19 @@ class Preparation:
         Args:
             designs: Their columns.
             footprint: What is known of them, if it is, with the tiers in the wanted order.
-            batch_size: (n,) requests held; those to begin the choice with if None.
+            batch_size: (n,) requests held; the largest allowed if None.
         """
         known = self.footprint(designs) if footprint is None else footprint
-        size = known.batches[0] if batch_size is None else batch_size
+        size = known.sizes[known.most_size] if batch_size is None else batch_size
         accelerators = known.accelerators
         activation_bytes = self._bytes(designs, "activation_format")
         in_pass = size if self._workload.phase == "decode" else np.ones_like(size)
-        largest = self.largest_activations * in_pass * activation_bytes
         capacity = accelerators.levels.capacity_bytes
         for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
         dataflow = _codes(designs, "dataflow", DATAFLOWS)
         organization = self._organization(designs)
-        shape, representative = distinct(
-            *combined(
-                designs["pe_array"].codes,
-                dataflow * len(ORGANIZATIONS) + organization,
-                in_pass.astype(np.int64),
-            )
+        kind, representative = distinct(
+            *combined(designs["pe_array"].codes, dataflow * len(ORGANIZATIONS) + organization)
         )
         setup = Setup(
             accelerators=accelerators,
@@ -180,9 +185,18 @@ class Preparation:
             bandwidth_priority=_codes(designs, "bandwidth_priority", BANDWIDTH_PRIORITIES)[:, None],
             batch_size=in_pass[:, None],
             storage=_codes(designs, "storage_priority", PRIORITIES),
-            sizes_bytes=np.stack([largest, known.kv_bytes * size, known.weight_bytes]),
+            sizes_bytes=np.stack(
+                resident_bytes(
+                    self.largest_activations,
+                    in_pass,
+                    activation_bytes,
+                    size,
+                    known.kv_bytes,
+                    known.weight_bytes,
+                )
+            ),
             data_capacity_bytes=(1.0 - for_tiles) * capacity[0],
-            shape=shape,
+            kind=kind,
             representative=representative,
             options=self._options,
             phase=self._workload.phase,
@@ -279,28 +293,50 @@ class Preparation:
         kv = kv + self._workload.state_bytes_per_request
         levels = accelerators.levels
         capacity = levels.capacity_bytes.sum(axis=0)
-        batches = self._batches(designs, capacity, weights, kv)
-        least = np.where(batches > 0, batches, np.inf).min(axis=0)
+        sizes, least_size, most_size = self._batch_range(designs, capacity, weights, kv)
         missing = ~(levels.exists[0] & levels.exists[1])
         violations = {
-            "capacity": (weights + least * kv) / np.maximum(capacity, 1.0) - 1.0,
+            "capacity": (weights + sizes[least_size] * kv) / np.maximum(capacity, 1.0) - 1.0,
             "shoreline": levels.shoreline_m.sum(axis=0) / self._options.memory_edge_m - 1.0,
             # Without memory on chip or off chip there is no port to stream through.
             "levels": np.where(missing, 1.0, 0.0),
         }
-        order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        bandwidth = self._sustained_bandwidth(designs, accelerators)
+        order = fastest_first(bandwidth, levels.capacity_bytes[1:])
         if order is None:
             order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
         else:
             accelerators = take(accelerators, np.arange(len(weights)), order)
+            bandwidth = np.take_along_axis(bandwidth, order, axis=0)
         return Footprint(
-            accelerators, order, weights, kv, _operand_bits(designs), batches, violations
+            accelerators=accelerators,
+            tier_bytes_per_s=bandwidth,
+            tier_order=order,
+            weight_bytes=weights,
+            kv_bytes=kv,
+            operand_bits=_operand_bits(designs),
+            sizes=sizes,
+            least_size=least_size,
+            most_size=most_size,
+            violations=violations,
         )
 
     def _bytes(self, designs: Columns, parameter: str) -> FloatArray:
         """(n,) bytes of an element."""
         convention = self._workload.format_convention
         return designs[parameter].lookup(lambda name: bits_per_element(name, convention) / 8)
+
+    def _sustained_bandwidth(
+        self, designs: Columns, accelerators: AcceleratorBatch
+    ) -> FloatArray:
+        """(3, n) of each tier: the peak, unless requests in flight are limited."""
+        levels, many = accelerators.levels, self._options.requests_in_flight
+        if many is None or self._options.blocking == "array":
+            return levels.bandwidth_bytes_per_s[1:]
+        chunk_bytes = accelerators.macs_per_cycle * self._bytes(designs, "weight_format")
+        return in_flight_bandwidth_bytes_per_s(
+            levels.bandwidth_bytes_per_s[1:], levels.latency_s[1:], chunk_bytes, many
+        )
 
     def _organization(self, designs: Columns) -> IntArray:
         """(n,) positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""
@@ -309,24 +345,31 @@ class Preparation:
         n = len(designs["pe_array"])
         return np.full(n, ORGANIZATIONS.index(self._options.array), dtype=np.int64)
 
-    def _batches(
+    def _batch_range(
         self, designs: Columns, capacity: FloatArray, weights: FloatArray, kv: FloatArray
-    ) -> FloatArray:
-        """(b, n) batch sizes to choose from, the one to begin with first; 0 for none."""
+    ) -> tuple[FloatArray, IntArray, IntArray]:
+        """(s,) batch sizes; (n,) positions of the smallest and the largest that may be chosen."""
         if BATCH_SIZE in designs:
-            return designs[BATCH_SIZE].lookup(float)[None]
-        n = len(weights)
+            own = designs[BATCH_SIZE].lookup(float)
+            sizes, position = np.unique(own, return_inverse=True)
+            return sizes, position, position
+        fixed = self.fixed_batches
+        powers = 2.0 ** np.arange(np.floor(np.log2(self._workload.max_batch)) + 1)
+        sizes = powers if fixed is None else fixed
+        first = np.zeros(len(weights), dtype=np.int64)
         if self.batch_policy == "capacity":
-            return self.largest_batch(capacity, weights, kv)[None]
-        sizes = self.fixed_batches
-        if sizes is None:
-            sizes = 2.0 ** np.arange(np.floor(np.log2(self._workload.max_batch)) + 1)
-        if self._workload.phase == "prefill" or len(sizes) == 1:
+            most = np.searchsorted(sizes, self.largest_batch(capacity, weights, kv))
+            return sizes, most, most
+        if self.phase == "prefill" or len(sizes) == 1:
             # Requests are prefilled one after the other: holding more of them speeds up none.
-            return np.full((1, n), sizes[0])
-        fits = weights + sizes[::-1, None] * kv <= capacity
-        fits[-1] = True
-        return _largest_first(np.where(fits, sizes[::-1, None], 0.0))
+            return sizes, first, first
+        fits = weights + sizes[1:, None] * kv <= capacity
+        return sizes, first, fits.sum(axis=0)
+
+    @property
+    def phase(self) -> Phase:
+        """Of the workload."""
+        return self._workload.phase
 
     @property
     def batch_policy(self) -> int | Sequence[int] | str:
@@ -353,13 +396,6 @@ class Preparation:
         fitting = np.clip((capacity - weights) * inverse(kv), 1.0, most)
         fitting = np.where(kv > 0, fitting, most)
         return np.asarray(np.exp2(np.floor(np.log2(fitting))))
-
-
-def _largest_first(batches: FloatArray) -> FloatArray:
-    """(b, n) the same, every column's zeros moved behind its numbers; each is in falling order."""
-    n_absent = (batches == 0).sum(axis=0)
-    rows = (np.arange(len(batches))[:, None] + n_absent) % len(batches)
-    return np.asarray(np.take_along_axis(batches, rows, axis=0))
 
 
 def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray:

@@ -20,6 +20,7 @@ class Modelling(NamedTuple):
         blocks_for_capacity: Blocking ``capacity``; else ``array`` (see ``calibrated.py``).
         is_series: Array and memory work one after the other: decode under ``array``.
         is_staged: Topology ``staged``; else ``parallel``.
+        is_vector_serial: The vector unit works after array and memories; else beside them.
         offchip_efficiency: Share of the off-chip peak that streams can use.
         requests_in_flight: Chunks that a tier can have outstanding; 0 for no limit.
     """
@@ -27,6 +28,7 @@ class Modelling(NamedTuple):
     blocks_for_capacity: bool
     is_series: bool
     is_staged: bool
+    is_vector_serial: bool
     offchip_efficiency: float
     requests_in_flight: float
 
@@ -129,6 +131,52 @@ class DesignInputs(NamedTuple):
     tier_capacity_bytes: Three
     tier_bandwidth_bytes_per_s: Three
     tier_latency_s: Three
+
+
+class LeastWork(NamedTuple):
+    """Sums over a pass that no choice but the batch size changes.
+
+    Attributes:
+        shared_cycles: Of the matrix array, for weights.
+        own_cycles: For the keys, values or states that each request has of its own.
+        weight_elements: Read.
+        kv_elements: Read.
+    """
+
+    shared_cycles: FloatArray
+    own_cycles: FloatArray
+    weight_elements: FloatArray
+    kv_elements: FloatArray
+
+
+class Choices(NamedTuple):
+    """What ``n`` designs choose from, and what tells their choices apart.
+
+    Attributes:
+        sizes: (s,) batch sizes, ascending.
+        least_size: (n,) position of the smallest allowed.
+        most_size: (n,) position of the largest.
+        orders: (6, 3) orders of the tiers.
+        allowed: (6, n) those that may be the fastest.
+        kv_request_bytes: (n,) KV cache and state of one request.
+        lane_rate: (n,) cycles of all lanes of the vector unit in a second.
+        lane_cycles: Of one request, in a pass.
+        largest_activations: Elements of one request's largest operator.
+        is_prefill: Whether a pass has one request, however many are held.
+        longest_pass_s: Longest pass within the limits on latency.
+    """
+
+    sizes: FloatArray
+    least_size: IntArray
+    most_size: IntArray
+    orders: IntArray
+    allowed: BoolArray
+    kv_request_bytes: FloatArray
+    lane_rate: FloatArray
+    lane_cycles: float
+    largest_activations: float
+    is_prefill: bool
+    longest_pass_s: float
 
 
 class Design(NamedTuple):

@@ -74,7 +74,7 @@ def test_growth_is_shown_against_designs_operators_tiers_and_objectives(measured
             sizes.setdefault(row["against"], []).append(row["size"])
     assert list(sizes) == [
         "designs",
-        "operators, their stage alone",
+        "operators",
         "off-chip tiers",
         "objectives",
     ]

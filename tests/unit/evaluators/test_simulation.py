@@ -11,7 +11,7 @@ import pytest
 from codesign.columns import Columns
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
-from codesign.evaluators.npu.traffic import array_passes, blocked_passes
+from codesign.evaluators.npu.traffic import array_passes, blocked_passes, buffer_of
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.events import Schedule
 from codesign.evaluators.simulation.machine import Machine, simulate
@@ -55,12 +55,12 @@ def only(n: int, **moved: float) -> Steps:
 
 
 GEMM = Work(
-    n_products=1.0, rows=100.0, is_per_head=False, queries=1.0, inner=70.0, columns=50.0,
+    n_products=1.0, rows=100.0, is_per_head=False, inner=70.0, columns=50.0,
     weight_bytes=3500.0, kv_bytes=0.0, n_requests=1.0, input_bytes=7000.0, output_bytes=5000.0,
     kv_written_bytes=0.0, sum_bytes=1.0,
 )  # fmt: skip
 TILING = Tiling(
-    depth=32.0, width=16.0, dataflow="ws", organization="flattened", blocking="capacity",
+    depth=32.0, width=16.0, dataflow="ws", organization="flattened",
     on_chip_bytes=1e9, held_bytes=(0.0, 0.0, 0.0), pinned=(0.0, 0.0, 0.0), tile_bytes=512.0,
 )  # fmt: skip
 
@@ -259,7 +259,7 @@ def test_counted_blocks_come_from_off_chip_as_often_as_the_closed_form_says(data
     got = steps(GEMM, replace(TILING, dataflow=dataflow, on_chip_bytes=2000.0), 1000)
     far = blocked_passes(
         np.array([[100.0]]), np.array([50.0]), np.array([[3500.0]]), np.array([[7000.0]]),
-        np.array([[2000.0]]), np.array([[DATAFLOWS.index(dataflow)]]),
+        buffer_of(np.array([[2000.0]])), np.array([[DATAFLOWS.index(dataflow)]]),
     )  # fmt: skip
     assert got.weight_reads.sum() == pytest.approx(3500 * float(far.stationary[0, 0]))
     assert got.activation_reads.sum() == pytest.approx(7000 * float(far.inputs[0, 0]))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.columns import column_of
+from codesign.columns import FloatArray, column_of
 from codesign.errors import UnknownNameError
-from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.hardware.accelerator import AcceleratorBatch, MemoryLevels, build_accelerators
 from codesign.hardware.power import (
     MAC_ENERGY_JOULES,
+    OPERATIONS_PER_LANE,
     VECTOR_LANE_ENERGY_JOULES,
     mac_energy_joules,
     thermal_design_watts,
@@ -57,6 +58,10 @@ def build(**changes: Any) -> AcceleratorBatch:
     return build_accelerators(columns, LIBRARY)
 
 
+def properties(levels: MemoryLevels) -> dict[str, FloatArray]:
+    return {field.name: getattr(levels, field.name) for field in fields(MemoryLevels)}
+
+
 def tdp(accelerators: AcceleratorBatch) -> dict[str, float]:
     parts = thermal_design_watts(accelerators, EIGHT, EIGHT)
     return {name: float(watts[0]) for name, watts in parts.items()}
@@ -76,7 +81,7 @@ def test_stacks_add_capacity_bandwidth_power_and_edge_but_not_latency() -> None:
 def test_a_level_that_a_design_lacks_is_empty() -> None:
     levels = build().levels
     assert levels.exists[:, 0].tolist() == [True, True, False, False]
-    for name, values in vars(levels).items():
+    for name, values in properties(levels).items():
         assert values[2:].tolist() == [[0.0], [0.0]], name
 
 
@@ -101,7 +106,7 @@ def test_the_faster_memory_on_chip_serves_the_first_byte(
 def test_a_design_without_memory_on_chip_has_no_such_level() -> None:
     levels = build(sram_dies=0, sram_3d_layers=0).levels
     assert not levels.exists[0, 0]
-    assert all(np.isfinite(values).all() for values in vars(levels).values())
+    assert all(np.isfinite(values).all() for values in properties(levels).values())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_thermal_design_power_is_every_unit_at_its_peak() -> None:
     assert parts == pytest.approx(
         {
             "array": 2048 * 128 * 1e9 * MAC_ENERGY_JOULES,
-            "vector": 1024 * 1e9 * VECTOR_LANE_ENERGY_JOULES,
+            "vector": 1024 * 1e9 * OPERATIONS_PER_LANE * VECTOR_LANE_ENERGY_JOULES,
             # p_bg capacity + e_read bandwidth (MemExplorer Eq. 6), one bit an eighth of a byte
             "on_chip": 0.25 * 16 + 3 * 20 + 0.8e-12 * 4e12 + 3 * 3.2e-12 * 8e12,
             "tier1": 40 * 0.050 + 24e-12 * 4e12,
@@ -197,14 +202,17 @@ def test_power_has_the_dimension_of_power() -> None:
     batch = build(sram_3d_layers=1, tier2_technology="far", tier2_stacks=2)
     joule, second = 1000.0, 1 / 60
     watt = joule / second
-    levels = replace(
-        batch.levels,
-        background_watts=batch.levels.background_watts * watt,
-        bandwidth_bytes_per_s=batch.levels.bandwidth_bytes_per_s / second,
-        read_energy_joules_per_byte=batch.levels.read_energy_joules_per_byte * joule,
-        peak_read_watts=batch.levels.read_energy_joules_per_byte
-        * joule
-        * (batch.levels.bandwidth_bytes_per_s / second),
+    before_levels = properties(batch.levels)
+    bandwidth = before_levels["bandwidth_bytes_per_s"] / second
+    read_energy = before_levels["read_energy_joules_per_byte"] * joule
+    levels = MemoryLevels(
+        **before_levels
+        | {
+            "background_watts": before_levels["background_watts"] * watt,
+            "bandwidth_bytes_per_s": bandwidth,
+            "read_energy_joules_per_byte": read_energy,
+            "peak_read_watts": read_energy * bandwidth,
+        }
     )
     converted = replace(batch, levels=levels, clock_hz=batch.clock_hz / second)
     before, after = tdp(batch), tdp(converted)

@@ -234,6 +234,12 @@ def test_a_problem_that_makes_no_sense_is_refused(changes, message):
         problem(**changes)
 
 
+def test_a_parameter_that_the_evaluator_reads_may_have_the_name_of_a_metric(monkeypatch):
+    monkeypatch.setattr(ToyEvaluator, "optional_parameters", frozenset({"spare"}))
+    built = problem(space="parameters: {x: [1], y: [2], spare: [3]}")
+    assert built.evaluate(every(built)).feasible.all()
+
+
 def test_all_problems_are_reported_together_with_their_places():
     evaluator = ToyEvaluator(ToyEvaluator.Workload(), ToyEvaluator.Options())
     with pytest.raises(InputError) as caught:

@@ -22,7 +22,7 @@ from itertools import permutations
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import FloatArray, IntArray
 
 N_TIERS = 3
 """Off-chip tiers (MemExplorer Table 6: L1 to L3)."""
@@ -31,6 +31,8 @@ LATENCY_TOLERANCE_S = 100e-9
 and flash, ten times as slow to begin, is not."""
 ORDERS: tuple[tuple[int, ...], ...] = tuple(permutations(range(N_TIERS)))
 """Every order of the tiers; the first keeps them as they are."""
+BY_LATENCY, BY_BANDWIDTH = 1, 2
+"""What may make an order the fastest: latencies alone, or bandwidths and capacities."""
 
 
 def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | None:
@@ -51,8 +53,9 @@ def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | Non
 
 def worth_trying(
     bandwidth: FloatArray, capacity: FloatArray, latency: FloatArray | None = None
-) -> BoolArray:
-    """(6, n) which of ``ORDERS`` may be the fastest; the first always may.
+) -> IntArray:
+    """(6, n) which of ``ORDERS`` may be the fastest: ``BY_BANDWIDTH``, as the first always, or
+    ``BY_LATENCY`` where nothing else speaks for it, or 0.
 
     Args:
         bandwidth: (3, n), the fastest tier first; 0 for a tier that does not exist.
@@ -62,15 +65,13 @@ def worth_trying(
     if latency is None:
         latency = np.zeros_like(bandwidth)
     wait = np.where(bandwidth > 0, latency, np.inf)
-    belongs_before = {
-        (i, j): ((bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j]))
-        & (wait[i] <= wait[j] + LATENCY_TOLERANCE_S)
-        for i in range(N_TIERS)
-        for j in range(i + 1, N_TIERS)
-    }
-    allowed = np.ones((len(ORDERS), bandwidth.shape[1]), dtype=np.bool_)
-    for row, order in enumerate(ORDERS):
-        for (i, j), is_fixed in belongs_before.items():
-            if order.index(i) > order.index(j):
-                allowed[row] &= ~is_fixed
+    allowed = np.full((len(ORDERS), bandwidth.shape[1]), BY_BANDWIDTH)
+    for i in range(N_TIERS):
+        for j in range(i + 1, N_TIERS):
+            belongs_before = (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
+            is_quick = wait[i] <= wait[j] + LATENCY_TOLERANCE_S
+            swapped = np.where(belongs_before, np.where(is_quick, 0, BY_LATENCY), BY_BANDWIDTH)
+            for row, order in enumerate(ORDERS):
+                if order.index(i) > order.index(j):
+                    allowed[row] = np.minimum(allowed[row], swapped)
     return allowed

@@ -393,9 +393,8 @@ class BestCase:
         in_any_order = surely * per_byte * inverse(rates[1] + rates[2])
         last = np.maximum(beyond - levels.capacity_bytes[2], 0.0) * per_byte * inverse(rates[2])
         in_this_order = np.maximum(beyond * per_byte * inverse(rates[1]), last)
-        is_certain = ~worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])[
-            1:
-        ].any(axis=0)
+        orders = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        is_certain = (orders[1:] == 0).all(axis=0)
         deeper = np.where(is_certain, in_this_order, in_any_order)
         return np.asarray(np.maximum(fastest, deeper))
 

@@ -20,10 +20,10 @@ from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.compiled import choose_compiled
 from codesign.evaluators.npu.operators import Pass, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.pass_time import least_pass_s, score, whole_pass_s, worth_a_try
+from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
 from codesign.evaluators.npu.records import Choices, LeastWork
-from codesign.hardware.tier_order import ORDERS, worth_trying
+from codesign.hardware.tier_order import BY_BANDWIDTH, ORDERS, worth_trying
 
 _PLACES = np.array(ORDERS)
 
@@ -135,19 +135,19 @@ class Choice:
 
         return Chosen(footprint, size, sums, prepare)
 
-    def _orders(self, footprint: Footprint) -> BoolArray:
-        """(6, n) orders of the tiers that may be the fastest."""
+    def _orders(self, footprint: Footprint) -> IntArray:
+        """(6, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
             return worth_trying(
                 footprint.tier_bytes_per_s, levels.capacity_bytes[1:], levels.latency_s[1:]
             )
-        only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.bool_)
-        only_first[0] = True
+        only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.int64)
+        only_first[0] = BY_BANDWIDTH
         return only_first
 
     def _compiled(
-        self, footprint: Footprint, first: Batch, allowed: BoolArray
+        self, footprint: Footprint, first: Batch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """(9, n) sums, (n,) positions of the best batch sizes and (n,) of the best orders."""
         hardware, setup = footprint.accelerators, first.setup
@@ -177,7 +177,7 @@ class Choice:
         )
 
     def _on_arrays(
-        self, designs: Columns, footprint: Footprint, first: Batch, allowed: BoolArray
+        self, designs: Columns, footprint: Footprint, first: Batch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """The same, from tables of all designs and operators."""
         sums = Stage(self._pass, first.setup).sums
@@ -199,22 +199,26 @@ class Choice:
         return sums, sizes, orders
 
     def _others(
-        self, designs: Columns, footprint: Footprint, scores: FloatArray, allowed: BoolArray
+        self, designs: Columns, footprint: Footprint, scores: FloatArray, allowed: IntArray
     ) -> _Candidates:
         """The other choices that may be better than the first, which has these scores."""
         position = np.arange(len(footprint.sizes))[:, None]
         is_possible = (footprint.least_size <= position) & (position <= footprint.most_size)
-        is_other = np.repeat(is_possible[:, None], len(ORDERS), axis=1) & allowed
-        is_other[footprint.most_size, 0, np.arange(len(scores))] = False  # the first
-        sizes, orders, positions = np.nonzero(is_other)
-        others = _Candidates(positions, sizes, orders)
-        if not len(positions):
-            return others
-        setup = self._batch(designs, footprint, others).setup
+        of_order = np.where(is_possible[:, None], allowed, 0)
+        sizes, orders, positions = np.nonzero(of_order)
+        every = _Candidates(positions, sizes, orders)
+        setup = self._batch(designs, footprint, every).setup
         work = [values[setup.shape] for values in self._pass.least_work(setup.shapes)]
         least_s = least_pass_s(setup.inputs((-1,)), LeastWork(*work), self._modelling)
+        gaining_s = np.zeros(is_possible.shape)
+        is_first = orders == 0
+        gaining_s[sizes[is_first], positions[is_first]] = least_s[is_first] * (1.0 - LEAST_GAIN)
+        is_tried = (of_order[sizes, orders, positions] == BY_BANDWIDTH) | (
+            least_s < gaining_s[sizes, positions]
+        )
         best = score(setup.batch_size[:, 0], least_s, least_s, self.longest_pass_s)
-        return others.take(best > worth_a_try(scores[positions]))
+        is_begun = is_first & (sizes == footprint.most_size[positions])
+        return every.take(is_tried & ~is_begun & (best > scores[positions]))
 
     def _batch(self, designs: Columns, footprint: Footprint, others: _Candidates) -> Batch:
         """The designs of these choices, as they choose."""

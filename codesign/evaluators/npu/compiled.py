@@ -32,6 +32,7 @@ from codesign.errors import InputError
 from codesign.evaluators.npu import calibrated, pass_time, placement, records, traffic
 from codesign.evaluators.npu import operator_stage as stage
 from codesign.hardware import elementwise, hierarchy
+from codesign.hardware.tier_order import BY_BANDWIDTH
 
 SWITCH = "CODESIGN_COMPILED"
 """The environment variable that overrules when the loop is used; it cannot change a result."""
@@ -202,7 +203,6 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.busy_stream_time_s,
     pass_time.whole_pass_s,
     pass_time.score,
-    pass_time.worth_a_try,
     pass_time.least_pass_s,
     pass_time._least_s,
 )
@@ -219,6 +219,7 @@ def _loop() -> Loop:
         # Not strict: the names of arguments may differ.
         overload(operation, strict=False)(partial(_implementation, on_numbers))
     own: tuple[Callable[..., Any], ...] = (
+        _is_tried,
         _pass_sums,
         _one_design,
         _one_work,
@@ -281,31 +282,35 @@ def _choose_over_designs(
     longest_s = choices.longest_pass_s
     for i in range(len(kind)):
         best: Any = -np.inf
-        bar: Any = -np.inf
         for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
             shape_of = kind[i] * len(choices.sizes) + size
+            work = _one_work(least_work, shape_of)
             vector_s = requests * choices.lane_cycles / choices.lane_rate[i]
+            gaining_s: Any = np.inf
             for order in range(len(choices.orders)):
                 if not choices.allowed[order, i]:
                     continue
                 inputs = _one_design(designs, tiers, choices, i, requests, held, order)
-                if best > -np.inf:  # not the first
-                    work = _one_work(least_work, shape_of)
-                    least_s = pass_time.least_pass_s(inputs, work, modelling)
-                    at_best = pass_time.score(requests, least_s, least_s, longest_s)
-                    if at_best <= best or at_best <= bar:
-                        continue
+                least_s = pass_time.least_pass_s(inputs, work, modelling)
+                if order == 0:
+                    gaining_s = least_s * (1.0 - pass_time.LEAST_GAIN)
+                at_best = pass_time.score(requests, least_s, least_s, longest_s)
+                if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
+                    continue
                 totals = _pass_sums(operators, shapes, shape_of, inputs, modelling)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling)
                 value = pass_time.score(requests, totals[0], pass_s, longest_s)
-                if best == -np.inf:
-                    bar = pass_time.worth_a_try(value)
                 if value > best:
                     best, sizes[i], orders[i] = value, size, order
                     for which in range(N_SUMS):
                         sums[which, i] = totals[which]
+
+
+def _is_tried(choices: records.Choices, i: int, order: int, is_gaining: bool) -> bool:
+    """Whether an order counts: one that latencies alone may favour does if they do."""
+    return bool(choices.allowed[order, i] == BY_BANDWIDTH or is_gaining)
 
 
 def _pass_sums(

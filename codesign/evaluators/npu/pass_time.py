@@ -14,7 +14,8 @@ ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""
 
 LEAST_GAIN = 1e-3
-"""Relative gain for which another choice is worked out [ours]; far less than inputs are known."""
+"""Relative gain for which an order of the tiers is tried that only latencies may favour [ours]: far
+less than inputs are known."""
 
 
 def whole_pass_s(
@@ -39,11 +40,6 @@ def score(
         longest_s: Longest pass allowed.
     """
     return where(pass_s <= longest_s, requests / array_and_memory_s, -pass_s)
-
-
-def worth_a_try(first: FloatArray) -> FloatArray:
-    """The score that another choice must be able to exceed to be worked out, given the first's."""
-    return first + LEAST_GAIN * larger(first, -first)
 
 
 def least_pass_s(inputs: DesignInputs, work: LeastWork, modelling: Modelling) -> FloatArray:

@@ -165,7 +165,7 @@ class Choices(NamedTuple):
         least_size: (n,) position of the smallest allowed.
         most_size: (n,) position of the largest.
         orders: (6, 3) orders of the tiers.
-        allowed: (6, n) those that may be the fastest.
+        allowed: (6, n) those that may be the fastest: 2, or 1 if for their latencies alone; else 0.
         kv_request_bytes: (n,) KV cache and state of one request.
         lane_rate: (n,) cycles of all lanes of the vector unit in a second.
         lane_cycles: Of one request, in a pass.
@@ -178,7 +178,7 @@ class Choices(NamedTuple):
     least_size: IntArray
     most_size: IntArray
     orders: IntArray
-    allowed: BoolArray
+    allowed: IntArray
     kv_request_bytes: FloatArray
     lane_rate: FloatArray
     lane_cycles: float

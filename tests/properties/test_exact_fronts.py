@@ -41,7 +41,7 @@ OPTIONS = (
     {"profile": "memexplorer", "batch": "best", "vector": "serial", "fused": False},
     {"profile": "plain", "batch": "capacity", "bandwidth_sharing": "shared", "array": "ideal"},
     {"profile": "plain", "blocking": "array", "softmax": "unpipelined"},
-    {"profile": "plain", "vector": "serial", "requests_in_flight": 8.0, "fused": False},
+    {"profile": "plain", "vector": "serial", "requests_in_flight": 1.0, "fused": False},
 )
 BATCHES = (None, 12, (3, 10, 48))
 """What a workload says of its batch: nothing, so that the options hold; a number; several."""

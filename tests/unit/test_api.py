@@ -43,6 +43,20 @@ def test_a_named_design_and_its_values_are_the_same_design():
     assert named.notes
 
 
+def test_a_tier_keeps_its_power_where_another_order_of_the_tiers_is_faster():
+    values = {
+        "pe_array": (2048, 128), "sram_dies": 1, "sram_3d_layers": 0, "tier1_technology": "lpddr6",
+        "tier1_stacks": 8, "tier2_technology": "hbf", "tier2_stacks": 1,
+    }  # fmt: skip
+    p1 = dict(codesign.evaluate(design="P1", **P1).design)
+    found = codesign.evaluate(design=p1 | values, **P1 | {"phase": "decode"})
+    assert [row["technology"] for row in found.levels][1:] == ["hbf x1", "lpddr6 x8"]
+    watts = {row["component"]: row for row in found.power}
+    # Nearly all reads come from flash, which is near its limit then; LPDDR6 only passes some on.
+    assert 0.5 < watts["tier2"]["average_watts"] / watts["tier2"]["tdp_watts"] <= 1
+    assert watts["tier1"]["average_watts"] < 0.1 * watts["tier1"]["tdp_watts"]
+
+
 def test_a_space_may_be_given_loaded_or_by_name():
     space = codesign.load_space("memexplorer")
     by_name = codesign.evaluate(design="Base", space="memexplorer", **P1)

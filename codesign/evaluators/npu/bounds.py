@@ -87,7 +87,7 @@ class _Case:
     """The best case of ``n`` designs; every array is (n,) or (l, n).
 
     Attributes:
-        hardware: With the longest vector that is possible.
+        hardware: With the longest vector that is possible, the fastest tier first.
         tdp_watts: With the shortest.
         array_watts: Of the array, at least; 0 where the TDP is stated.
         weight_bytes: Of an element, at least; likewise the others.
@@ -165,16 +165,25 @@ class BestCase:
     ) -> dict[str, FloatArray]:
         """(n,) bounds by metric, of those asked for that can be bounded."""
         reader = _Reader(designs, undecided)
-        case, arrays = self._case(reader)
-        found = _hardware_metrics(case)
+        hardware = build_accelerators(
+            reader.with_most_lanes(), self._library, self._options.technology_level
+        )
+        case, arrays = self._case(reader, hardware)
+        found = _hardware_metrics(hardware, case)
         if set(metrics) - set(found):
             found |= self._timed_metrics(case, arrays)
         return {name: found[name] for name in metrics if name in found}
 
-    def _case(self, reader: _Reader) -> tuple[_Case, list[tuple[float, float, IntArray, int]]]:
-        """The best case, and the arrays that occur in it."""
+    def _case(
+        self, reader: _Reader, hardware: AcceleratorBatch
+    ) -> tuple[_Case, list[tuple[float, float, IntArray, int]]]:
+        """The best case, and the arrays that occur in it.
+
+        Args:
+            reader: The designs.
+            hardware: With the longest vector, the tiers as the designs list them.
+        """
         lanes, _ = reader.extremes("vector_length", float)
-        hardware = self._hardware(reader)
         least = {name: reader.extremes(name, self._element_bytes)[0] for name in FORMATS}
         most = {name: reader.extremes(name, self._element_bytes)[1] for name in FORMATS}
         bits = {name: reader.extremes(name, multiply_bits)[0] for name in FORMATS}
@@ -184,7 +193,7 @@ class BestCase:
         array, arrays = self._arrays(reader)
         smallest, largest = self._batch_range(reader, hardware, least, most)
         case = _Case(
-            hardware=hardware,
+            hardware=_fastest_first(hardware),
             tdp_watts=sum(watts.values(), start=np.zeros(reader.n)),
             array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, watts["array"]),
             weight_bytes=least["weight_format"],
@@ -205,15 +214,6 @@ class BestCase:
         # Calibrated, an even share of a decode is all of the bandwidth.
         is_whole = self._modelling.is_series and priority == "equal"
         return 1.0 if is_shared or is_whole else MATRIX_SHARE[priority] or 1.0
-
-    def _hardware(self, reader: _Reader) -> AcceleratorBatch:
-        """The hardware with the longest vector, the fastest tier first."""
-        hardware = build_accelerators(
-            reader.with_most_lanes(), self._library, self._options.technology_level
-        )
-        levels = hardware.levels
-        order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-        return hardware if order is None else take(hardware, np.arange(reader.n), order)
 
     def _batch_range(
         self,
@@ -394,7 +394,8 @@ class BestCase:
         last = np.maximum(beyond - levels.capacity_bytes[2], 0.0) * per_byte * inverse(rates[2])
         in_this_order = np.maximum(beyond * per_byte * inverse(rates[1]), last)
         orders = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-        is_certain = (orders[1:] == 0).all(axis=0)
+        # Few requests in flight slow down some tiers more than others.
+        is_certain = ~orders[1:].any(axis=0) & (self._options.requests_in_flight is None)
         deeper = np.where(is_certain, in_this_order, in_any_order)
         return np.asarray(np.maximum(fastest, deeper))
 
@@ -520,9 +521,15 @@ def _batches(case: _Case, fixed: FloatArray | None) -> list[float]:
     return [float(b) for b in np.unique(np.concatenate([between, *map(np.unique, ends)]))]
 
 
-def _hardware_metrics(case: _Case) -> dict[str, FloatArray]:
-    """Those that follow from the hardware alone."""
-    hardware, levels = case.hardware, case.hardware.levels
+def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
+    levels = hardware.levels
+    order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+    return hardware if order is None else take(hardware, np.arange(order.shape[1]), order)
+
+
+def _hardware_metrics(hardware: AcceleratorBatch, case: _Case) -> dict[str, FloatArray]:
+    """Those that follow from the hardware alone, summed as the designs list their tiers."""
+    levels = hardware.levels
     return {
         "tdp_watts": case.tdp_watts,
         "batch_size": case.largest_batch,

@@ -49,7 +49,7 @@ class DesignMetrics:
     def __init__(self, chosen: Chosen, pass_: Pass, workload: Request, options: NpuOptions) -> None:
         self.chosen = chosen
         self.options = options
-        self._hardware = chosen.footprint.accelerators
+        self._hardware = chosen.footprint.hardware
         self._levels = self._hardware.levels
         self._pass = pass_
         self._workload = workload

@@ -167,10 +167,10 @@ def _power(one: DesignMetrics, present: list[int]) -> list[dict[str, Any]]:
         "vector": (one.tdp_by_component["vector"], float(one.activity.vector_joules[0]) / seconds),
     }
     for level in present:
-        at_place = one.tdp_by_component[f"tier{level}" if level else "on_chip"]
+        name = _name(one, level)
         dynamic = float(one.level_joules[level, 0]) / seconds
         background = float(one.batch.setup.accelerators.levels.background_watts[level, 0])
-        watts[_name(one, level)] = (at_place, dynamic + background)
+        watts[name] = (one.tdp_by_component[name], dynamic + background)
     return [
         {"component": name, "tdp_watts": float(limit[0]), "average_watts": average}
         for name, (limit, average) in watts.items()

@@ -60,7 +60,9 @@ class Footprint:
     """What is known of ``n`` designs before batch size and order of the tiers are chosen.
 
     Attributes:
-        accelerators: The hardware, the fastest tier first.
+        hardware: With the tiers in the order in which the designs list them, so that a sum over
+            them does not depend on the order in which they are used.
+        accelerators: The same, the fastest tier first.
         tier_bytes_per_s: (3, n) what each tier sustains.
         tier_order: (3, n) which tier of the design, from 0, stands at each place.
         weight_bytes: (n,) all weights.
@@ -73,6 +75,7 @@ class Footprint:
         violations: Limits known without evaluating, as relative excess; (n,) each.
     """
 
+    hardware: AcceleratorBatch
     accelerators: AcceleratorBatch
     tier_bytes_per_s: FloatArray
     tier_order: IntArray
@@ -96,6 +99,7 @@ class Footprint:
             bandwidth = np.take_along_axis(bandwidth, order, axis=0)
             tier_order = np.take_along_axis(tier_order, order, axis=0)
         return Footprint(
+            hardware=take(self.hardware, positions),
             accelerators=take(self.accelerators, positions, order),
             tier_bytes_per_s=bandwidth,
             tier_order=tier_order,
@@ -260,6 +264,7 @@ class Preparation:
         few = footprint.take(number)
         return replace(
             few,
+            hardware=replace(few.hardware, **free),
             accelerators=replace(few.accelerators, **free),
             operand_bits=_operand_bits(designs),
         )
@@ -287,7 +292,7 @@ class Preparation:
 
     def footprint(self, designs: Columns) -> Footprint:
         """What is known of designs before their batch size and order of tiers are chosen."""
-        accelerators = build_accelerators(designs, self._units)
+        hardware = accelerators = build_accelerators(designs, self._units)
         weights = self._workload.weight_elements * self._bytes(designs, "weight_format")
         kv = self._workload.kv_elements_per_request * self._bytes(designs, "kv_format")
         kv = kv + self._workload.state_bytes_per_request
@@ -309,6 +314,7 @@ class Preparation:
             accelerators = take(accelerators, np.arange(len(weights)), order)
             bandwidth = np.take_along_axis(bandwidth, order, axis=0)
         return Footprint(
+            hardware=hardware,
             accelerators=accelerators,
             tier_bytes_per_s=bandwidth,
             tier_order=order,

@@ -25,7 +25,7 @@ from codesign.validation.conclusions.setting import (
     request_of,
     varied,
 )
-from codesign.validation.conclusions.sharing import best_shared
+from codesign.validation.conclusions.sharing import Sharing
 from codesign.workload.lowering import Phase
 
 CAPS_WATTS = (100.0, 200.0, 300.0, 500.0, CAP_WATTS, 1000.0, LARGEST_CAP_WATTS)
@@ -126,10 +126,12 @@ class _Asked:
 
     def __init__(self, store: FrontStore, claim: Claim, base: Setting) -> None:
         self._store, self._claim, self._base = store, claim, base
+        self._shared: dict[Setting, Sharing] = {}
 
     def answer(self) -> Answer:
         claim, base = self._claim, self._base
         others = [varied(replace(base, cap_watts=CAP_WATTS), name) for name in claim.varied]
+        shown = self._designs()
         return Answer(
             claim=claim,
             profile=base.profile,
@@ -140,9 +142,9 @@ class _Asked:
                 if (loss := self._loss(base, CAP_WATTS, item)) is not None
             },
             points=self._points(),
-            designs=[design for design, _ in self._designs()],
+            designs=[design for design, _ in shown],
             shifts={other.label: self._loss(other, CAP_WATTS) for other in others},
-            arithmetic=arithmetic(claim.key, base.profile, [best for _, best in self._designs()]),
+            arithmetic=arithmetic(claim.key, base.profile, [best for _, best in shown]),
         )
 
     def _loss(self, setting: Setting, cap: float, choice: Choice | None = None) -> Loss | None:
@@ -190,19 +192,25 @@ class _Asked:
             total += self._tokens(setting, phase) / best if best > 0 else float("inf")
         return total
 
+    def _sharing(self, setting: Setting) -> Sharing:
+        if setting not in self._shared:
+            problems = {phase: self._store.problem(setting, phase) for phase in _PHASES}
+            tokens = {phase: self._tokens(setting, phase) for phase in _PHASES}
+            self._shared[setting] = Sharing(problems, tokens)
+        return self._shared[setting]
+
     def _tokens(self, setting: Setting, phase: Phase) -> float:
         return float(request_of(self._store.problem(setting, phase)).tokens_of_phase)
 
     def _loss_of_sharing(self, setting: Setting, cap: float) -> Loss | None:
-        problems = {phase: self._store.problem(setting, phase) for phase in _PHASES}
-        tokens = {phase: self._tokens(setting, phase) for phase in _PHASES}
+        sharing = self._sharing(setting)
         measured = []
         for measure in self._claim.measures:
             own = self._own(setting, measure, cap)
             if not np.isfinite(own):
                 return None
             try:
-                shared = best_shared(problems, tokens, measure, cap).cost
+                shared = sharing.best(measure, cap).cost
             except InfeasibleError:
                 shared = float("inf")
             measured.append((1.0 / own, 1.0 / shared))
@@ -224,8 +232,7 @@ class _Asked:
         for phase, problem in problems.items():
             front = self._store.front(base, phase)
             shown += _cheapest(f"best for {phase}", problem, phase, [front])
-        tokens = {phase: self._tokens(base, phase) for phase in _PHASES}
-        shared = best_shared(problems, tokens, "rate", CAP_WATTS)
+        shared = self._sharing(base).best("rate", CAP_WATTS)
         for phase, problem in problems.items():
             shown.append(_shown(f"shared memory, {phase}", problem, phase, shared.rows[phase]))
         return shown

@@ -145,18 +145,32 @@ _OTHER: Mapping[str, Mapping[Profile, tuple[str, str]]] = {
 """Option: by profile, what it chooses and what is put in its place."""
 
 
+_PUBLISHED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "P1": ("hardware of P1", ("pe_array", "vector_length", "sram_", "tier")),
+    "Base": ("array and off-chip memory of Base", ("pe_array", "vector_length", "tier")),
+}
+"""Published design: in words what is taken from it, and how the names of these parameters begin."""
+
+
 def varied(base: Setting, name: str) -> Setting:
     """The setting with one thing changed.
 
     Args:
         base: The setting.
         name: An option (``batch``, ``topology``, ``blocking``), ``strict`` (LPDDR takes die edge),
-            ``average power``, or the name of a trace or of a model.
+            ``average power``, the name of a published design, of a trace or of a model.
     """
     if name in _OTHER:
         was, now = _OTHER[name][base.profile]
         label = f"{name} `{now}` instead of `{was}`"
         return replace(base, label=label, options=(*base.options, (name, now)))
+    if name in _PUBLISHED:
+        label, beginnings = _PUBLISHED[name]
+        space = api.load_space(base.space or "memexplorer")
+        design = space.designs[name]
+        taken = [item for item in space.names if item.startswith(beginnings)]
+        fixed = tuple((item, design.get(item)) for item in taken)
+        return replace(base, label=label, fixed=(*base.fixed, *fixed))
     if name == "average power":
         label = "joules of average power instead of TDP"
         return replace(base, label=label, objectives=("maximize tokens_per_joule",))

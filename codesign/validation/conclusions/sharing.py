@@ -10,11 +10,11 @@ of that bound, all their designs, until the next bound is no better than the bes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import FloatArray, IntArray
 from codesign.enumeration.decomposition import Decomposition
 from codesign.errors import InfeasibleError, InputError
 from codesign.evaluators.base import Bounds
@@ -53,67 +53,75 @@ def cost_of(measure: Measure, n_tokens: float, rate: FloatArray, tdp: FloatArray
     return n_tokens / rate if measure == "rate" else n_tokens * tdp / rate
 
 
-def best_shared(
-    problems: Mapping[Phase, Problem],
-    n_tokens: Mapping[Phase, float],
-    measure: Measure,
-    cap_watts: float,
-) -> Shared:
-    """The memory system with which a request costs least.
+class Sharing:
+    """Memory systems that two phases may share; their bounds are computed once.
 
     Args:
         problems: Of each phase, over one space, with an evaluator that has bounds.
         n_tokens: Tokens of a request by phase.
-        measure: What costs are of.
-        cap_watts: Limit on the TDP of every device.
 
     Raises:
-        InfeasibleError: No memory system serves both phases.
         InputError: An evaluator without bounds, or a space that cannot be listed.
     """
-    phases = {
-        phase: _PhaseCosts(problem, n_tokens[phase], measure, cap_watts)
-        for phase, problem in problems.items()
-    }
-    memory = next(iter(phases.values())).memories()
-    n_memories = int(memory.max()) + 1
-    least = {phase: _least(memory, costs.bounds, n_memories) for phase, costs in phases.items()}
-    total = np.sum(list(least.values()), axis=0)
-    order = np.argsort(total, kind="stable")
-    best = Shared(float("inf"), {}, n_memories, 0)
-    for start in range(0, n_memories, _MEMORIES):
-        chosen = order[start : start + _MEMORIES]
-        chosen = chosen[total[chosen] < best.cost]
-        if not len(chosen):
-            break
-        best = _better(best, phases, memory, least, chosen)
-    if not best.rows:
-        raise InfeasibleError(f"no memory system serves both phases within {cap_watts:g} W")
-    return best
+
+    def __init__(self, problems: Mapping[Phase, Problem], n_tokens: Mapping[Phase, float]) -> None:
+        self._phases = {
+            phase: _PhaseDesigns(problem, n_tokens[phase]) for phase, problem in problems.items()
+        }
+        self._memory = next(iter(self._phases.values())).memories()
+        self._n_memories = int(self._memory.max()) + 1
+
+    def best(self, measure: Measure, cap_watts: float) -> Shared:
+        """The memory system with which a request costs least.
+
+        Args:
+            measure: What costs are of.
+            cap_watts: Limit on the TDP of every device.
+
+        Raises:
+            InfeasibleError: No memory system serves both phases.
+        """
+        bounds = {
+            phase: designs.bounds(measure, cap_watts) for phase, designs in self._phases.items()
+        }
+        least = {
+            phase: _least(self._memory, values, self._n_memories)
+            for phase, values in bounds.items()
+        }
+        total = np.sum(list(least.values()), axis=0)
+        order = np.argsort(total, kind="stable")
+        best = Shared(float("inf"), {}, self._n_memories, 0)
+        for start in range(0, self._n_memories, _MEMORIES):
+            chosen = order[start : start + _MEMORIES]
+            chosen = chosen[total[chosen] < best.cost]
+            if not len(chosen):
+                break
+            exact: dict[Phase, FloatArray] = dict(least)
+            rows: dict[Phase, IntArray] = {}
+            for phase, designs in self._phases.items():
+                others = np.sum([exact[item] for item in exact if item != phase], axis=0)
+                may_win = bounds[phase] + others[self._memory] < best.cost
+                roots = np.flatnonzero(np.isin(self._memory, chosen) & may_win)
+                exact[phase], rows[phase] = designs.cheapest(
+                    roots, self._memory, self._n_memories, measure, cap_watts
+                )
+            best = _better(best, exact, rows, len(chosen))
+        if not best.rows:
+            raise InfeasibleError(f"no memory system serves both phases within {cap_watts:g} W")
+        return best
 
 
 def _better(
-    best: Shared,
-    phases: Mapping[Phase, _PhaseCosts],
-    memory: IntArray,
-    least: Mapping[Phase, FloatArray],
-    chosen: IntArray,
+    best: Shared, exact: Mapping[Phase, FloatArray], rows: Mapping[Phase, IntArray], n: int
 ) -> Shared:
-    """The best known, or one of the chosen memory systems if that costs less."""
-    exact: dict[Phase, FloatArray] = {}
-    rows: dict[Phase, IntArray] = {}
-    candidates = np.isin(memory, chosen)
-    for phase, costs in phases.items():
-        others = np.sum([exact.get(p, least[p]) for p in phases if p != phase], axis=0)
-        roots = np.flatnonzero(candidates & (costs.bounds + others[memory] < best.cost))
-        exact[phase], rows[phase] = costs.evaluate(roots, memory, len(others))
+    """The best known, or one of ``n`` memory systems just evaluated if that costs less."""
     total = np.sum(list(exact.values()), axis=0)
     winner = int(total.argmin())
-    n_evaluated = best.n_evaluated + len(chosen)
+    seen = replace(best, n_evaluated=best.n_evaluated + n)
     if not total[winner] < best.cost:
-        return Shared(best.cost, best.rows, best.n_memories, n_evaluated)
-    designs = {phase: rows[phase][winner][None, :] for phase in phases}
-    return Shared(float(total[winner]), designs, best.n_memories, n_evaluated)
+        return seen
+    designs = {phase: found[winner][None, :] for phase, found in rows.items()}
+    return replace(seen, cost=float(total[winner]), rows=designs)
 
 
 def _least(groups: IntArray, values: FloatArray, n: int) -> FloatArray:
@@ -123,18 +131,21 @@ def _least(groups: IntArray, values: FloatArray, n: int) -> FloatArray:
     return least
 
 
-class _PhaseCosts:
-    """What designs of one phase cost, at least or exactly."""
+class _PhaseDesigns:
+    """Designs of one phase: what they cost, at least or exactly."""
 
-    def __init__(
-        self, problem: Problem, n_tokens: float, measure: Measure, cap_watts: float
-    ) -> None:
+    def __init__(self, problem: Problem, n_tokens: float) -> None:
         if not isinstance(problem.evaluator, Bounds):
             raise InputError(f"evaluator {problem.evaluator_name!r} has no bounds")
-        self._problem, self._evaluator = problem, problem.evaluator
-        self._n_tokens, self._measure, self._cap_watts = n_tokens, measure, cap_watts
+        self._problem, self._evaluator, self._n_tokens = problem, problem.evaluator, n_tokens
         self._decomposition = Decomposition(problem)
-        self.bounds = np.concatenate([self._bounds(part) for part in self._pieces()])
+        parts = [self._best_case(piece) for piece in self._pieces()]
+        self._most_tokens_per_s, self._least_tdp = np.concatenate(parts, axis=1)
+
+    def bounds(self, measure: Measure, cap_watts: float) -> FloatArray:
+        """(r,) what every design of a partial one costs at least."""
+        costs = cost_of(measure, self._n_tokens, self._most_tokens_per_s, self._least_tdp)
+        return np.asarray(np.where(self._least_tdp <= cap_watts, costs, np.inf))
 
     def memories(self) -> IntArray:
         """(r,) the memory system of each partial design, numbered from 0."""
@@ -145,8 +156,13 @@ class _PhaseCosts:
         _, memory = np.unique(rows, axis=0, return_inverse=True)
         return np.asarray(memory.ravel(), dtype=np.int64)
 
-    def evaluate(
-        self, roots: IntArray, memory: IntArray, n_memories: int
+    def cheapest(
+        self,
+        roots: IntArray,
+        memory: IntArray,
+        n_memories: int,
+        measure: Measure,
+        cap_watts: float,
     ) -> tuple[FloatArray, IntArray]:
         """Of each memory system the least cost, and the design that has it, over these roots."""
         d = len(self._problem.space.parameters)
@@ -154,7 +170,7 @@ class _PhaseCosts:
         completions = self._decomposition.remaining(0)
         for piece in np.array_split(roots, max(1, len(roots) * completions // _AT_ONCE)):
             designs, owner = self._completed(piece, memory)
-            costs = self._costs(designs)
+            costs = self._costs(designs, measure, cap_watts)
             ranked = np.lexsort((costs, owner))
             first = ranked[np.diff(owner[ranked], prepend=-1) > 0]
             gains = first[costs[first] < least[owner[first]]]
@@ -165,14 +181,11 @@ class _PhaseCosts:
         n = self._decomposition.n_roots
         return [slice(i, min(i + _AT_ONCE, n)) for i in range(0, n, _AT_ONCE)]
 
-    def _bounds(self, piece: slice) -> FloatArray:
+    def _best_case(self, piece: slice) -> FloatArray:
         part = self._decomposition.roots(piece.start, piece.stop)
         columns, undecided = self._decomposition.columns(part, 0)
         best = self._evaluator.best_case(columns, undecided, _METRICS)
-        rate, tdp = (best[name] for name in _METRICS)
-        return self._within(
-            cost_of(self._measure, self._n_tokens, rate, tdp), tdp <= self._cap_watts
-        )
+        return np.stack([best[name] for name in _METRICS])
 
     def _completed(self, roots: IntArray, memory: IntArray) -> tuple[IntArray, IntArray]:
         """All designs of some partial ones, and the memory system of each."""
@@ -189,12 +202,8 @@ class _PhaseCosts:
             return np.empty((0, d), dtype=np.int64), np.empty(0, dtype=np.int64)
         return np.concatenate(designs), np.concatenate(owners)
 
-    def _costs(self, rows: IntArray) -> FloatArray:
+    def _costs(self, rows: IntArray, measure: Measure, cap_watts: float) -> FloatArray:
         found = self._problem.evaluate(rows, _METRICS)
         rate, tdp = (found.metrics[name] for name in _METRICS)
-        inside = found.feasible & (tdp <= self._cap_watts) & self._problem.admits(rows)
-        return self._within(cost_of(self._measure, self._n_tokens, rate, tdp), inside)
-
-    @staticmethod
-    def _within(costs: FloatArray, inside: BoolArray) -> FloatArray:
-        return np.asarray(np.where(inside, costs, np.inf))
+        inside = found.feasible & (tdp <= cap_watts) & self._problem.admits(rows)
+        return np.asarray(np.where(inside, cost_of(measure, self._n_tokens, rate, tdp), np.inf))

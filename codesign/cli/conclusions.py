@@ -19,8 +19,8 @@ def conclusions(
         list[str] | None,
         typer.Argument(
             metavar="[CLAIM]...",
-            help="3d-sram, strategy, hbf, lpddr-prefill, lpddr-decode, own-memory, with details; "
-            "all, in short, if none.",
+            help="3d-sram, strategy, hbf, hbm-hbf, lpddr-prefill, lpddr-decode, own-memory, with "
+            "details; all, in short, if none.",
         ),
     ] = None,
     output: Annotated[

@@ -223,9 +223,10 @@ class _Asked:
         if claim.phase is not None and claim.choice is not None:
             everything, without = self._fronts(base, claim.phase, claim.choice)
             problem = self._store.problem(base, claim.phase)
+            measure, less = claim.measures[0], f"best without {claim.choice.name}"
             return [
-                *_cheapest("best of all", problem, claim.phase, everything),
-                *_cheapest(f"best without {claim.choice.name}", problem, claim.phase, without),
+                *_cheapest("best of all", problem, claim.phase, everything, measure),
+                *_cheapest(less, problem, claim.phase, without, measure),
             ]
         shown = []
         problems = {phase: self._store.problem(base, phase) for phase in _PHASES}
@@ -239,17 +240,22 @@ class _Asked:
 
 
 def _cheapest(
-    role: str, problem: Problem, phase: Phase, fronts: Sequence[ExactFront | None]
+    role: str,
+    problem: Problem,
+    phase: Phase,
+    fronts: Sequence[ExactFront | None],
+    measure: Measure = "rate",
 ) -> list[tuple[Design, Best]]:
     """The design of least TDP among those near the best at the campaigns' cap; none if there are
-    none. Fronts of parts may have fixed parameters, so designs go by their values."""
-    best = Curve.of(fronts).best("rate", CAP_WATTS)
+    none."""
+    best = Curve.of(fronts).best(measure, CAP_WATTS)
     near = []
     for position, front in enumerate(fronts):
         if front is not None:
-            enough = -front.objectives[:, 0] >= (1.0 - NOTICEABLE) * best
-            at = np.flatnonzero(enough & (front.objectives[:, 1] <= CAP_WATTS))
-            near += [(float(front.objectives[i, 1]), position, int(i)) for i in at]
+            rate, tdp = -front.objectives[:, 0], front.objectives[:, 1]
+            values = rate if measure == "rate" else rate / tdp
+            enough = (values >= (1.0 - NOTICEABLE) * best) & (tdp <= CAP_WATTS)
+            near += [(float(tdp[i]), position, int(i)) for i in np.flatnonzero(enough)]
     if not near:
         return []
     _, position, i = min(near)

@@ -88,17 +88,17 @@ def _tiles(best: Best) -> str:
     return (
         f"half of the {_giga(best.onchip_bytes)} GB on chip holds a square tile of {side:,.0f} x "
         f"{side:,.0f} partial sums, which takes 2 / {side:,.0f} bytes per multiply-accumulate: "
-        f"{macs_per_s:.2g} of them a second need {_tera(2 / side * macs_per_s)} TB/s. The model "
-        f"moves {_tera(best.offchip_bytes_per_s)} TB/s; the memory has "
-        f"{_tera(best.metrics['offchip_bandwidth_bytes_per_s'])}"
+        f"{macs_per_s / 1e12:.0f} T of them a second need {_tera(2 / side * macs_per_s)} TB/s, and "
+        f"better tiles less: the model moves {_tera(best.offchip_bytes_per_s)} TB/s. The memory "
+        f"has {_tera(best.metrics['offchip_bandwidth_bytes_per_s'])}"
     )
 
 
 def _widths(request: Request) -> tuple[int, int]:
     """Columns of the inputs of most projections, and of the down projection."""
-    inner = request.operators().k
-    large = sorted({int(k) for k in inner if k >= 1024})
-    return large[0], large[-1]
+    table = request.operators()
+    inner = table.k[(table.m_per_request > 0) & ~table.is_attention]
+    return int(inner.min()), int(inner.max())
 
 
 def _strategy(profile: str, shown: Sequence[Best]) -> str:
@@ -128,13 +128,14 @@ def _hbf(profile: str, shown: Sequence[Best]) -> str:
     mean = request.tokens.prompt_tokens + request.tokens.generated_tokens / 2
     longest = request.tokens.prompt_tokens + request.tokens.generated_tokens
     kv = request.kv_elements_per_request * mean / longest
+    table = request.operators()
+    weights = float((table.mac_per_request * table.count)[~table.is_attention].sum())
     rates = [
-        f"{n / ((request.weight_elements + n * kv) / (depth * _CLOCK_HZ)):.3g} at batch {n:g}"
-        for n in (8, 16, 32)
+        f"{n * depth * _CLOCK_HZ / (weights + n * kv):.3g} at batch {n:g}" for n in (8, 16, 32)
     ]
     held = request.weight_elements + 32 * request.kv_elements_per_request
     line = (
-        f"A step streams {_giga(request.weight_elements)} G weights and {_giga(kv)} G keys and "
+        f"A step streams {_giga(weights)} G weights and {_giga(kv)} G keys and "
         f"values per request at {depth:,} a cycle: at most {', '.join(rates)} and "
         f"{depth * _CLOCK_HZ / kv:.3g} token/s at any batch. Batch 32 needs {_giga(held)} GB."
     )
@@ -150,22 +151,25 @@ def _lpddr(profile: str, shown: Sequence[Best]) -> str:
     del profile, shown
     library = load_library()
     return (
-        "TDP per GB, background and peak reads: "
-        + ", ".join(_watts_per_gb(library[name]) for name in ("lpddr5x", "lpddr6", "hbm4_12h"))
-        + f", {_watts_per_gb(library['hbf'])}; per bit LPDDR needs more energy than HBM ("
+        "For each GB of capacity, TDP (background and peak reads) and bandwidth: "
+        + ", ".join(_per_gb(library[name]) for name in ("lpddr5x", "lpddr6", "hbm4_12h", "hbf"))
+        + ". Per bit LPDDR needs more energy than HBM ("
         + ", ".join(
-            f"{library[name].name}: {library[name].read_energy.typical * 1e12 / 8:.3g} pJ"
+            f"{_short(name)} {library[name].read_energy.typical * 1e12 / 8:.3g} pJ"
             for name in ("lpddr5x", "lpddr6", "hbm3e_8h", "hbm4_12h")
         )
-        + "), so it saves power as capacity and as bandwidth in small steps, not per byte moved."
+        + "), so it saves power as capacity, and as bandwidth in small steps; not per byte moved."
     )
 
 
-def _watts_per_gb(item: MemoryTechnology) -> str:
-    peak = item.bandwidth.typical * item.read_energy.typical / item.capacity.typical
-    watts = (item.background_power.typical + peak) * 1e9
+def _per_gb(item: MemoryTechnology) -> str:
     rate = item.bandwidth.typical / item.capacity.typical
-    return f"{item.name} {watts:.2g} W at {rate:.2g} GB/s"
+    watts = (item.background_power.typical + rate * item.read_energy.typical) * 1e9
+    return f"{_short(item.key)} {watts:.2g} W and {rate:.2g} GB/s"
+
+
+def _short(technology: str) -> str:
+    return technology.split("_")[0].upper()
 
 
 def _own_memory(profile: str, shown: Sequence[Best]) -> str:
@@ -199,6 +203,7 @@ _LINES: Mapping[str, Callable[[str, Sequence[Best]], str]] = {
     "3d-sram": _stacked,
     "strategy": _strategy,
     "hbf": _hbf,
+    "hbm-hbf": _hbf,
     "lpddr-prefill": _lpddr,
     "lpddr-decode": _lpddr,
     "own-memory": _own_memory,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _NAMES = {"plain": "plain", "memexplorer": "calibrated (`memexplorer`)"}
+_NEAR = f" (of those within {NOTICEABLE:.0%}, the one of least TDP)"
 _MOST_NAMED = 4
 """Things that an answer depends on, named in the summary."""
 
@@ -94,9 +95,9 @@ def _facts(answer: Answer) -> Iterator[str]:
     """What is to be known besides the numbers."""
     units = _Units(answer.claim)
     losses = [
-        f"{format_value(units.shown(measure, best), digits=4)} {units.name(measure)} with all "
-        f"designs, {format_value(units.shown(measure, without), digits=4)} without "
-        f"({answer.loss.share(measure):.1%} lost)"
+        f"{format_value(units.shown(measure, best), digits=4)} {units.name(measure)} "
+        f"{units.with_all}, {format_value(units.shown(measure, without), digits=4)} "
+        f"{units.with_less} ({answer.loss.share(measure):.1%} lost)"
         for measure, (best, without) in _measured(answer.loss)
         if measure in answer.claim.measures
     ]
@@ -105,8 +106,9 @@ def _facts(answer: Answer) -> Iterator[str]:
         n, n_with = answer.points
         yield f"{n_with} of the {n} points of the front up to {CAP_WATTS:,.0f} W have it."
     for item in answer.designs:
+        near = _NEAR if item.role.startswith("best") else ""
         yield (
-            f"{item.role[0].upper()}{item.role[1:]}: {item.words}; "
+            f"{item.role[0].upper()}{item.role[1:]}{near}: {item.words}; "
             f"{format_value(item.tokens_per_s, digits=4)} token/s at {item.tdp_watts:.0f} W"
         )
     if answer.arithmetic:
@@ -146,7 +148,10 @@ def _summary(answers: Sequence[Answer]) -> list[dict[str, str]]:
 
 
 def _named(answer: Answer) -> str:
-    names = list(answer.flips)
+    caps = [name.split()[1] for name in answer.flips if name.startswith("cap ")]
+    names = [name for name in answer.flips if not name.startswith("cap ")]
+    if caps:
+        names.append(f"cap of {' or '.join(caps)} W")
     if not names:
         return ""
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -158,6 +163,10 @@ class _Units:
 
     def __init__(self, claim: Claim) -> None:
         self._is_of_requests = claim.phase is None
+        self.with_all = "with all designs"
+        self.with_less = "without"
+        if self._is_of_requests:
+            self.with_all, self.with_less = "with a memory for each phase", "with one for both"
 
     def name(self, measure: Measure) -> str:
         if self._is_of_requests:
@@ -180,8 +189,8 @@ def _columns(claim: Claim) -> Mapping[str, str]:
     measures: tuple[Measure, ...] = ("rate", "per_joule")
     for measure in measures:
         columns |= {
-            f"{measure}_all": f"{units.name(measure)}, all",
-            f"{measure}_without": "without",
+            f"{measure}_all": f"{units.name(measure)}, {units.with_all}",
+            f"{measure}_without": units.with_less,
             f"{measure}_lost": "lost",
         }
     return columns | {"verdict": "answer"}

@@ -16,6 +16,7 @@ import typer
 from codesign.cli import (
     campaigns,
     compare,
+    conclusions,
     economics,
     enumeration,
     evaluation,
@@ -79,6 +80,7 @@ for _module in (
     economics,
     library,
     validation,
+    conclusions,
 ):
     for _command in _module.COMMANDS:
         app.command()(reports_only(_command))

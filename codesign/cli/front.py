@@ -60,7 +60,7 @@ def explain_front(
         folder=campaign.folder / _VARIATIONS,
         workers=workers or campaign.definition.workers or n_cores(),
         rebuild=partial(load_problem, resources.find("runs", name).resolve()),
-        progress=_make_progress(),
+        progress=make_fronts_progress(),
     )
     said = insight.explain_front(
         fronts, front, minimized(campaign.problem, reference), step / 100.0
@@ -96,7 +96,7 @@ def _report(said: FrontExplanation, campaign: Campaign, output: Path | None, as_
     report(as_json, lambda: document(said, name) | more, tables)
 
 
-def _make_progress() -> FrontsProgress:
+def make_fronts_progress() -> FrontsProgress:
     """A bar on standard error if that is a terminal, else nothing."""
     from codesign.insight.variation import QuietFronts
 

@@ -44,7 +44,7 @@ class FoldedFront:
     def folded_under(self, place: int) -> IntArray:
         """Places of the designs that are folded under one."""
         places: IntArray = np.flatnonzero(self.under == place)
-        return places[places != place]
+        return np.asarray(places[places != place])
 
     def count_words(self, place: int) -> str:
         """``+7 within 2 %``; empty if nothing is folded under that design."""

@@ -2,7 +2,8 @@
 
 Objectives are (n, m) arrays. A point dominates another if it is nowhere worse and somewhere
 better; of equal points all are non-dominated. Hypervolume is the volume dominated by the
-points and bounded by the reference point (MemExplorer Eq. 7).
+points and bounded by the reference point (MemExplorer Eq. 7). A plateau of a front is a point and
+all that is hardly better and costs more; :func:`fold` says which these are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import bisect
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.columns import BoolArray, FloatArray, IntArray
+
+TOLERANCE = 0.02
+"""[ours] Share by which a design must be better to be worth a higher cost: below the errors of the
+models and of what a product is specified to."""
 
 
 def non_dominated(objectives: FloatArray) -> BoolArray:
@@ -46,6 +51,65 @@ def _non_dominated_2d(points: FloatArray) -> BoolArray:
     mask = np.zeros(len(points), dtype=bool)
     mask[order] = kept
     return mask
+
+
+def nearly_matches(values: FloatArray, others: FloatArray, tolerance: float) -> BoolArray:
+    """Whether minimized values are at most a share worse than others, element by element.
+
+    The share is of the smaller magnitude of the two, so 100 matches 102 at 2 %, to be minimized
+    or, negated, maximized. With ``tolerance=0`` it is ``values <= others``. The arguments
+    broadcast.
+
+    >>> nearly_matches(np.array([-100.0, 102.0, 103.0]), np.array([-102.0, 100.0, 100.0]), 0.02)
+    array([ True,  True, False])
+    """
+    slack = tolerance * np.minimum(np.abs(values), np.abs(others))
+    return np.asarray(values - others <= slack)
+
+
+def fold(objectives: FloatArray, cost: int, tolerance: float = TOLERANCE) -> IntArray:
+    """Under which row of a front each row is folded: a cheaper one that is nearly as good.
+
+    The rows are walked from the cheapest up; equal costs by the other objectives, the first to
+    the last, better ones first; equal rows in the order given. A row is folded under the first
+    kept row on that way that :func:`nearly_matches` it in every objective, else it is kept. So
+
+    - a row is folded only under a kept row that costs no more, and that is worse by at most the
+      tolerance in any objective: folding never chains;
+    - the cheapest row is kept; the best row in another objective may be folded;
+    - two kept rows differ by more than the tolerance: the dearer is so much better somewhere;
+    - the order of the rows decides nothing, but which of equal rows is kept.
+
+    Args:
+        objectives: (n, m) minimized, such as those of a front.
+        cost: The column by which a row is called cheaper.
+        tolerance: The share; with 0 every row is kept, equal ones too.
+
+    Returns:
+        (n,) the row under which each row is folded; its own number if it is kept.
+
+    Examples:
+        Token/s (negated) and watts; the second buys 1 % for 50 W, the third 3 %.
+
+        >>> fold(np.array([[-103.0, 160.0], [-101.0, 150.0], [-100.0, 100.0]]), cost=1)
+        array([0, 2, 2])
+    """
+    under = np.arange(len(objectives))
+    if tolerance == 0:
+        return under
+    others = np.delete(objectives, cost, axis=1)
+    walk = np.lexsort((*others.T[::-1], objectives[:, cost]))
+    kept: list[int] = []
+    points = np.empty_like(objectives)  # of the kept rows, in the order of the walk
+    for row in walk.tolist():
+        matching = nearly_matches(points[: len(kept)], objectives[row], tolerance)
+        hosts = np.flatnonzero(matching.all(axis=1))
+        if len(hosts):
+            under[row] = kept[int(hosts[0])]
+        else:
+            points[len(kept)] = objectives[row]
+            kept.append(row)
+    return under
 
 
 def hypervolume(objectives: FloatArray, reference: FloatArray) -> float:

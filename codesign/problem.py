@@ -44,6 +44,16 @@ class Objective:
         return f"{self.sense} {self.metric.name}"
 
 
+def cost_column(objectives: Sequence[Objective]) -> int:
+    """Position of the objective by which one design is called cheaper than another.
+
+    It is the last of those to minimize, as in "maximize throughput, minimize time to first token,
+    minimize TDP"; where all are maximized, the last.
+    """
+    minimized = [at for at, item in enumerate(objectives) if item.sense == "minimize"]
+    return minimized[-1] if minimized else len(objectives) - 1
+
+
 @dataclass(frozen=True)
 class Constraint:
     """A condition that a campaign sets on metrics, parameters or derived quantities.

@@ -10,6 +10,7 @@ import typer
 
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
+from codesign.cli.tolerance import DEFAULT, Tolerance, share
 from codesign.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,
+    tolerance: Tolerance = DEFAULT,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +44,7 @@ def run(
     campaign.run(make_progress(campaign), workers)
     results = campaign.results()
     written = [campaign.store_path, *_write_all(results, campaign.folder)]
-    _report_results(campaign, results, written, None, as_json)
+    _report_results(campaign, results, written, None, share(tolerance), as_json)
 
 
 def _write_all(results: Results, folder: Path) -> list[Path]:
@@ -69,6 +71,7 @@ def _report_results(
     results: Results,
     written: Sequence[Path],
     limit: int | None,
+    tolerance: float,
     as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
@@ -82,11 +85,11 @@ def _report_results(
     def document() -> dict[str, Any]:
         files = {"files": paths} if paths else {}
         more = {"uncertainty": uncertainty.front_document(robust, results, limit)} if robust else {}
-        return shown.front_document(results, limit) | files | more
+        return shown.front_document(results, limit, tolerance) | files | more
 
     def tables() -> list[RenderableType]:
         parts: list[RenderableType] = [
-            shown.front_table(results, limit),
+            shown.front_table(results, limit, tolerance=tolerance),
             text_line(""),
             shown.optimizers_table(results),
             text_line(shown.reference_text(results)),
@@ -118,6 +121,7 @@ def shown_path(path: Path) -> str:
 def pareto(
     name: Name,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many designs.")] = None,
+    tolerance: Tolerance = DEFAULT,
     robust: Annotated[
         bool,
         typer.Option("--robust", help="Who stays on it over the ranges of the technologies."),
@@ -127,7 +131,10 @@ def pareto(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the Pareto front and each optimizer's hypervolume."""
+    """Print the Pareto front and each optimizer's hypervolume.
+
+    The table folds plateaus; the JSON document has every design and says which are folded.
+    """
     from codesign import api
 
     draws = sampling("--robust", robust, samples, seed)
@@ -138,7 +145,7 @@ def pareto(
         from codesign.uncertainty import robust_front
 
         found = robust_front(results, **draws)
-    _report_results(campaign, results, [], limit, as_json, found)
+    _report_results(campaign, results, [], limit, share(tolerance), as_json, found)
 
 
 def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:

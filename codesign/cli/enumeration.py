@@ -12,6 +12,7 @@ import typer
 
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.tolerance import DEFAULT, Tolerance, share
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,6 +37,7 @@ def enumerate_(
             "md, or log for Optuna."
         ),
     ] = None,
+    tolerance: Tolerance = DEFAULT,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +56,7 @@ def enumerate_(
     files = []
     if write is not None and output is not None:
         files.append(shown_path(write(campaign.exact_results(front, listed=True), output, "front")))
-    _report_front(campaign, front, seconds, limit, files, as_json)
+    _report_front(campaign, front, seconds, limit, share(tolerance), files, as_json)
 
 
 def _ending(output: Path) -> str:
@@ -67,6 +69,7 @@ def _report_front(
     front: ExactFront,
     seconds: float,
     limit: int | None,
+    tolerance: float,
     files: list[str],
     as_json: bool,
 ) -> None:
@@ -75,10 +78,11 @@ def _report_front(
     results = campaign.exact_results(front)
 
     def document() -> dict[str, Any]:
-        return exact.document(results, front, seconds, limit) | ({"files": files} if files else {})
+        more = {"files": files} if files else {}
+        return exact.document(results, front, seconds, limit, tolerance) | more
 
     def tables() -> list[RenderableType]:
-        return exact.tables(results, front, seconds, limit, files)
+        return exact.tables(results, front, seconds, limit, files, tolerance)
 
     report(as_json, document, tables)
 

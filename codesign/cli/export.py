@@ -34,7 +34,11 @@ def export(
         ),
     ] = None,
     scope: Annotated[
-        str | None, typer.Option(help="front: non-dominated designs; all: every observation.")
+        str | None,
+        typer.Option(
+            help="front: non-dominated designs; folded: those of them that are not folded under a "
+            "cheaper one; all: every observation. [front; folded for markdown]"
+        ),
     ] = None,
     design: Annotated[
         str | None,
@@ -63,12 +67,15 @@ def export(
         written: Written = plugins.load("design_exports", chosen)(subject, output)
         paths = [shown_path(path) for path in written.paths]
         notes += written.notes
+        notes += [subject.standing] if subject.is_folded else []
         if subject.evaluated.broken:
             say(f"warning: {subject.title} breaks {', '.join(subject.evaluated.broken)}")
     else:
-        _check_not_empty(results, scope or "front")
+        # People choose from a page; programs get every design.
+        wanted = scope or ("folded" if chosen == "markdown" else "front")
+        _check_not_empty(results, wanted)
         write = plugins.load("exports", chosen)
-        paths = [shown_path(write(results, output, scope or "front"))]
+        paths = [shown_path(write(results, output, wanted))]
     lines = [*(f"wrote {path}" for path in paths), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
     report(as_json, lambda: {"files": paths} | more, lambda: [text_line(line) for line in lines])
@@ -93,11 +100,13 @@ def _check_together(form: str, is_of_design: bool, scope: str | None, design: st
     if is_of_design and scope is not None:
         raise InputError(f"{form} holds one design; it has no --scope", "--scope")
     if design is not None and not is_of_design:
-        raise InputError(f"{form} holds many designs; expected --scope front or all", "--design")
+        raise InputError(
+            f"{form} holds many designs; expected --scope front, folded or all", "--design"
+        )
 
 
 def _check_not_empty(results: Results, scope: str) -> None:
-    if scope == "front" and not len(results.front()):
+    if scope != "all" and not len(results.front()):
         raise InputError(
             f"none of {len(results):,} evaluated designs keeps every limit, so there is no front; "
             "--scope all writes them as they are",

@@ -11,6 +11,7 @@ import typer
 
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.output import AsJson, report, say
+from codesign.cli.tolerance import DEFAULT, Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.campaign import Campaign
@@ -44,6 +45,7 @@ def report_page(
             "its name in the space. Repeatable. [those of the front, the knees, the named ones]",
         ),
     ] = None,
+    tolerance: Tolerance = DEFAULT,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,11 +55,11 @@ def report_page(
 
     campaign = api.load_campaign(name, folder)
     path = output or campaign.folder / "report.html"
-    state = _write(campaign, path, every, design or [])
+    state = _write(campaign, path, every, design or [], share(tolerance))
     while every is not None and state == "running":
         say(f"wrote {shown_path(path)}; again in {every:g} s while the campaign runs")
         time.sleep(every)
-        state = _write(campaign, path, every, design or [])
+        state = _write(campaign, path, every, design or [], share(tolerance))
     written, size = shown_path(path), path.stat().st_size
     report(
         as_json,
@@ -66,7 +68,9 @@ def report_page(
     )
 
 
-def _write(campaign: Campaign, path: Path, every: float | None, asked: list[str]) -> str:
+def _write(
+    campaign: Campaign, path: Path, every: float | None, asked: list[str], tolerance: float
+) -> str:
     """Write the page once; returns the state that it shows."""
     from codesign.report.page.page import write_page
 
@@ -74,7 +78,8 @@ def _write(campaign: Campaign, path: Path, every: float | None, asked: list[str]
     status = campaign.status()
     results = campaign.results()
     problem = results.problem
-    write_page(path, results, status, _named(problem), _explainer(problem), every, asked)
+    named, explainer = _named(problem), _explainer(problem)
+    write_page(path, results, status, named, explainer, every, asked, tolerance)
     return status.state
 
 

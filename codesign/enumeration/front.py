@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,17 @@ class ExactFront:
         """(p, d) the design of each point with the lowest number."""
         first = np.searchsorted(self.point, np.arange(len(self.objectives)))
         return self.rows[first]
+
+    def only(self, points: IntArray) -> ExactFront:
+        """Some of its points, by their ascending positions, with their designs."""
+        listed = np.isin(self.point, points)
+        return replace(
+            self,
+            objectives=self.objectives[points],
+            counts=self.counts[points],
+            rows=self.rows[listed],
+            point=np.searchsorted(points, self.point[listed]),
+        )
 
 
 class Archive:

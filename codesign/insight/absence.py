@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray, Value
+from codesign.columns import BoolArray, FloatArray, IntArray, Value
 from codesign.enumeration import ExactFront
 from codesign.insight.choices import Choice, possible_codes
 from codesign.insight.distance import Measure
@@ -36,9 +36,9 @@ class Miss:
         objectives: (m,) minimized.
         regret: The largest of ``alone``.
         alone: (m,) that one objective needs, the others as they are.
-        point: The point of the front that dominates it with the most similar design.
+        point: The kept point of the front that dominates it with the most similar design.
         dominator: (d,) that design.
-        better: (m,) by how much that is better.
+        better: (m,) by how much that is better; it may be worse by the measure's tolerance.
     """
 
     row: IntArray
@@ -107,11 +107,12 @@ class Absences:
     Args:
         fronts: Of variations of the problem.
         front: The exact front of the problem itself.
-        measure: Of improvements with respect to it.
+        kept: Points of it that are not folded under a cheaper one.
+        measure: Of improvements with respect to these.
     """
 
-    def __init__(self, fronts: Fronts, front: ExactFront, measure: Measure) -> None:
-        self._fronts, self._front, self._measure = fronts, front, measure
+    def __init__(self, fronts: Fronts, front: ExactFront, kept: IntArray, measure: Measure) -> None:
+        self._fronts, self._front, self._kept, self._measure = fronts, front, kept, measure
         self._parts: dict[tuple[int, Value], _Part] = {}
 
     def explain(self, choices: Sequence[Choice]) -> tuple[list[Choice], list[Absence]]:
@@ -123,13 +124,13 @@ class Absences:
         wanted = [(choice, value) for choice in choices for value in choice.absent]
         places = {(c, value) for choice, value in wanted for c in self._places(choice, value)}
         self._fronts.progress.expect(len(places))
-        found: dict[str, dict[Value, int]] = {}
+        found: dict[str, dict[Value, BoolArray]] = {}
         absences = []
         for choice, value in wanted:
             parts = [self._part(column, value) for column in self._places(choice, value)]
-            n_points = self._points_shared(parts)
-            if n_points:
-                found.setdefault(choice.name, {})[value] = n_points
+            shared = self._points_shared(parts)
+            if shared.any():
+                found.setdefault(choice.name, {})[value] = shared
             else:
                 absences.append(self._absence(choice, value, parts))
         return [choice.with_points(found.get(choice.name, {})) for choice in choices], absences
@@ -158,15 +159,15 @@ class Absences:
             self._parts[key] = _Part(variation, space.size, front)
         return self._parts[key]
 
-    def _points_shared(self, parts: Sequence[_Part]) -> int:
-        """Points of the front that designs of these parts have."""
+    def _points_shared(self, parts: Sequence[_Part]) -> BoolArray:
+        """(p,) points of the front that designs of these parts have."""
         shared = np.zeros(len(self._front), dtype=bool)
         for part in parts:
             if part.front is not None:
                 theirs = part.front.objectives[:, None, :]
                 same = np.isclose(theirs, self._front.objectives[None], rtol=_SAME, atol=0.0)
                 shared |= same.all(axis=2).any(axis=0)
-        return int(shared.sum())
+        return shared
 
     def _absence(self, choice: Choice, value: Value, parts: Sequence[_Part]) -> Absence:
         n_designs = sum(part.n_designs for part in parts)
@@ -182,7 +183,7 @@ class Absences:
         measure = self._measure
         points = np.concatenate([front.objectives for front in fronts])
         regret = measure.regret(points)
-        at = int(regret.argmin())
+        at = measure.nearest(points)
         owner = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
         theirs = fronts[int(owner[at])]
         position = at - int(np.flatnonzero(owner == owner[at])[0])
@@ -204,9 +205,8 @@ class Absences:
         self, objectives: FloatArray, rows: IntArray
     ) -> tuple[int, IntArray, IntArray]:
         """Of the designs that dominate, the one that differs in the fewest parameters."""
-        candidates = np.flatnonzero(
-            np.isin(self._front.point, self._measure.dominating(objectives))
-        )
+        dominating = self._kept[self._measure.dominating(objectives)]
+        candidates = np.flatnonzero(np.isin(self._front.point, dominating))
         differing = (rows[:, None, :] != self._front.rows[None, candidates, :]).sum(axis=2)
         i, j = np.unravel_index(int(differing.argmin()), differing.shape)
         chosen = int(candidates[j])

@@ -20,49 +20,80 @@ class Choice:
         name: The parameter; of a part ``tier technology``.
         columns: (k,) entries of a design's row: one, or one per repetition.
         values: What a design of the space can have there, in the parameter's order; None: absent.
-        points: By position in ``values``: points of the front of which a listed design has it.
+        found: By position in ``values``: (p,) whether a listed design of a point has it.
+        kept: (p,) the points that are not folded under a cheaper one.
         part: Name of the part, or empty.
-        is_constant: All listed designs have the same there, absence included.
+        is_constant: All listed designs of kept points have the same there, absence included.
     """
 
     name: str
     columns: IntArray
     values: tuple[Value, ...]
-    points: tuple[int, ...]
+    found: tuple[BoolArray, ...]
+    kept: BoolArray
     part: str = ""
     is_constant: bool = False
 
     @property
+    def points(self) -> tuple[int, ...]:
+        """By position in ``values``: points of the whole front that have it."""
+        return tuple(int(mask.sum()) for mask in self.found)
+
+    @property
+    def kept_points(self) -> tuple[int, ...]:
+        """By position in ``values``: kept points that have it."""
+        return tuple(int((mask & self.kept).sum()) for mask in self.found)
+
+    @property
     def is_shared(self) -> bool:
-        """Whether every design of the front has the one value."""
+        """Whether every design of the kept points has the one value."""
         return self.is_constant and len(self.taken) == 1
 
     @property
     def taken(self) -> tuple[Value, ...]:
-        """Values that occur on the front."""
-        return tuple(v for v, n in zip(self.values, self.points, strict=True) if n)
+        """Values of kept points."""
+        return tuple(v for v, n in zip(self.values, self.kept_points, strict=True) if n)
+
+    @property
+    def folded(self) -> tuple[Value, ...]:
+        """Values that only folded points have."""
+        return tuple(v for v in self.values if v not in (*self.taken, *self.absent))
 
     @property
     def absent(self) -> tuple[Value, ...]:
-        """Values that do not."""
+        """Values that no point of the whole front has."""
         return tuple(v for v, n in zip(self.values, self.points, strict=True) if not n)
 
-    def with_points(self, found: Mapping[Value, int]) -> Choice:
+    def where(self, value: Value) -> IntArray:
+        """Points of the whole front that have a value."""
+        return np.flatnonzero(self.found[self.values.index(value)])
+
+    def with_points(self, found: Mapping[Value, BoolArray]) -> Choice:
         """The same where more points are known to have some values."""
-        points = tuple(
-            max(n, found.get(v, 0)) for v, n in zip(self.values, self.points, strict=True)
+        masks = tuple(
+            mask | found[v] if v in found else mask
+            for v, mask in zip(self.values, self.found, strict=True)
         )
-        return replace(self, points=points)
+        return replace(self, found=masks)
 
 
-def choices_of(space: DesignSpace, front: ExactFront) -> list[Choice]:
-    """Every parameter that varies in the space, then every parameter of a part as a whole."""
+def choices_of(space: DesignSpace, front: ExactFront, kept: IntArray | None = None) -> list[Choice]:
+    """Every parameter that varies in the space, then every parameter of a part as a whole.
+
+    Args:
+        space: The space.
+        front: The whole front.
+        kept: Points that are not folded under a cheaper one; all if None.
+    """
+    mask = np.ones(len(front), dtype=bool) if kept is None else np.zeros(len(front), dtype=bool)
+    if kept is not None:
+        mask[kept] = True
     singles = [
-        _choice(space, front, parameter.name, np.array([column]), parameter.part)
+        _choice(space, front, mask, parameter.name, np.array([column]), parameter.part)
         for column, parameter in enumerate(space.parameters)
     ]
     whole = [
-        _choice(space, front, f"{part.name} {member}", part.columns[:, place], part.name)
+        _choice(space, front, mask, f"{part.name} {member}", part.columns[:, place], part.name)
         for part in space.structure.parts
         for place, member in enumerate(part.members)
     ]
@@ -70,7 +101,12 @@ def choices_of(space: DesignSpace, front: ExactFront) -> list[Choice]:
 
 
 def _choice(
-    space: DesignSpace, front: ExactFront, name: str, columns: IntArray, part: str
+    space: DesignSpace,
+    front: ExactFront,
+    kept: BoolArray,
+    name: str,
+    columns: IntArray,
+    part: str,
 ) -> Choice:
     parameter = space.parameters[int(columns[0])]
     codes = sorted(
@@ -80,16 +116,20 @@ def _choice(
     if len(columns) > 1:  # anywhere in a part: that a repetition is absent says nothing
         codes = [code for code in codes if code >= 0]
     values = (*parameter.values, None)
-    counts = (
-        len(np.unique(front.point[(front.rows[:, columns] == code).any(axis=1)])) for code in codes
+    numbers = np.arange(len(front))
+    found = (
+        np.isin(numbers, front.point[(front.rows[:, columns] == code).any(axis=1)])
+        for code in codes
     )
+    of_kept = front.rows[kept[front.point], columns[0]]
     return Choice(
         name=name,
         columns=columns,
         values=tuple(values[code] for code in codes),
-        points=tuple(counts),
+        found=tuple(found),
+        kept=kept,
         part=part,
-        is_constant=len(columns) == 1 and bool(np.ptp(front.rows[:, columns[0]]) == 0),
+        is_constant=len(columns) == 1 and bool(np.ptp(of_kept) == 0),
     )
 
 

@@ -3,7 +3,9 @@
 The *regret* of a design is the largest factor by which a design of the front that is nowhere
 worse is better in some objective: 1 for a design that nothing dominates, above 1 elsewhere. By
 as much an objective would have to improve, the others as they are, for the design to be
-non-dominated; of the objectives, the one that lacks most counts. Where an objective is not
+non-dominated; of the objectives, the one that lacks most counts. With a tolerance, "nowhere worse"
+is "nowhere worse by more than the tolerance", and the front is what is left after folding: what
+is nearly as good and cheaper is better. Where an objective is not
 positive, factors have no meaning, and the same is told in shares of the front's range of each
 objective: 0 for a design that nothing dominates.
 
@@ -29,9 +31,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
+from codesign.pareto import nearly_matches
 
 Kind: TypeAlias = Literal["factor", "share of range"]
 
+_ROUNDING = 1e-9
 _AT_ONCE = 1 << 22
 """Numbers in a table of all pairs."""
 
@@ -44,20 +48,39 @@ class Measure:
         front: (p, m) minimized, none dominated by another.
         signs: (m,) what turns natural values into minimized ones.
         kind: Improvements are factors (1: none) or shares of the front's range (0: none).
+        tolerance: Share by which a design may be worse and still count as as good.
     """
 
     front: FloatArray
     signs: FloatArray
     kind: Kind
+    tolerance: float = 0.0
 
     @classmethod
-    def of(cls, front: FloatArray, signs: FloatArray) -> Measure:
+    def of(cls, front: FloatArray, signs: FloatArray, tolerance: float = 0.0) -> Measure:
         """By factors if every objective of the front is positive in its natural sign."""
-        return cls(front, signs, "factor" if (front * signs > 0).all() else "share of range")
+        kind: Kind = "factor" if (front * signs > 0).all() else "share of range"
+        return cls(front, signs, kind, tolerance)
+
+    def matters(self, improvement: float) -> bool:
+        """Whether an improvement is more than the tolerance, and more than rounding."""
+        none = 1.0 if self.kind == "factor" else 0.0
+        return improvement - none > self.tolerance + _ROUNDING
 
     def regret(self, points: FloatArray) -> FloatArray:
         """(n,) of (n, m) minimized points: the largest that any objective lacks alone."""
         return np.asarray(self.alone(points).max(axis=1))
+
+    def nearest(self, points: FloatArray) -> int:
+        """The point with the least regret; of those within the tolerance, what lacks least in all.
+
+        Regret counts the worst objective alone, so the least may be a waste in the others.
+        """
+        alone = self.alone(points)
+        regret = alone.max(axis=1)
+        slack = self.tolerance * (regret.min() if self.kind == "factor" else 1.0)
+        near = np.flatnonzero(regret <= regret.min() + slack)
+        return int(near[alone[near].sum(axis=1).argmin()])
 
     def alone(self, points: FloatArray) -> FloatArray:
         """(n, m) by how much the best front point that is nowhere else worse is better.
@@ -66,19 +89,23 @@ class Measure:
         dominates.
         """
         parts = [np.empty((0, points.shape[1]))]
-        for gaps in self._gaps(points):
+        for some, gaps in self._gaps(points):
+            as_good = nearly_matches(self.front[None, :, :], some[:, None, :], self.tolerance)
             lacking = np.zeros((len(gaps), gaps.shape[2]))
             for j in range(gaps.shape[2]):
-                is_as_good = (np.delete(gaps, j, axis=2) >= 0).all(axis=2)
+                is_as_good = np.delete(as_good, j, axis=2).all(axis=2)
                 lacking[:, j] = np.where(is_as_good, gaps[:, :, j], 0.0).max(axis=1)
             parts.append(np.maximum(lacking, 0.0))
         return self._told(np.concatenate(parts))
 
     def dominating(self, point: FloatArray) -> IntArray:
-        """Positions of the front's points that dominate the (m,) point."""
-        as_good = (self.front <= point).all(axis=1)
-        better = (self.front < point).any(axis=1)
-        return np.flatnonzero(np.asarray(as_good & better))
+        """Positions of the front's points that dominate the (m,) point up to the tolerance.
+
+        Those that are better by more than the tolerance; if there is none, all as good ones.
+        """
+        as_good = nearly_matches(self.front, point, self.tolerance).all(axis=1)
+        better = ~nearly_matches(point, self.front, self.tolerance).all(axis=1)
+        return np.flatnonzero(as_good & better if (as_good & better).any() else as_good)
 
     def between(self, worse: FloatArray, better: FloatArray) -> FloatArray:
         """(m,) by how much one point is better than another in each objective."""
@@ -87,11 +114,12 @@ class Measure:
     def _told(self, gaps: FloatArray) -> FloatArray:
         return np.exp(gaps) if self.kind == "factor" else gaps
 
-    def _gaps(self, points: FloatArray) -> Iterator[FloatArray]:
-        """(k, p, m) how much better each front point is than each point, some at a time."""
+    def _gaps(self, points: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Some points and (k, p, m) how much better each front point is than each of them."""
         step = max(_AT_ONCE // max(self.front.size, 1), 1)
         for start in range(0, len(points), step):
-            yield self._raw(points[start : start + step, None, :], self.front[None, :, :])
+            some = points[start : start + step]
+            yield some, self._raw(some[:, None, :], self.front[None, :, :])
 
     def _raw(self, points: FloatArray, front: FloatArray) -> FloatArray:
         """Logarithms of factors, so that they add up; or differences over ranges."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import IntArray
 from codesign.errors import InputError, UnknownNameError
+from codesign.report.exchange import exchange_words
 from codesign.report.exports.observed import plain_design, progress_words, provenance
 from codesign.report.labels import design_words
 from codesign.report.machine import Machine, machine_of
+from codesign.report.plateaus import folded_front, number_ranges, within_words
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
@@ -41,6 +43,47 @@ class ChosenDesign:
         """The design in words."""
         return design_words(self.results.problem.space, [self.evaluated.design])[0]
 
+    @property
+    def place(self) -> int | None:
+        """On the front, from 0; None for a design that is taken by its name."""
+        number = (
+            None if self.label in self.results.problem.space.designs else front_number(self.label)
+        )
+        return None if number is None else number - 1
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether a cheaper design of the front is nearly as good."""
+        return self.place is not None and folded_front(self.results).under[self.place] != self.place
+
+    @property
+    def standing(self) -> str:
+        """What of the front is nearly as good or hardly better; empty if nothing is."""
+        if self.place is None:
+            return ""
+        folded = folded_front(self.results)
+        host = int(folded.under[self.place])
+        if host == self.place:
+            numbers = folded.folded_under(host).tolist()
+            if not numbers:
+                return ""
+            plural = "s" if len(numbers) > 1 else ""
+            return (
+                f"{folded.count_words(host)}: the design{plural} {number_ranges(numbers)} of the "
+                f"front cost{'' if plural else 's'} no less and {'are' if plural else 'is'} better "
+                f"by at most {100 * folded.tolerance:g} %"
+            )
+        mine, cheaper = folded.positions[[self.place, host]]
+        space, objectives = self.results.problem.space, self.results.objectives
+        exchange = exchange_words(
+            self.results.problem.objectives, objectives[cheaper], objectives[mine], folded.tolerance
+        )
+        (words,) = design_words(space, space.decode(self.results.rows[[cheaper]]))
+        return (
+            f"{self.label} is {within_words(folded.tolerance)} of front {host + 1}, which is "
+            f"cheaper: {words}. Against it, {self.label} has {exchange}"
+        )
+
     @cached_property
     def machine(self) -> Machine:
         """What to build.
@@ -65,6 +108,7 @@ class ChosenDesign:
             "evaluated": note["evaluated"],
             "evaluator": note["evaluator"],
             "design_name": self.label,
+            **({"standing": self.standing} if self.standing else {}),
             "design": plain_design(self.evaluated.design),
             "breaks": self.evaluated.broken,
             **{key: said[key] for key in keys if said.get(key)},

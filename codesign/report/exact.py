@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from codesign.report.exports import observations, provenance
-from codesign.report.results import front_table, reference_text
+from codesign.pareto import TOLERANCE
+from codesign.report.exports import provenance
+from codesign.report.plateaus import folded_front
+from codesign.report.results import front_observations, front_table, reference_text
 from codesign.report.tables import pairs_table, text_line
 
 if TYPE_CHECKING:
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def document(
-    results: Results, front: ExactFront, seconds: float, limit: int | None = None
+    results: Results,
+    front: ExactFront,
+    seconds: float,
+    limit: int | None = None,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, Any]:
     """An exact front with its provenance, one design per point, and how it was found.
 
@@ -26,15 +32,18 @@ def document(
         front: The front.
         seconds: Wall time that it took now; little if it was stored.
         limit: At most so many points.
+        tolerance: Share within which a point is said to be folded under a cheaper one.
     """
-    shown = results.front() if limit is None else results.front()[:limit]
+    folded = folded_front(results, tolerance)
+    observed = front_observations(results, folded, limit)
     points = [
         {"n_designs": int(front.counts[position]), **item}
-        for position, item in zip(shown.tolist(), observations(results, shown), strict=True)
+        for position, item in zip(folded.positions[: len(observed)], observed, strict=True)
     ]
     return provenance(results) | {
         "hypervolume": results.exact_hypervolume,
         "n_points": len(front),
+        "tolerance": tolerance,
         "n_front_designs": int(front.counts.sum()),
         "n_designs": front.n_designs,
         "n_evaluated": front.n_evaluated,
@@ -52,6 +61,7 @@ def tables(
     seconds: float,
     limit: int | None = None,
     files: Sequence[str] = (),
+    tolerance: float = TOLERANCE,
 ) -> list[RenderableType]:
     """The same for people."""
     counts = {position: int(count) for position, count in enumerate(front.counts)}
@@ -69,7 +79,7 @@ def tables(
         facts["failed"] = f"{front.n_failed:,}"
     facts["seconds"] = f"{seconds:.1f}"
     return [
-        front_table(results, limit, counts),
+        front_table(results, limit, counts, tolerance),
         text_line(""),
         pairs_table(title, facts),
         text_line(reference_text(results)),

@@ -8,14 +8,17 @@ import numpy as np
 
 from codesign.columns import IntArray, Value
 from codesign.errors import InputError, MissingExtraError, describe_unknown
+from codesign.report.plateaus import folded_front
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from codesign.campaign import Results
 
-Scope: TypeAlias = Literal["front", "all"]
-"""``front``: the non-dominated feasible designs; ``all``: every observation."""
+Scope: TypeAlias = Literal["front", "folded", "all"]
+"""``front``: the non-dominated feasible designs; ``folded``: those of them that are not folded
+under a cheaper one; ``all``: every observation."""
+_SCOPES = ("front", "folded", "all")
 
 
 def positions_of(results: Results, scope: str) -> IntArray:
@@ -27,7 +30,21 @@ def positions_of(results: Results, scope: str) -> IntArray:
     check_scope(scope)
     if scope == "front":
         return results.front()
+    if scope == "folded":
+        folded = folded_front(results)
+        return folded.positions[folded.kept]
     return np.arange(len(results.rows), dtype=np.int64)
+
+
+def numbers_of(results: Results, scope: str) -> IntArray:
+    """The numbers of the same observations: on the whole front, or in their order for ``all``.
+
+    Raises:
+        InputError: There is no such scope.
+    """
+    if scope == "folded":
+        return folded_front(results).kept + 1
+    return np.arange(1, len(positions_of(results, scope)) + 1)
 
 
 def check_scope(scope: str) -> None:
@@ -36,8 +53,8 @@ def check_scope(scope: str) -> None:
     Raises:
         InputError: There is no such scope.
     """
-    if scope not in ("front", "all"):
-        raise InputError(describe_unknown("scope", scope, ["front", "all"]))
+    if scope not in _SCOPES:
+        raise InputError(describe_unknown("scope", scope, _SCOPES))
 
 
 def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]:
@@ -68,6 +85,18 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
     return columns
 
 
+def scope_columns(results: Results, scope: str) -> dict[str, Any]:
+    """The columns of a scope's observations; where numbers have gaps they are the first.
+
+    Raises:
+        InputError: There is no such scope.
+    """
+    columns = observation_columns(results, positions_of(results, scope))
+    if scope == "folded":
+        return {"front_number": numbers_of(results, scope)} | columns
+    return columns
+
+
 def _flat(value: Value) -> Value:
     return "x".join(str(part) for part in value) if isinstance(value, tuple) else value
 
@@ -84,4 +113,4 @@ def to_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:
         import pandas as pd
     except ImportError as error:
         raise MissingExtraError("a data frame", "tables") from error
-    return pd.DataFrame(observation_columns(results, positions_of(results, scope)))
+    return pd.DataFrame(scope_columns(results, scope))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from codesign.columns import FloatArray, IntArray
     from codesign.insight import FrontExplanation
     from codesign.insight.absence import Absence, Miss
+    from codesign.insight.explain import FoldedValue
     from codesign.insight.prices import Move, Price
 
 
@@ -19,6 +20,8 @@ def document(said: FrontExplanation, name: str) -> dict[str, Any]:
     return {
         "campaign": name,
         "n_points": len(front),
+        "tolerance": said.tolerance,
+        "n_kept_points": len(said.kept),
         "n_front_designs": int(front.counts.sum()),
         "n_unlisted_designs": said.n_unlisted,
         "n_designs": front.n_designs,
@@ -28,6 +31,7 @@ def document(said: FrontExplanation, name: str) -> dict[str, Any]:
             for item in said.derived
         },
         "improvement": said.measure.kind,
+        "folded": [plain.folded(item) for item in said.folded_values],
         "absent": [plain.absence(item) for item in said.absences],
         "step": said.prices.step,
         "reference_point": plain.natural(said.prices.reference),
@@ -68,12 +72,23 @@ class _Plain:
                 "parameter": choice.name,
                 "shared_by_all": choice.is_shared,
                 "values": [
-                    {"value": value, "points": points, "share": points / n}
-                    for value, points in zip(choice.values, choice.points, strict=True)
+                    {"value": value, "points": points, "share": points / n, "kept_points": kept}
+                    for value, points, kept in zip(
+                        choice.values, choice.points, choice.kept_points, strict=True
+                    )
                 ],
             }
             for choice in self.said.choices
         ]
+
+    def folded(self, item: FoldedValue) -> dict[str, Any]:
+        """A value that only folded points have."""
+        return {
+            "parameter": item.choice.name,
+            "value": item.value,
+            "objectives": self.natural(self.said.front.objectives[item.point]),
+            "folded_under": self.natural(self.said.front.objectives[item.host]),
+        }
 
     def absence(self, item: Absence) -> dict[str, Any]:
         """A value that the front does not have."""

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.insight.choices import neighbors_of
+from codesign.pareto import nearly_matches
+from codesign.problem import cost_column
 from codesign.report.comparison_tables import Cell, PaperTable, to_markdown, to_rich
+from codesign.report.exchange import exchange_words, nothing_words
 from codesign.report.labels import (
     describe_design,
     evaluator_words,
@@ -18,6 +21,7 @@ from codesign.report.labels import (
     format_value,
     metric_title,
 )
+from codesign.report.plateaus import within_words
 from codesign.report.results import design_words
 from codesign.report.tables import text_line
 from codesign.units import format_quantity
@@ -29,13 +33,14 @@ if TYPE_CHECKING:
     from codesign.insight import FrontExplanation
     from codesign.insight.absence import Absence, Miss
     from codesign.insight.choices import Choice
+    from codesign.insight.explain import FoldedValue
     from codesign.insight.prices import Move, Price
 
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""
 _MOST_LIMITS = 3
-_SLIGHT = 1e-5
-"""A factor nearer to 1 is shown by its excess."""
+_SLIGHT = 1.001
+"""A smaller factor is not told exactly."""
 
 STATES = {
     "binds": "binds",
@@ -95,10 +100,17 @@ def markdown(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> s
 
 
 def _headline(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
-    front = said.front
-    return (
+    front, n_folded = said.front, len(said.front) - len(said.kept)
+    line = (
         f"Exact front of {name} ({evaluator_words(reading)}): {_count(len(front), 'point')}, "
         f"{_count(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
+    )
+    if not n_folded:
+        return line
+    return (
+        f"{line} {_count(n_folded, 'point')} of these {'is' if n_folded == 1 else 'are'} folded: "
+        f"better by at most {100 * said.tolerance:g} % than a cheaper one. What follows is about "
+        f"the other {len(said.kept):,}, unless it says otherwise."
     )
 
 
@@ -157,9 +169,9 @@ def _shared(said: FrontExplanation) -> Iterator[str]:
 def _shares_table(said: FrontExplanation) -> PaperTable:
     rows = []
     for choice in said.choices:
-        for value, points in zip(choice.values, choice.points, strict=True):
+        for value, points in zip(choice.values, choice.kept_points, strict=True):
             if points:
-                share = f"{100 * points / len(said.front):.1f} %"
+                share = f"{100 * points / len(said.kept):.1f} %"
                 cells = (choice.name, _show(said, choice, value), f"{points:,}", share)
                 rows.append(tuple(Cell(text) for text in cells))
     note = "A point counts for every value that one of its designs has."
@@ -201,53 +213,81 @@ class _Words:
     def improvement(self, value: float) -> str:
         """``1.31x`` or ``0.31 of the front's range``."""
         if self.said.measure.kind == "factor":
-            if 0 < value - 1.0 < _SLIGHT:
-                return f"(1 + {value - 1.0:.2g})×"
-            return f"{value:.6g}×" if value < 1.001 else f"{value:.4g}×"
+            return f"{value:.4g}×" if value > _SLIGHT else f"below {_SLIGHT:g}×"
         return f"{value:.4g} of the front's range"
 
     # Absences
 
     def absences(self) -> Iterator[str]:
-        """One line per value that the front does not have."""
-        anywhere = {
+        """One line per value that no kept design of the front has."""
+        said = self.said
+        told: list[FoldedValue | Absence] = [*said.folded_values, *said.absences]
+        wholes = {
             (item.choice.part, int(column), item.value)
-            for item in self.said.absences
+            for item in told
             if len(item.choice.columns) > 1
             for column in item.choice.columns
         }
-        if not self.said.absences:
+
+        def is_new(item: FoldedValue | Absence) -> bool:
+            key = (item.choice.part, int(item.choice.columns[0]), item.value)
+            return len(item.choice.columns) > 1 or key not in wholes
+
+        if not told:
             yield "Every value of every parameter appears on the front."
             return
-        yield (
-            "Regret of a design: the largest "
-            + ("factor" if self.said.measure.kind == "factor" else "share of the front's range")
-            + " by which a design of the front that is nowhere worse is better in some objective. "
-            "Of each value the design with the least regret is shown."
-        )
-        for item in self.said.absences:
-            key = (item.choice.part, int(item.choice.columns[0]), item.value)
-            if len(item.choice.columns) == 1 and key in anywhere:
-                continue  # said once, of the part as a whole
-            yield f"{item.choice.name} = {_show(self.said, item.choice, item.value)}: " + (
-                self._missed(item.miss) if item.miss else self._infeasible(item)
+        yield self._regret_words()
+        for item in filter(is_new, said.folded_values):
+            exchange = self.exchange(*said.front.objectives[[item.host, item.point]])
+            is_even = exchange == nothing_words(said.tolerance)
+            yield f"{self._setting(item)}: only in designs that are folded; " + (
+                f"the best is as good {within_words(said.tolerance)}."
+                if is_even
+                else f"at best {exchange}."
             )
+        even = []
+        for absence in filter(is_new, said.absences):
+            if absence.miss is None:
+                yield f"{self._setting(absence)}: {self._infeasible(absence)}"
+            elif said.measure.matters(absence.miss.regret):
+                yield f"{self._setting(absence)}: {self._missed(absence.miss)}"
+            else:
+                even.append(self._setting(absence))
+        if even:
+            lost = nothing_words(said.tolerance)
+            yield f"Not on the front, but they lose {lost}: {'; '.join(even)}."
+
+    def _regret_words(self) -> str:
+        is_factor = self.said.measure.kind == "factor"
+        tolerance = self.said.tolerance
+        slack = f" by more than {100 * tolerance:g} %" if tolerance else ""
+        folded = " that is not folded and" if tolerance else " that is"
+        return (
+            f"Regret of a design: the largest {'factor' if is_factor else 'share of its range'} by "
+            f"which a design of the front{folded} nowhere worse{slack} is better in some "
+            f"objective. Of each value the design with the least regret is shown"
+            f"{f', up to {100 * tolerance:g} %' if tolerance else ''}."
+        )
+
+    def _setting(self, item: FoldedValue | Absence) -> str:
+        return f"{item.choice.name} = {_show(self.said, item.choice, item.value)}"
+
+    def exchange(self, old: FloatArray, new: FloatArray) -> str:
+        """What one gives and gets by taking the new point instead of the old one."""
+        return exchange_words(self.said.problem.objectives, old, new, self.said.tolerance)
 
     def _missed(self, miss: Miss) -> str:
         lacks = [
             f"{title} {self.improvement(float(value))} better"
             for title, value in zip(self.titles, miss.alone, strict=True)
-            if value > (1.0 if self.said.measure.kind == "factor" else 0.0)
+            if self.said.measure.matters(float(value))
         ]
-        better = ", ".join(
-            f"{title} {self.improvement(float(value))}"
-            for title, value in zip(self.titles, miss.better, strict=True)
-        )
+        better = self.said.front.objectives[miss.point]
         return (
             f"regret {self.improvement(miss.regret)}; nearest miss {self.design(miss.row)} "
-            f"({self.values(miss.objectives)}) needs {' or '.join(lacks)}, the rest as it is; "
-            f"dominated by {self.design(miss.dominator)} (better by: {better}), which differs in "
-            f"{'; '.join(self.differences(miss))}."
+            f"({self.values(miss.objectives)}) needs {' or '.join(lacks)}; in its place "
+            f"{self.design(miss.dominator)}: {self.exchange(miss.objectives, better)}; it differs "
+            f"in {'; '.join(self.differences(miss))}."
         )
 
     def differences(self, miss: Miss) -> list[str]:
@@ -309,32 +349,53 @@ class _Words:
             f"{limit.text}{tied}: {STATES[price.state]}; the front's designs have {low} to {high}"
         )
         if price.next_point is not None:
-            line += f". The next point beyond it: {self.values(price.next_point)}"
-        for word, sense, move in (("looser", "gains", price.looser), ("tighter", "loses",
-                                                                      price.tighter)):  # fmt: skip
+            line += f". The next point beyond it: {self._beyond(price, price.next_point)}"
+        now = self._amount(price, limit.number)
+        for word, move in (("Looser", price.looser), ("Tighter", price.tighter)):
             if move.change:
-                line += f". {word.capitalize()} ({self._amount(price, move.number)}), it {sense} "
-                line += self._effect(price, move)
+                moved = f"{self._amount(price, move.number)} instead of {now}"
+                line += f". {word}, {moved}: {self._effect(move)}"
         return line + "."
 
-    def _effect(self, price: Price, move: Move) -> str:
-        unit = price.limit.unit or "unit"
-        per = f"{move.price:.4g} hypervolume per {unit}"
+    def _beyond(self, price: Price, point: FloatArray) -> str:
+        """Against the kept point that has most of what the limit bounds."""
+        names = [metric.name for metric in self.metrics]
+        kept = self.said.front.objectives[self.said.kept]
+        return self.exchange(kept[kept[:, names.index(price.limit.quantity)].argmax()], point)
+
+    def _effect(self, move: Move) -> str:
         if not move.n_points:
-            return f"everything: no design is feasible ({per})"
+            return "no design is feasible"
+        if not self._matters(move):
+            return nothing_words(self.said.tolerance)
+        best, tolerance = self.said.front.objectives.min(axis=0), self.said.tolerance
         share = abs(move.change) / self.said.prices.hypervolume
-        words = [f"{100 * share:.3g} % of the hypervolume ({per})"]
-        for title, metric, best, rate, sign in zip(
-            self.titles, self.metrics, move.best, move.best_change, self.said.signs, strict=True
-        ):
-            if rate:
-                value = format_metric(float(best * sign), metric)
-                each = format_value(abs(float(rate)), metric.unit)
-                words.append(f"best {title} becomes {value} ({each} per {unit})")
+        more = "more" if move.change > 0 else "less"
+        words = [f"{100 * share:.3g} % {more} hypervolume"]
+        if not nearly_matches(
+            np.stack([best, move.best]), np.stack([move.best, best]), tolerance
+        ).all():
+            exchange = self.exchange(best, move.best)
+            words.insert(0, f"at best {exchange.removesuffix(f': {nothing_words(tolerance)}')}")
         return ", ".join(words)
+
+    def _matters(self, move: Move) -> bool:
+        """Whether the hypervolume or a best value differs by more than the tolerance."""
+        if not move.n_points:
+            return True
+        tolerance, best = self.said.tolerance, self.said.front.objectives.min(axis=0)
+        is_near = nearly_matches(
+            np.stack([best, move.best]), np.stack([move.best, best]), tolerance
+        ).all()
+        return not is_near or abs(move.change) > tolerance * self.said.prices.hypervolume
 
     def _amount(self, price: Price, value: float) -> str:
         return f"{value:.4g} {price.limit.unit}".rstrip()
+
+    def _per_unit(self, move: Move) -> str:
+        if move.change and not self._matters(move):
+            return f"< {100 * self.said.tolerance:g} % in all"
+        return f"{move.price:.4g}"
 
     def prices_table(self) -> PaperTable:
         """One line per limit."""
@@ -344,8 +405,8 @@ class _Words:
                 for text in (
                     price.limit.text,
                     price.limit.unit or "–",
-                    f"{price.looser.price:.4g}",
-                    f"{price.tighter.price:.4g}",
+                    self._per_unit(price.looser),
+                    self._per_unit(price.tighter),
                 )
             )
             for price in self.said.prices.items
@@ -367,11 +428,18 @@ class _Words:
             "Distance to the plane through the front's ends, every objective normalized to its "
             "range on the front; a further knee is at least a tenth of the range away."
         )
-        objectives = self.said.front.objectives
+        objectives, kept = self.said.front.objectives, self.said.kept
         rows = self.said.front.representatives()
+        cost = cost_column(self.said.problem.objectives)
         for knee in self.said.knees:
             line = f"{self.design(rows[knee.point])}: {self.values(objectives[knee.point])}; "
             line += f"distance {knee.distance:.3f}"
-            for at in neighbors_of(objectives, knee.point):
-                line += f"; next to it {self.values(objectives[at])}"
+            for at in neighbors_of(objectives[kept], int(np.searchsorted(kept, knee.point))):
+                neighbor = int(kept[at])
+                if objectives[neighbor, cost] < objectives[knee.point, cost]:
+                    words = self.exchange(objectives[neighbor], objectives[knee.point])
+                    line += f"; against the next cheaper one {words}"
+                else:
+                    words = self.exchange(objectives[knee.point], objectives[neighbor])
+                    line += f"; the next dearer one has {words}"
             yield line + "."

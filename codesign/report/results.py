@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from codesign.metrics import Metric
+from codesign.pareto import TOLERANCE
 from codesign.report.exports import observations, provenance
 from codesign.report.labels import design_words as design_words
 from codesign.report.labels import (
@@ -17,6 +18,7 @@ from codesign.report.labels import (
     metric_of,
     metric_title,
 )
+from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.summary import summarize
 from codesign.report.tables import plain_table
 
@@ -27,30 +29,58 @@ _KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
 """Shown beside the objectives where an evaluator reports them."""
 
 
-def front_document(results: Results, limit: int | None = None) -> dict[str, Any]:
-    """The front with its provenance and each optimizer's record, as one document."""
-    positions = results.front()
-    shown = positions if limit is None else positions[:limit]
+def front_document(
+    results: Results, limit: int | None = None, tolerance: float = TOLERANCE
+) -> dict[str, Any]:
+    """The whole front with its provenance and each optimizer's record, as one document.
+
+    Args:
+        results: The results.
+        limit: At most so many designs.
+        tolerance: Share within which a design is said to be folded under a cheaper one.
+    """
+    folded = folded_front(results, tolerance)
     return provenance(results) | {
         "exact_hypervolume": results.exact_hypervolume,
         "optimizers": summarize(results),
-        "front_size": len(positions),
-        "observations": list(observations(results, shown)),
+        "front_size": len(folded.positions),
+        "tolerance": tolerance,
+        "observations": front_observations(results, folded, limit),
     }
 
 
+def front_observations(
+    results: Results, folded: FoldedFront, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """The front's observations with their numbers, and under which number each is folded."""
+    under = folded.under.tolist()
+    return [
+        {"number": place + 1, "folded_under": None if under[place] == place else under[place] + 1}
+        | item
+        for place, item in enumerate(observations(results, folded.positions[:limit]))
+    ]
+
+
 def front_table(
-    results: Results, limit: int | None = None, counts: Mapping[int, int] | None = None
+    results: Results,
+    limit: int | None = None,
+    counts: Mapping[int, int] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Table:
-    """The non-dominated feasible designs in words, with objectives and further metrics.
+    """The front in words, with objectives and further metrics.
+
+    Designs that are hardly better than a cheaper one are folded under it; numbers are those of
+    the whole front.
 
     Args:
         results: The results.
         limit: At most so many lines.
         counts: By position, how many designs have the same objectives; shown if given.
+        tolerance: Share within which designs are folded; 0 shows every design.
     """
-    positions = results.front()
-    shown = positions if limit is None else positions[:limit]
+    folded = folded_front(results, tolerance)
+    places = folded.kept[:limit]
+    shown = folded.positions[places]
     metrics = _front_metrics(results)
     headers = [metric_header(metric) for metric in metrics]
     more = ["designs"] if counts else []
@@ -58,14 +88,15 @@ def front_table(
     table = plain_table(title, ["#", "design", *headers, *more], ["#", *headers, *more])
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[shown]))
-    for number, (position, design) in enumerate(zip(shown, words, strict=True), start=1):
+    for place, position, design in zip(places.tolist(), shown, words, strict=True):
         values = [float(results.metrics[metric.name][position]) for metric in metrics]
         cells = [format_value(value) for value in values]
         if counts:
             cells.append(f"{counts[int(position)]:,}")
-        table.add_row(str(number), design, *cells)
-    if len(shown) < len(positions):
-        table.caption = f"{len(positions) - len(shown)} more"
+        said = "\n".join(filter(None, [design, folded.count_words(place)]))
+        table.add_row(str(place + 1), said, *cells)
+    left = len(folded.kept) - len(places)
+    table.caption = "; ".join(filter(None, [f"{left:,} more" if left else "", folded.summary]))
     return table
 
 

@@ -112,6 +112,24 @@ def test_the_front_is_limited_on_request(capsys):
     assert "more" in capsys.readouterr().out
 
 
+def test_the_table_folds_what_is_within_the_tolerance_of_a_cheaper_design(capsys):
+    def shown(*arguments: str) -> str:
+        assert main(["pareto", "trial", *arguments]) == 0
+        return capsys.readouterr().out.split("Optimizers")[0]
+
+    n = _json(capsys, "pareto", "trial")["front_size"]
+    folded = _json(capsys, "pareto", "trial", "--tolerance", "100")["observations"]
+    hosts = {item["folded_under"] for item in folded if item["folded_under"]}
+    assert len(folded) == n > 1 and hosts
+    for number in hosts:
+        assert folded[number - 1]["folded_under"] is None
+        n_folded = sum(item["folded_under"] == number for item in folded)
+        assert f"+{n_folded} within 100 %" in shown("--tolerance", "100")
+    assert "folded" not in shown("--tolerance", "0")
+    assert main(["pareto", "trial", "--tolerance", "-1"]) == 2
+    assert "--tolerance" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "yaml", "parquet"])
 @pytest.mark.parametrize("scope", ["front", "all"])
 def test_each_export_holds_the_same_designs(form, scope, capsys):

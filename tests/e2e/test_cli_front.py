@@ -56,6 +56,7 @@ def test_the_document_tells_choices_absences_prices_and_knees(capsys):
     technology = next(item for item in said["choices"] if item["parameter"] == "tier technology")
     shares = {item["value"]: item["share"] for item in technology["values"]}
     absent = {(item["parameter"], str(item["value"])): item for item in said["absent"]}
+    assert said["n_kept_points"] < said["n_points"] and said["tolerance"] == 0.02
     for value, share in shares.items():
         assert (("tier technology", value) in absent) == (share == 0)
     miss = absent["tier technology", "hbf"]["nearest_miss"]

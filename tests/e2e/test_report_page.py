@@ -24,6 +24,7 @@ from codesign import api
 from codesign.campaign.lock import exclusive
 from codesign.cli import main
 from codesign.report.labels import format_value
+from codesign.report.plateaus import folded_front
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -198,10 +199,11 @@ def shared(browser, folder):
 
 @pytest.fixture
 def page(shared):
-    """The page with nothing selected, filtered or sorted, and nothing taken as a design."""
+    """The page with nothing selected, folded, filtered or sorted, and nothing taken as a design."""
     shared.evaluate("sessionStorage.clear()")
     shared.click("#clear")
     shared.fill("#filter", "")
+    shared.select_option("#scope", "whole")
     shared.select_option("#pick-A", "")
     shared.select_option("#pick-B", "")
     shared.check('input[name="next"][value="A"]')
@@ -269,6 +271,43 @@ def test_the_front_is_drawn_where_it_is(page, folder, capsys):
              .find((item) => item.name === "front"); return t.x.map((x, i) => [x, t.y[i]]); }"""
     )
     assert sorted(map(tuple, drawn)) == sorted(wanted)
+
+
+def _folded():
+    folded = folded_front(api.load_campaign("small").results())
+    assert 0 < len(folded.kept) < len(folded.positions)
+    return folded
+
+
+def test_the_table_folds_the_front_and_a_click_unfolds_it(page, folder):
+    folded = _folded()
+    page.select_option("#scope", "front")
+    assert _cells(page, "#") == [f"#{place + 1}" for place in folded.kept]
+    host = next(place for place in folded.kept.tolist() if len(folded.folded_under(place)))
+    button = page.locator(f'[data-unfold="{host}"]')
+    assert button.inner_text() == folded.count_words(host)
+    button.click()
+    below = [f"#{place + 1}" for place in folded.folded_under(host)]
+    cells = _cells(page, "#")
+    at = cells.index(f"#{host + 1}")
+    assert cells[at + 1 : at + 1 + len(below)] == below
+    assert _cells(page, "status")[at + 1] == f"front, within 2 % of #{host + 1}"
+    assert button.get_attribute("aria-expanded") == "true"
+    page.locator(f'#rows button[data-slot="A"][data-id="{int(below[0][1:]) - 1}"]').click()
+    assert f"It is within 2 % of #{host + 1}, which is cheaper: " in page.inner_text("#slot-A")
+    button.focus()
+    page.keyboard.press("Enter")
+    assert len(_cells(page, "#")) == len(folded.kept)
+    page.select_option("#scope", "whole")
+    assert len(_cells(page, "#")) == len(folded.positions)
+
+
+def test_a_page_without_a_tolerance_folds_nothing(browser, folder):
+    assert main(["report", "small", "--tolerance", "0", "--output", "runs/exact/report.html"]) == 0
+    with _opened(browser, folder, "exact") as page:
+        assert page.locator("#rows tbody tr").count() == len(_folded().positions)
+        assert page.locator("[data-unfold]").count() == 0
+        assert page.locator('#scope option[value="whole"]').count() == 0
 
 
 def test_a_click_takes_a_design_and_the_next_one_beside_it(page):
@@ -411,7 +450,8 @@ def test_copy_puts_what_is_shown_on_the_clipboard(page):
     page.click("#copy")
     page.wait_for_timeout(200)
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert lines[0].startswith("design,status,words,") and lines[1].startswith("#1,front,")
+    assert lines[0].startswith("design,status,words,")
+    assert lines[1].startswith('#1,"front, within 2 % of #')
     assert len(lines) == 2
 
 
@@ -593,6 +633,7 @@ def test_on_a_phone_words_follow_each_row_and_fingers_find_their_targets(browser
     with _opened(browser, folder, "small", 390) as page:
         assert page.evaluate("matchMedia('(pointer: coarse)').matches")
         rows = page.locator("#rows tbody tr")
+        page.select_option("#scope", "whole")
         first, second = rows.nth(0).inner_text(), rows.nth(1)
         assert "#1" in first and ", 3D×" in second.inner_text()
         box = second.locator("div").bounding_box()
@@ -725,6 +766,7 @@ def test_without_javascript_the_front_is_still_there(browser, folder, capsys):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((folder / "runs/small/report.html").as_uri())
-    assert page.locator("noscript tbody tr").count() == len(_front(folder))
+    shown = [int(text) for text in page.locator("noscript tbody td:first-child").all_inner_texts()]
+    assert shown == (_folded().kept + 1).tolist()
     assert "Charts and the sortable table need JavaScript" in page.inner_text("body")
     context.close()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError
-from codesign.problem import build_problem
+from codesign.metrics import METRICS
+from codesign.problem import Objective, build_problem, cost_column
 from codesign.space import parse_space
 
 SPACE = """
@@ -67,6 +68,22 @@ def test_constraints_on_metrics_are_violations_and_others_are_known_before():
     power, gain = seen.metrics["power_watts"], seen.metrics["gain_tokens"]
     assert np.array_equal(seen.violations[:, 1] <= 0, power <= 300)
     assert np.array_equal(seen.feasible, (power <= 300) & ((x >= 2) | (gain > 30)))
+
+
+@pytest.mark.parametrize(
+    ("objectives", "cost"),
+    [
+        (["+throughput_tokens_per_s", "-tdp_watts"], 1),
+        (["-tdp_watts", "+throughput_tokens_per_s"], 0),
+        (["+throughput_tokens_per_s", "-time_to_first_token_s", "-tdp_watts"], 2),
+        (["+throughput_tokens_per_s", "+tokens_per_joule"], 1),
+        (["-tdp_watts"], 0),
+    ],
+)
+def test_the_cost_is_the_last_objective_to_minimize(objectives, cost):
+    senses = {"+": "maximize", "-": "minimize"}
+    listed = [Objective(METRICS[name[1:]], senses[name[0]]) for name in objectives]
+    assert cost_column(listed) == cost
 
 
 def test_a_row_outside_the_space_is_not_admitted():

@@ -2,7 +2,8 @@
 
 An export of a campaign is a function ``(results, path, scope) -> path``, registered in the
 entry-point group ``codesign.exports`` under the name of its format. ``scope`` is ``front`` (the
-non-dominated feasible designs) or ``all`` (every observation). An export of one design is a
+non-dominated feasible designs), ``folded`` (those of them that are not folded under a cheaper one)
+or ``all`` (every observation). An export of one design is a
 function ``(chosen, path) -> Written``, registered in ``codesign.design_exports``.
 """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.files import replacing
 from codesign.report.exports.observed import observations, provenance
 from codesign.report.exports.yaml_text import yaml_lines
-from codesign.report.frames import Scope, positions_of
+from codesign.report.frames import Scope, numbers_of, positions_of
 from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
@@ -21,8 +21,11 @@ def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
     head = to_json_text(provenance(results, scope)).removesuffix("\n}")
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write(head + ',\n  "observations": [')
-        for number, item in enumerate(observations(results, positions_of(results, scope))):
-            file.write((",\n    " if number else "\n    ") + to_json_text(item, indent=None))
+        numbers = numbers_of(results, scope).tolist()
+        found = observations(results, positions_of(results, scope))
+        for at, (number, item) in enumerate(zip(numbers, found, strict=True)):
+            more = {"front_number": number} if scope == "folded" else {}
+            file.write((",\n    " if at else "\n    ") + to_json_text(more | item, indent=None))
         file.write("\n  ]\n}\n")
     return path
 
@@ -32,13 +35,14 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
 
     ``codesign evaluate --design-file FILE --design NAME`` accepts it back, workload included.
     """
-    positions = positions_of(results, scope)
+    positions, numbers = positions_of(results, scope), numbers_of(results, scope).tolist()
+    prefix = "all" if scope == "all" else "front"
     # What people look for comes first; the resolved problem is long.
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         for key, make in (("designs", _design_entry), ("results", _outcome)):
             file.write(f"{key}:\n" if len(positions) else f"{key}: {{}}\n")
-            for number, item in enumerate(observations(results, positions), start=1):
-                file.write(f"  {scope}-{number}:\n{yaml_lines(make(results, item), level=2)}")
+            for number, item in zip(numbers, observations(results, positions), strict=True):
+                file.write(f"  {prefix}-{number}:\n{yaml_lines(make(results, item), level=2)}")
         file.write(yaml_lines(provenance(results, scope)))
     return path
 

@@ -66,10 +66,9 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
 
 def _studies(results: Results, scope: str) -> Iterator[tuple[str, IntArray]]:
     name = results.definition.name
-    if scope == "front":
-        yield f"{name}, front", positions_of(results, scope)
+    if scope != "all":
+        yield f"{name}, {scope}", positions_of(results, scope)
         return
-    positions_of(results, scope)  # an unknown scope is refused before anything is written
     for index, run in enumerate(results.runs):
         found = np.flatnonzero(results.run_index == index)
         if len(found):

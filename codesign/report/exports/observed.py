@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codesign.columns import IntArray
+from codesign.pareto import TOLERANCE
 from codesign.report.plain import to_plain
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
     return {
         "campaign": results.definition.name,
         "scope": scope,
+        **({"tolerance": TOLERANCE} if scope == "folded" else {}),
         "state": results.state,
         "evaluated": _evaluated(results),
         "evaluator": to_plain(results.reading),

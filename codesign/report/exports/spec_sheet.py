@@ -51,6 +51,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     text = "\n".join(
         [
             f"# {chosen.title}\n\n{chosen.words}\n",
+            *([f"{chosen.standing}.\n"] if chosen.standing else []),
             f"Evaluated by {evaluator_words(chosen.results.reading)}.\n",
             *_parts(chosen),
             _table("Design parameters", ("parameter", "value"), settings),

@@ -17,7 +17,7 @@ from codesign.errors import InputError, MissingExtraError
 from codesign.files import replacing
 from codesign.metrics import Metric
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
-from codesign.report.frames import Scope, observation_columns, positions_of
+from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
     design_words,
     evaluator_words,
@@ -26,6 +26,7 @@ from codesign.report.labels import (
     metric_title,
 )
 from codesign.report.plain import to_json_text
+from codesign.report.plateaus import FoldedFront, folded_front
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -39,7 +40,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 def to_csv(results: Results, path: Path, scope: Scope = "front") -> Path:
     """One header line, then one line per observation; missing values are empty."""
-    columns = observation_columns(results, positions_of(results, scope))
+    columns = scope_columns(results, scope)
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -64,7 +65,7 @@ def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("Parquet", "tables") from error
-    table = pa.table(observation_columns(results, positions_of(results, scope)))
+    table = pa.table(scope_columns(results, scope))
     note = json.dumps(provenance(results, scope), ensure_ascii=False)
     table = table.replace_schema_metadata({"codesign": note})
     with replacing(path) as unfinished:
@@ -102,7 +103,7 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         # Neither the time nor the user's name belongs to the result.
         book.set_properties({"created": _EPOCH, "title": results.definition.name})
         bold = book.add_format({"bold": True})
-        _sheet(book, "observations", observation_columns(results, positions), bold)
+        _sheet(book, "observations", scope_columns(results, scope), bold)
         _sheet(book, "metrics", _metric_columns(results), bold)
         pairs = list(_leaves(provenance(results, scope)))
         names, values = zip(*pairs, strict=True)
@@ -163,25 +164,28 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
     """One table: the design in words, every metric that varies, and above it the provenance."""
-    positions = positions_of(results, scope)
+    positions, numbers = positions_of(results, scope), numbers_of(results, scope)
+    folded = folded_front(results) if scope == "folded" else None
     space = results.problem.space
     shown = _markdown_metrics(results, positions)
     headers = ["#", "design", *(metric_title(metric) for metric in shown), "found by"]
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        file.write(_markdown_head(results, scope, len(positions)))
+        file.write(_markdown_head(results, scope, len(positions), folded))
         file.write(markdown_line(headers))
         file.write(markdown_line(["--:", "---", *("--:" for _ in shown), "---"]))
         for start in range(0, len(positions), CHUNK):
             part = positions[start : start + CHUNK]
             words = design_words(space, space.decode(results.rows[part]))
-            for number, (position, design) in enumerate(zip(part, words, strict=True), start + 1):
+            for number, position, design in zip(numbers[start:], part, words, strict=False):
                 values = [
                     format_metric(float(results.metrics[metric.name][position]), metric)
                     for metric in shown
                 ]
                 run = results.runs[int(results.run_index[position])]
                 found = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
-                file.write(markdown_line([str(number), design, *values, found]))
+                more = folded.count_words(number - 1) if folded else ""
+                said = f"{design} ({more})" if more else design
+                file.write(markdown_line([str(number), said, *values, found]))
     return path
 
 
@@ -202,15 +206,17 @@ def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
     return objectives + varying
 
 
-def _markdown_head(results: Results, scope: str, n: int) -> str:
-    what = "Pareto front" if scope == "front" else "All observations"
+def _markdown_head(results: Results, scope: str, n: int, folded: FoldedFront | None) -> str:
+    what = "All observations" if scope == "all" else "Pareto front"
+    summary = f" of {len(folded.positions):,}; {folded.summary}" if folded else ""
     note = provenance(results, scope)
     versions = ", ".join(f"{name} {number}" for name, number in note["versions"].items())
     workload = to_json_text(results.definition.workload, indent=None)
     goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
     return (
         f"# {results.definition.name}: {what}\n\n"
-        f"- designs: {n:,}; evaluated: {note['evaluated']}\n- state: {progress_words(results)}\n"
+        f"- designs: {n:,}{summary}; evaluated: {note['evaluated']}\n"
+        f"- state: {progress_words(results)}\n"
         f"- evaluator: {evaluator_words(results.reading)}\n- objectives: {goals}\n"
         f"- workload: `{workload}`\n- versions: {versions}\n\n"
     )

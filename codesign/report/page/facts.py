@@ -18,6 +18,7 @@ from codesign.report.tables import format_cell
 if TYPE_CHECKING:
     from codesign.campaign import CampaignStatus, Results
     from codesign.report.page.designs import Carried
+    from codesign.report.plateaus import FoldedFront
 
 _MOST_REASONS = 5
 
@@ -47,7 +48,7 @@ def empty_text(results: Results) -> str:
     )
 
 
-def counts(results: Results, carried: Carried) -> dict[str, str]:
+def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:
     """The numbers at the top."""
     found = {
         "evaluated": f"{len(results):,}",
@@ -55,6 +56,8 @@ def counts(results: Results, carried: Carried) -> dict[str, str]:
         "failed": f"{int(results.failed.sum()):,}",
         "on the front": f"{carried.of_front:,}",
     }
+    if folded.summary:
+        found["of these not folded"] = f"{len(folded.kept):,}"
     if results.exact is not None:
         found["on the exact front"] = f"{len(results.exact):,}"
     return found
@@ -164,9 +167,9 @@ def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
     return "".join(f"<p{attribute}>{escape(text)}</p>" for text in texts if text)
 
 
-def front_html(results: Results, limit: int) -> str:
+def front_html(results: Results, limit: int, tolerance: float) -> str:
     """The front as a plain table, for readers without JavaScript."""
-    table = front_table(results, limit)
+    table = front_table(results, limit, tolerance=tolerance)
     columns = [list(column.cells) for column in table.columns]
     head = "".join(f"<th>{escape(str(column.header))}</th>" for column in table.columns)
     lines = zip(*columns, strict=True)
@@ -177,7 +180,7 @@ def front_html(results: Results, limit: int) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def summary_text(results: Results, carried: Carried) -> str:
+def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str:
     """The ends of the front in one sentence."""
     front = carried.positions[: carried.n_front]
     if not len(front):
@@ -188,4 +191,5 @@ def summary_text(results: Results, carried: Carried) -> str:
         low, high = format_metric(values.min(), objective.metric), values.max()
         title = metric_title(objective.metric)
         parts.append(f"{title} from {low} to {format_metric(high, objective.metric)}")
-    return f"{carried.of_front:,} designs on the front: {'; '.join(parts)}."
+    more = f" {folded.summary}." if folded.summary else ""
+    return f"{carried.of_front:,} designs on the front: {'; '.join(parts)}.{more}"

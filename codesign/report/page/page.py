@@ -20,6 +20,8 @@ from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
 from codesign.files import replacing
 from codesign.insight.choices import knees_of
+from codesign.pareto import TOLERANCE
+from codesign.problem import cost_column
 from codesign.report.labels import evaluator_words
 from codesign.report.page import facts
 from codesign.report.page.designs import (
@@ -34,6 +36,7 @@ from codesign.report.page.explained import Explained, Explainer, numbers_asked
 from codesign.report.page.optimizers import optimizer_document
 from codesign.report.page.packing import packed
 from codesign.report.plain import to_json_text
+from codesign.report.plateaus import FoldedFront, fold_positions, within_words
 
 if TYPE_CHECKING:
     from codesign.campaign import CampaignStatus, Results
@@ -58,6 +61,7 @@ def write_page(
     explainer: Explainer | None = None,
     every_s: float | None = None,
     asked: Sequence[str] = (),
+    tolerance: float = TOLERANCE,
 ) -> Path:
     """Write a campaign as one HTML page.
 
@@ -69,16 +73,18 @@ def write_page(
         explainer: How designs are explained; without it there are no diagrams and breakdowns.
         every_s: A page that is written anew this often reloads itself while the campaign runs.
         asked: Designs by their number on the page, or by name, that must have theirs.
+        tolerance: Share within which designs of the front are folded under a cheaper one.
 
     Raises:
         MissingExtraError: Plotly is not installed.
         InputError: The file cannot be written, or there is no such design.
     """
     carried = carry(results)
+    folded = fold_positions(results, carried.positions[: carried.n_front], tolerance)
     numbers = numbers_asked(asked, carried, named)
-    document = page_document(results, carried, status, named, every_s)
+    document = page_document(results, carried, status, named, every_s, folded)
     explained = Explained(results, carried, named, numbers, document["knees"], explainer)
-    text = page_html(results, carried, status, document, explained)
+    text = page_html(results, carried, status, document, explained, folded)
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
     return path
@@ -90,8 +96,11 @@ def page_document(
     status: CampaignStatus,
     named: Named | None = None,
     every_s: float | None = None,
+    folded: FoldedFront | None = None,
 ) -> dict[str, Any]:
     """All that the page's program draws, but the accounts of designs, as plain values."""
+    if folded is None:
+        folded = fold_positions(results, carried.positions[: carried.n_front], TOLERANCE)
     return {
         "name": results.definition.name,
         "state": status.state,
@@ -100,15 +109,20 @@ def page_document(
         "metrics": metric_documents(results),
         "objectives": [objective.metric.name for objective in results.problem.objectives],
         "designs": design_document(results, carried, named),
-        "knees": _knees(results, carried),
+        "under": folded.under,
+        "within": within_words(folded.tolerance),
+        "cost": results.problem.objectives[cost_column(results.problem.objectives)].metric.name,
+        "knees": _knees(results, folded),
         "exact": _exact(results),
         "optimizers": optimizer_document(results),
     }
 
 
-def _knees(results: Results, carried: Carried) -> list[int]:
-    front = results.objectives[carried.positions[: carried.n_front]]
-    return [knee.point for knee in knees_of(front)] if len(front) > 2 else []
+def _knees(results: Results, folded: FoldedFront) -> list[int]:
+    """Of what one chooses from; none where that is two designs or fewer."""
+    kept = folded.kept
+    front = results.objectives[folded.positions[kept]]
+    return [int(kept[knee.point]) for knee in knees_of(front)] if len(front) > 2 else []
 
 
 def _exact(results: Results) -> list[list[float]] | None:
@@ -127,6 +141,7 @@ def page_html(
     status: CampaignStatus,
     document: Mapping[str, Any],
     explained: Explained,
+    folded: FoldedFront,
 ) -> str:
     """The file: template, style, program, data and library in one text."""
     definition = results.definition
@@ -135,12 +150,12 @@ def page_html(
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
         "question": escape(definition.description or definition.name),
-        "summary": escape(facts.summary_text(results, carried)),
+        "summary": escape(facts.summary_text(results, carried, folded)),
         "state": facts.paragraphs_html(said, "status"),
-        "counts": facts.pairs_html(facts.counts(results, carried)),
+        "counts": facts.pairs_html(facts.counts(results, carried, folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),
-        "plain_front": facts.front_html(results, _MOST_PLAIN),
+        "plain_front": facts.front_html(results, _MOST_PLAIN, folded.tolerance),
         "style": _static("page.css"),
         "program": "".join(_static(name) for name in _PROGRAM),
         "data": packed(to_json_text(document, indent=None)),

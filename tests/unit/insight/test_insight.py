@@ -18,6 +18,7 @@ from codesign.insight.distance import Measure
 from codesign.metrics import Metric
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import build_problem
+from codesign.report.front_explanation import sections
 from codesign.schema import Record
 from codesign.space import parse_space
 
@@ -68,8 +69,9 @@ def toy(space=SPACE, constraints=("power_watts <= 60",)):
     return build_problem(parse_space(space), Toy(), objectives, constraints)
 
 
-def explained(problem, reference, step=1 / 6):
-    return explain_front(Fronts(problem), enumerate_front(problem), np.array(reference), step)
+def explained(problem, reference, step=1 / 6, tolerance=0.0):
+    front = enumerate_front(problem)
+    return explain_front(Fronts(problem), front, np.array(reference), step, tolerance)
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +225,104 @@ def test_a_concave_front_has_no_knee_nor_has_a_single_point():
     front = exact_front(FunctionOptions(function="zdt2"), np.arange(21)[:, None] / 20)
     assert knees_of(front) == []
     assert knees_of(front[:1]) == []
+
+
+# Plateaus
+
+
+class Lush(Toy):
+    """Junk of 1 and 2 makes a design faster by half a percent at most, and hotter by ten."""
+
+    def evaluate(self, designs, metrics=None):
+        found = super().evaluate(designs).metrics
+        junk = designs["junk"].lookup(float)
+        found = {
+            "speed_tokens": found["speed_tokens"] + 0.05 * junk,
+            "power_watts": found["power_watts"] + junk,
+        }
+        return Evaluation(found, self.known_violations(designs))
+
+
+@pytest.fixture(scope="module")
+def lush():
+    """Its problem with three designs per width on the front, and what is said of it at 2 %."""
+    space = parse_space(SPACE.replace("  kind:", "  junk: {low: 0, high: 2}\n  kind:"))
+    objectives = ["maximize speed_tokens", "minimize power_watts"]
+    problem = build_problem(space, Lush(), objectives, ["power_watts <= 65"])
+    return explained(problem, [0.0, 66.0], tolerance=0.02)
+
+
+def test_what_is_shared_and_the_ranges_are_those_of_the_points_that_are_not_folded(lush):
+    assert (len(lush.front), len(lush.kept)) == (18, 6)
+    junk = next(choice for choice in lush.choices if choice.name == "junk")
+    assert junk.is_shared and (junk.taken, junk.folded, junk.absent) == ((0,), (1, 2), ())
+    assert (junk.points, junk.kept_points) == ((6, 6, 6), (6, 0, 0))
+    exact = explain_front(Fronts(lush.problem), lush.front, np.array([0.0, 66.0]), tolerance=0.0)
+    junk = next(choice for choice in exact.choices if choice.name == "junk")
+    assert not junk.is_shared and junk.taken == (0, 1, 2)
+
+
+def test_a_value_of_folded_points_alone_is_told_by_its_best_exchange(lush):
+    assert [(item.choice.name, item.value) for item in lush.folded_values] == [
+        ("junk", 1), ("junk", 2),
+    ]  # fmt: skip
+    least = lush.folded_values[0]  # a watt weighs least at width 6: 61 W instead of 60 W
+    np.testing.assert_allclose(lush.front.objectives[least.point], [-60.05, 61.0])
+    np.testing.assert_allclose(lush.front.objectives[least.host], [-60.0, 60.0])
+    said = _lines(lush)
+    assert "junk = 1: only in designs that are folded; the best is as good within 2 %." in said
+    assert (
+        "junk = 2: only in designs that are folded; at best power 62 W instead of 60 W: nothing "
+        "that matters (< 2 %)."
+    ) in said
+
+
+def _lines(said) -> list[str]:
+    return [line for section in sections(said) for line in section.lines]
+
+
+def test_what_lacks_less_than_the_tolerance_is_no_regret(lush):
+    lines = _lines(lush)
+    # fair: 59 instead of 60 tokens, 60/59 = 1.017.
+    assert "Not on the front, but they lose nothing that matters (< 2 %): kind = fair." in lines
+    (bad,) = [line for line in lines if line.startswith("kind = bad")]
+    assert bad == (
+        "kind = bad: regret 1.091×; nearest miss width=6, junk=0, kind=bad (speed tokens 55 token, "
+        "power 60 W) needs speed tokens 1.091× better; in its place width=6, junk=0, kind=good: "
+        "+5 token speed tokens; it differs in kind bad → good."
+    )
+
+
+def test_no_sentence_tells_what_does_not_matter(lush):
+    text = " ".join(_lines(lush))
+    assert "(1 +" not in text and "1.00" not in text
+
+
+def test_a_limit_that_gains_less_than_the_tolerance_gains_nothing_that_matters():
+    space = parse_space(SPACE.replace("  kind:", "  junk: {low: 0, high: 2}\n  kind:"))
+    objectives = ["maximize speed_tokens", "minimize power_watts"]
+    problem = build_problem(space, Lush(), objectives, ["power_watts <= 60"])
+    said = explained(problem, [0.0, 66.0], step=0.04, tolerance=0.02)
+    (price,) = [line for line in _lines(said) if line.startswith("power_watts <= 60")]
+    # 62.4 W let in 62 W and 60.1 token/s: less than 2 % of either.
+    assert "Looser, 62.4 W instead of 60 W: nothing that matters (< 2 %)." in price
+    assert price.endswith(
+        "Tighter, 57.6 W instead of 60 W: at best speed tokens 50.1 token instead of 60 token, "
+        "3.85 % less hypervolume."
+    )
+
+
+def test_a_design_hardly_worse_than_one_that_is_kept_counts_as_as_good():
+    front = np.array([[-100.0, 10.0], [-50.0, 5.0]])
+    point = np.array([[-101.0, 20.0]])  # 1 % more than the first, for twice as much
+    exact, near = (Measure.of(front, np.array([-1.0, 1.0]), t) for t in (0.0, 0.02))
+    np.testing.assert_allclose(exact.regret(point), 1.0)
+    np.testing.assert_allclose(near.regret(point), 2.0)
+    assert near.dominating(point[0]).tolist() == [0]
+    assert near.matters(1.021) and not near.matters(1.02) and exact.matters(1.001)
+    # Half of the speed either way, and a tenth more power for a hair of it.
+    waste = np.array([[-25.1, 5.5], [-25.0, 5.0]])
+    assert (exact.nearest(waste), near.nearest(waste)) == (0, 1)
 
 
 # Brute force on a part of the memexplorer space

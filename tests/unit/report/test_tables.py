@@ -107,9 +107,9 @@ def test_brackets_in_names_are_not_taken_for_markup():
 
 
 def test_the_front_table_has_every_design_or_says_how_many_more(results):
-    text = _printed(front_table(results), 140)
+    text = _printed(front_table(results, tolerance=0.0), 140)
     assert f"\n{len(results.front())} " in text
-    limited = _printed(front_table(results, limit=1), 140)
+    limited = _printed(front_table(results, limit=1, tolerance=0.0), 140)
     assert f"{len(results.front()) - 1} more" in limited
     assert "TDP" in limited
 

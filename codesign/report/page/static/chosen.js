@@ -91,6 +91,11 @@ function showSlot(slot) {
 // Why a design is not on the front.
 const MOST_BETTER = 3;
 function standingHtml(id) {
+  if (isFolded(id)) {
+    const host = D.under[id], cost = metricOf[D.cost], [mine, theirs] = [id, host].map((one) => metricText(value(one, D.cost), cost));
+    return `<p class="hint">It is ${D.within} of ${labelOf(host)}, which is cheaper: ${escapeHtml(cost.title)} ${theirs} instead of ${mine}.</p>`;
+  }
+  if (isFront(id) && foldedText(id)) return `<p class="hint">${foldedText(id)}: designs of the front that cost no less and are hardly better.</p>`;
   if (isNamed(id) || isFront(id)) return "";
   const broken = D.designs.broken[id - D.designs.n_feasible];
   if (broken) return `<p class="warning">It breaks ${escapeHtml(broken)}.</p>`;

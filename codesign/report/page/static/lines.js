@@ -30,8 +30,8 @@ function lineTrace(ids, axes, more) {
 }
 
 function linesFigure() {
-  const n = D.designs.n_front, step = Math.ceil(n / MOST_LINES);
-  const front = range(0, n).filter((id) => id % step === 0);
+  const all = kept(), n = D.designs.n_front, step = Math.ceil(all.length / MOST_LINES);
+  const front = all.filter((_, i) => i % step === 0);
   if (front.length < 2) return empty("The front has fewer than two designs");
   const axes = lineAxes(range(0, n));
   const style = (name, width, opacity, mark) => ({ name, opacity, line: { width, color: color(name) }, marker: { size: mark, color: color(name) } });

@@ -1,13 +1,18 @@
 // What the reader has chosen; views listen to it. It outlives a reload of the page.
 const $ = (id) => document.getElementById(id);
 const PAGE = 50; // rows at first
-const state = { A: null, B: null, next: "A", selected: new Set(), scope: "front", filter: "", wide: false, log: null, sortBy: null, sortUp: true, nShown: PAGE, follow: true };
+const state = { A: null, B: null, next: "A", selected: new Set(), unfolded: new Set(), scope: "front", filter: "", wide: false, log: null, sortBy: null, sortUp: true, nShown: PAGE, follow: true };
 const listeners = [];
 let D = null; // the campaign
 let metricOf = {};
 
 const total = () => D.designs.n + D.designs.named.length;
 const isFront = (id) => id < D.designs.n_front;
+// On the front, nearly as good as a cheaper design: folded under it. Numbers stay those of the front.
+const isFolded = (id) => isFront(id) && D.under[id] !== id;
+const kept = () => range(0, D.designs.n_front).filter((id) => !isFolded(id));
+const foldedUnder = (id) => (isFront(id) ? range(0, D.designs.n_front).filter((other) => other !== id && D.under[other] === id) : []);
+const foldedText = (id) => { const n = foldedUnder(id).length; return n ? `+${n.toLocaleString("en-US")} ${D.within}` : ""; };
 const isNamed = (id) => id >= D.designs.n;
 const nameOf = (id) => D.designs.named[id - D.designs.n];
 const value = (id, metric) => (D.designs.metrics[metric] || [])[id];
@@ -21,6 +26,7 @@ function labelOf(id) {
 
 function statusOf(id) {
   if (isNamed(id)) return D.designs.named_feasible[id - D.designs.n] ? "named" : "named, over a limit";
+  if (isFolded(id)) return `front, ${D.within} of ${labelOf(D.under[id])}`;
   if (isFront(id)) return "front";
   return id < D.designs.n_feasible ? "dominated" : "over a limit";
 }
@@ -65,7 +71,7 @@ const keyOf = (id) => (isNamed(id) ? nameOf(id) : D.designs.parameters.map((p) =
 function remember() {
   const kept = {
     A: state.A === null ? null : keyOf(state.A), B: state.B === null ? null : keyOf(state.B),
-    selected: [...state.selected].slice(0, MOST_REMEMBERED).map(keyOf),
+    selected: [...state.selected].slice(0, MOST_REMEMBERED).map(keyOf), unfolded: [...state.unfolded].map(keyOf),
     ...Object.fromEntries(KEPT.map((key) => [key, state[key]])), top: window.scrollY,
     boxTop: $("rows").parentElement.scrollTop, focus: document.activeElement.id,
   };
@@ -73,7 +79,7 @@ function remember() {
 }
 // What a reader who comes for the first time sees: the sharpest knee beside a published design.
 function firstChoice() {
-  if (D.designs.n_front) state.A = D.knees.length ? D.knees[0] : 0;
+  if (D.designs.n_front) state.A = D.knees.length ? D.knees[0] : kept()[0];
   if (D.designs.named.length) state.B = D.designs.n;
 }
 function recall() {
@@ -86,6 +92,6 @@ function recall() {
   const known = (key) => (ids.has(key) ? ids.get(key) : null);
   KEPT.forEach((key) => { if (key in kept) state[key] = kept[key]; });
   Object.assign(state, { A: known(kept.A), B: known(kept.B) });
-  state.selected = new Set(kept.selected.map(known).filter((id) => id !== null));
+  for (const key of ["selected", "unfolded"]) state[key] = new Set(kept[key].map(known).filter((id) => id !== null));
   return kept;
 }

@@ -3,7 +3,8 @@ const KEY_METRICS = ["batch_size", "tokens_per_joule_tdp"];
 const isNarrow = matchMedia("(max-width: 600px)");
 
 const SCOPES = {
-  front: ["the front", () => range(0, D.designs.n_front)],
+  front: ["the front", () => kept().flatMap((id) => (state.unfolded.has(id) ? [id, ...foldedUnder(id)] : [id]))],
+  whole: ["the whole front, nothing folded", () => range(0, D.designs.n_front)],
   selected: ["what is selected", () => [...state.selected].sort((a, b) => a - b)],
   named: ["named designs", () => range(D.designs.n, total())],
   all: ["all designs of the page", () => range(0, total())],
@@ -71,11 +72,17 @@ function headHtml() {
   return `<tr><th scope="col"><span class="unseen">selected</span><span aria-hidden="true">✓</span></th><th scope="col">compare</th>${columns().map(cell).join("")}</tr>`;
 }
 
+// What is folded under a design, to be shown below it.
+function unfoldHtml(id) {
+  const text = state.scope === "front" ? foldedText(id) : "";
+  return text && ` <button type="button" data-unfold="${id}" aria-expanded="${state.unfolded.has(id)}">${text}</button>`;
+}
+
 function rowHtml(id) {
   const pick = ["A", "B"].map((slot) => `<button type="button" data-slot="${slot}" data-id="${id}" aria-pressed="${state[slot] === id}" aria-label="Take ${escapeHtml(labelOf(id))} as design ${slot}">${slot}</button>`).join(" ");
-  const cells = columns().map((column) => `<td class="${column.number ? "number" : column.cell || "nowrap"}">${escapeHtml(column.text(id))}</td>`).join("");
+  const cells = columns().map((column) => `<td class="${column.number ? "number" : column.cell || "nowrap"}">${escapeHtml(column.text(id))}${column.cell === "words" ? unfoldHtml(id) : ""}</td>`).join("");
   const ticked = state.selected.has(id);
-  const line = isNarrow.matches ? `<tr class="words${ticked ? " selected" : ""}"><td colspan="${columns().length + 2}"><div>${escapeHtml(D.designs.words[id])}</div></td></tr>` : "";
+  const line = isNarrow.matches ? `<tr class="words${ticked ? " selected" : ""}"><td colspan="${columns().length + 2}"><div>${escapeHtml(D.designs.words[id])}${unfoldHtml(id)}</div></td></tr>` : "";
   return `<tr class="${ticked ? "selected" : ""}"><td><input type="checkbox" data-select="${id}" aria-label="Select ${escapeHtml(labelOf(id))}" ${ticked ? "checked" : ""}></td><td class="nowrap">${pick}</td>${cells}</tr>${line}`;
 }
 
@@ -89,7 +96,7 @@ function showTable() {
   $("more").textContent = `Show ${Math.min(rest, 4 * PAGE)} more of ${rest.toLocaleString("en-US")}`;
   $("table-count").textContent = problem || `${ids.length.toLocaleString("en-US")} designs.`;
   // Whoever came by keyboard stays where they were.
-  const again = focused.sort ? `[data-sort="${CSS.escape(focused.sort)}"]` : focused.select ? `[data-select="${focused.select}"]` : focused.slot ? `[data-slot="${focused.slot}"][data-id="${focused.id}"]` : null;
+  const again = focused.unfold ? `[data-unfold="${focused.unfold}"]` : focused.sort ? `[data-sort="${CSS.escape(focused.sort)}"]` : focused.select ? `[data-select="${focused.select}"]` : focused.slot ? `[data-slot="${focused.slot}"][data-id="${focused.id}"]` : null;
   const target = again && $("rows").querySelector(again);
   if (target) target.focus({ preventScroll: true });
 }
@@ -136,7 +143,7 @@ function exampleFilter() {
 function startTable() {
   const table = $("rows");
   const named = D.designs.named.length > 0;
-  $("scope").innerHTML = Object.entries(SCOPES).filter(([key]) => key !== "named" || named).map(([key, [text]]) => `<option value="${key}">${text}</option>`).join("");
+  $("scope").innerHTML = Object.entries(SCOPES).filter(([key]) => ({ named, whole: range(0, D.designs.n_front).some(isFolded) })[key] ?? true).map(([key, [text]]) => `<option value="${key}">${text}</option>`).join("");
   if (!D.designs.n_front && state.scope === "front") state.scope = "all";
   $("scope").value = state.scope;
   $("filter").value = state.filter;
@@ -155,9 +162,10 @@ function startTable() {
     $("table-count").textContent = `${ids.length.toLocaleString("en-US")} designs copied.`;
   });
   table.addEventListener("click", (event) => {
-    const { sort, slot, id } = event.target.dataset;
+    const { sort, slot, id, unfold } = event.target.dataset;
     if (sort) { state.sortUp = state.sortBy === sort ? !state.sortUp : true; state.sortBy = sort; remember(); showTable(); }
     if (slot) choose(Number(id), slot);
+    if (unfold) { const ids = state.unfolded; if (!ids.delete(Number(unfold))) ids.add(Number(unfold)); remember(); showTable(); }
   });
   table.addEventListener("change", (event) => {
     const id = Number(event.target.dataset.select);

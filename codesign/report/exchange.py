@@ -1,0 +1,60 @@
+"""What one gives and what one gets by taking one design instead of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.pareto import nearly_matches
+from codesign.report.labels import format_metric, metric_title
+
+if TYPE_CHECKING:
+    from codesign.columns import FloatArray
+    from codesign.metrics import Metric
+    from codesign.problem import Objective
+
+_ROUNDING = 1e-9
+"""Share below which numbers differ by the order of additions."""
+
+
+def nothing_words(tolerance: float) -> str:
+    """For what is better or worse by less than the tolerance."""
+    return f"nothing that matters (< {100 * tolerance:g} %)" if tolerance else "nothing"
+
+
+def exchange_words(
+    objectives: Iterable[Objective], old: FloatArray, new: FloatArray, tolerance: float
+) -> str:
+    """What is worse, a colon, what is better: ``TDP 445 W instead of 428 W: +48 token/s ...``.
+
+    What differs by at most the tolerance is left out.
+
+    Args:
+        objectives: Of the problem.
+        old: (m,) objectives of the design that is given up, minimized.
+        new: (m,) of the one that is taken.
+        tolerance: Share below which a difference does not matter.
+    """
+    worse, better = [], []
+    share = max(tolerance, _ROUNDING)
+    for objective, before, after in zip(objectives, old.tolist(), new.tolist(), strict=True):
+        is_no_worse, is_no_better = nearly_matches(
+            np.array([after, before]), np.array([before, after]), share
+        ).tolist()
+        sign = 1.0 if objective.sense == "minimize" else -1.0
+        if not is_no_worse:
+            worse.append(_instead(objective.metric, sign * before, sign * after))
+        elif not is_no_better and objective.sense == "maximize":
+            more = format_metric(before - after, objective.metric, digits=3)
+            better.append(f"+{more} {metric_title(objective.metric)}")
+        elif not is_no_better:
+            better.append(_instead(objective.metric, sign * before, sign * after))
+    gain = ", ".join(better) or nothing_words(tolerance)
+    return f"{', '.join(worse)}: {gain}" if worse else gain
+
+
+def _instead(metric: Metric, before: float, after: float) -> str:
+    values = (format_metric(value, metric) for value in (after, before))
+    return f"{metric_title(metric)} {' instead of '.join(values)}"

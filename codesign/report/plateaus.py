@@ -1,0 +1,97 @@
+"""A front as people choose from it: what is nearly as good as a cheaper design is folded under it.
+
+The rule is that of :func:`codesign.pareto.fold`. A design keeps the number that it has on the
+whole front, folded or not, so numbers do not depend on the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.columns import IntArray
+from codesign.pareto import TOLERANCE, fold
+from codesign.problem import cost_column
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+
+
+@dataclass(frozen=True)
+class FoldedFront:
+    """The front of a campaign, ``n`` designs, with what is folded under which.
+
+    Attributes:
+        positions: (n,) of the whole front in the results, in its order.
+        under: (n,) places on the front: of the design under which each is folded, its own if it
+            is kept. Place 0 is number 1.
+        tolerance: Share that the folded ones are better at most.
+    """
+
+    positions: IntArray
+    under: IntArray
+    tolerance: float
+
+    @property
+    def kept(self) -> IntArray:
+        """(k,) places of the designs that are not folded."""
+        places: IntArray = np.flatnonzero(self.under == np.arange(len(self.under)))
+        return places
+
+    def folded_under(self, place: int) -> IntArray:
+        """Places of the designs that are folded under one."""
+        places: IntArray = np.flatnonzero(self.under == place)
+        return np.asarray(places[places != place])
+
+    def count_words(self, place: int) -> str:
+        """``+7 within 2 %``; empty if nothing is folded under that design."""
+        n = len(self.folded_under(place))
+        return f"+{n:,} {within_words(self.tolerance)}" if n else ""
+
+    @property
+    def summary(self) -> str:
+        """How many designs are folded and what that means; empty if none is."""
+        n = len(self.positions) - len(self.kept)
+        if not n:
+            return ""
+        return (
+            f"{n:,} of {len(self.positions):,} {'is' if n == 1 else 'are'} folded: better by at "
+            f"most {100 * self.tolerance:g} % than a cheaper one that is shown"
+        )
+
+
+def folded_front(results: Results, tolerance: float = TOLERANCE) -> FoldedFront:
+    """The front of a campaign, folded; with a tolerance of 0 nothing is."""
+    return fold_positions(results, results.front(), tolerance)
+
+
+def fold_positions(results: Results, positions: IntArray, tolerance: float) -> FoldedFront:
+    """Some designs of the front folded among themselves."""
+    cost = cost_column(results.problem.objectives)
+    return FoldedFront(positions, fold(results.objectives[positions], cost, tolerance), tolerance)
+
+
+def within_words(tolerance: float) -> str:
+    """``within 2 %``."""
+    return f"within {100 * tolerance:g} %"
+
+
+def number_ranges(places: Sequence[int]) -> str:
+    """Places as numbers on the front: ``1 to 4, 7``.
+
+    >>> number_ranges([0, 1, 2, 3, 6])
+    '1 to 4, 7'
+    """
+    runs: list[list[int]] = []
+    for place in sorted(places):
+        if runs and runs[-1][1] == place:
+            runs[-1][1] = place + 1
+        else:
+            runs.append([place + 1, place + 1])
+    return ", ".join(
+        f"{low}" if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}"
+        for low, high in runs
+    )

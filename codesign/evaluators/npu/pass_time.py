@@ -91,7 +91,7 @@ def _least_s(
         first: How many operators wait for a first tile, and the bytes of these tiles.
         moved: Bytes that they read.
     """
-    loose = larger(size - inputs.on_chip_capacity_bytes, 0.0) * inverse(size)
+    loose = larger(size - inputs.data_capacity_bytes, 0.0) * inverse(size)
     bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
     near_s = inverse(inputs.on_chip_bandwidth_bytes_per_s)
     together = bandwidth[0] + bandwidth[1] + bandwidth[2]

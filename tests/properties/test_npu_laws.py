@@ -19,7 +19,7 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.evaluator import CHUNK
 from codesign.evaluators.npu.options import NpuOptions
-from codesign.evaluators.npu.pass_time import LEAST_GAIN
+from codesign.hardware.elementwise import inverse
 from codesign.memtech import Range, TechnologyLibrary, load_library
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request
@@ -119,10 +119,11 @@ def larger_designs() -> dict[str, Columns]:
 def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
     """(n,) by how much more memory may lengthen a pass: known shortfalls of ``plain``.
 
-    Staged, an order of the tiers that latencies alone may favour is tried only if the least time of
-    a pass gains 0.1 % by it (``LEAST_GAIN``). That least time has the latency of the first tier
-    once for each operator that reads weights, keys or values, and not for those that read
-    activations alone. So a pass may be longer by 0.1 %, and by the longest latency per operator.
+    Staged, an order of the tiers is left out by the bytes that pass the tiers, or by their
+    latencies where those seem to gain too little. What fills the tiers counts in full only where
+    an order is tried: for each operator, the latency of every tier that its bytes pass, and the way
+    of a first chunk, what the array takes in a cycle, in and out of it. More memory may call for
+    another order, and so make a pass slower by what it takes to fill all tiers at most.
 
     Parallel, bytes are spread such that all tiers take as long to give them, latencies left out.
     So an operator may wait longer by the difference of two latencies at most.
@@ -131,16 +132,20 @@ def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
     """
     setup = chosen.batch.setup
     levels = setup.accelerators.levels
-    has_choice = levels.exists[2]  # a second tier
     latency = np.where(levels.exists[1:], levels.latency_s[1:], np.nan)
-    longest, shortest = np.nanmax(latency, axis=0), np.nanmin(latency, axis=0)
-    wait, share = longest - shortest, 0.0
     if one.options.blocking == "array":
-        wait = np.zeros(N)
-    elif one.options.topology == "staged":
-        wait, share = longest, LEAST_GAIN
-    n_operators = one.pass_.table.count.sum()
-    return share * chosen.sums[0] + np.where(has_choice, n_operators * wait, 0.0)
+        fill_s = np.zeros(N)
+    elif one.options.topology == "parallel":
+        fill_s = np.nanmax(latency, axis=0) - np.nanmin(latency, axis=0)
+    else:
+        inputs = setup.inputs((-1,))
+        chunk = setup.accelerators.macs_per_cycle * np.maximum(inputs.weight_bytes, inputs.kv_bytes)
+        least_share = np.minimum(inputs.matrix_share, 1.0 - inputs.matrix_share)
+        share = setup.modelling.offchip_efficiency * np.where(inputs.is_shared, 1.0, least_share)
+        byte_s = inverse(share * chosen.footprint.tier_bytes_per_s).sum(axis=0)
+        fill_s = np.nansum(latency, axis=0) + 2.0 * chunk * byte_s
+    has_choice = levels.exists[2]  # a second tier
+    return np.where(has_choice, one.pass_.table.count.sum() * fill_s, 0.0)
 
 
 def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
@@ -168,6 +173,10 @@ def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
         seconds = tokens_in_pass / after - tokens_in_pass / before
         excess = seconds - most_slowdown_s(one, chosen) - ROUNDING * tokens_in_pass / before
         assert not (slower & (excess > 0)).any(), (what, np.argmax(excess))
+        if one.options.topology == "staged" and one.workload.batch != "best":
+            order = improved.choose(columns).batch.tier_order
+            is_same_order = (order == chosen.batch.tier_order).all(axis=0)
+            assert not (slower & is_same_order).any(), (what, np.argmax(slower & is_same_order))
     return most, n_helpful
 
 
@@ -176,8 +185,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "parallel": {"profile": "plain", "topology": "parallel"},
     "calibrated": {"profile": "memexplorer"},
 }
-LARGEST_SLOWDOWNS = {"staged": 5e-3, "parallel": 1e-4, "calibrated": 0.0}
-"""Relative, as measured: see docs/npu.md."""
+LARGEST_SLOWDOWNS = {"staged": 0.006, "parallel": 2e-4, "calibrated": 0.0}
+"""Relative. Measured: staged 0.44 % (Qwen3-Next) and 0.38 % (LLaDA) in passes of milliseconds,
+0.16 % in all other cases; parallel 3e-5, or 1.5e-4 with 8 requests in flight."""
 BATCHES: list[tuple[str, int | str]] = [
     ("prefill", 4), ("prefill", "best"), ("decode", 1), ("decode", 4), ("decode", "best")
 ]  # fmt: skip

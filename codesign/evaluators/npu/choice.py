@@ -3,9 +3,10 @@
 A design of a space says which memories there are. What a good compiler and scheduler then choose
 is chosen here: the batch size that is best in throughput within the limits on latency (policy
 ``best``), and, where bytes pass from tier to tier, the fastest order of the tiers. Every choice is
-evaluated, unless a lower bound on its time tells that it gains too little (``LEAST_GAIN``). More
-memory adds choices and takes none away, and makes none slower: so it never makes a design slower,
-but for such gains and for what it takes to fill the tiers, which has little say in their order.
+evaluated, unless a lower bound on its time tells that it loses; but an order that only latencies
+may favour is not tried where it seems to gain too little (``LEAST_GAIN``). More memory adds choices
+and takes none away, and makes none slower: so it never makes a design slower, but for what is not
+tried.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import typer
 
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
-from codesign.cli.tolerance import DEFAULT, Tolerance, share
+from codesign.cli.tolerance import Tolerance, share
 from codesign.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,
-    tolerance: Tolerance = DEFAULT,
+    tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -121,7 +121,7 @@ def shown_path(path: Path) -> str:
 def pareto(
     name: Name,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many designs.")] = None,
-    tolerance: Tolerance = DEFAULT,
+    tolerance: Tolerance = None,
     robust: Annotated[
         bool,
         typer.Option("--robust", help="Who stays on it over the ranges of the technologies."),

@@ -12,7 +12,7 @@ import typer
 
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.output import AsJson, make_console, report
-from codesign.cli.tolerance import DEFAULT, Tolerance, share
+from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,7 +37,7 @@ def enumerate_(
             "md, or log for Optuna."
         ),
     ] = None,
-    tolerance: Tolerance = DEFAULT,
+    tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:

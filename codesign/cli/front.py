@@ -12,7 +12,7 @@ import typer
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.enumeration import make_enumeration_progress
 from codesign.cli.output import AsJson, make_console, report
-from codesign.cli.tolerance import DEFAULT, Tolerance, share
+from codesign.cli.tolerance import Tolerance, share
 from codesign.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def explain_front(
     output: Annotated[
         Path | None, typer.Option(help="Also write the explanation as Markdown: .md.")
     ] = None,
-    tolerance: Tolerance = DEFAULT,
+    tolerance: Tolerance = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,

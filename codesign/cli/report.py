@@ -11,7 +11,7 @@ import typer
 
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.output import AsJson, report, say
-from codesign.cli.tolerance import DEFAULT, Tolerance, share
+from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.campaign import Campaign
@@ -45,7 +45,7 @@ def report_page(
             "its name in the space. Repeatable. [those of the front, the knees, the named ones]",
         ),
     ] = None,
-    tolerance: Tolerance = DEFAULT,
+    tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,22 +6,20 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from codesign.pareto import TOLERANCE
-
 Tolerance: TypeAlias = Annotated[
-    float,
+    float | None,
     typer.Option(
         min=0.0,
         max=100.0,
         metavar="PERCENT",
         help="Designs that are better by at most so much than a cheaper one are folded under it; "
-        "0 shows the whole front.",
+        "2 if not given; 0 shows the whole front.",
     ),
 ]
-DEFAULT = 100.0 * TOLERANCE
-"""In percent."""
 
 
-def share(tolerance: float) -> float:
-    """The option as a share."""
-    return tolerance / 100.0
+def share(tolerance: float | None) -> float:
+    """The option as a share; the usual one if it is not given."""
+    from codesign.pareto import TOLERANCE
+
+    return TOLERANCE if tolerance is None else tolerance / 100.0

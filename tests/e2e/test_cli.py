@@ -53,14 +53,6 @@ def test_help_loads_nothing_heavy(arguments):
     assert not (HEAVY & loaded)
 
 
-def test_help_takes_less_than_three_tenths_of_a_second():
-    # The processor's time, and the best of three, as other work on the machine slows all.
-    code = (
-        "import time; from codesign.cli import main; main(['--help']); print(time.process_time())"
-    )
-    assert min(float(_run("-c", code).stdout.split()[-1]) for _ in range(3)) < 0.3
-
-
 @pytest.mark.parametrize("module", ["codesign", "codesign.errors", "codesign.metrics"])
 def test_importing_codesign_is_light(module):
     done = _run("-c", f"import sys, {module}; print(*sys.modules)")

@@ -33,7 +33,7 @@ workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
 objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
 constraints: [tdp_watts <= 300]
 fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, vector_length: 2048,
-        tier2_technology: none, storage_priority: equal, dataflow: ws, bandwidth_priority: equal}
+        tier2_technology: none, storage_priority: equal, dataflow: os, bandwidth_priority: equal}
 optimizers: [random, nsga2]
 budget: 30
 seeds: 2
@@ -95,7 +95,7 @@ def test_writing_again_gives_the_same_bytes(folder):
         (["small", "--every", "0"], "should be greater than or equal to 1"),
         (["small", "--evry", "3"], "no such option: --evry"),
         (["small", "--design", "99999"], "the numbers of the page, got 99999"),
-        (["small", "--design", "Bse"], "unknown design 'Bse'. Known: (1 to "),
+        (["small", "--design", "Bse"], "unknown design 'Bse'. Did you mean 'Base'? Known: (1 to "),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_file(folder, capsys, arguments, said):
@@ -531,7 +531,7 @@ def test_up_and_down_change_the_series_and_keep_the_design(page):
     assert tdp == sorted(tdp) and tdp[0] < tdp[-1]
     assert _press(page, "ArrowDown").startswith("front ")
     seen = {_press(page, "ArrowDown").split(" ")[0] for _ in range(4)}
-    assert seen == {"knee", "named"}
+    assert "named" in seen and seen <= {"knee", "named"}  # a concave front has no knee
     assert _press(page, *["ArrowUp"] * 4).startswith("dominated ")
     # Above the first series there is none.
     assert _press(page, "ArrowUp", "ArrowUp").startswith("dominated ")

@@ -235,7 +235,7 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options):
         npu = evaluator(model, phase, tuple(options.items()), batch)
         space = space_of_batches() if batch is None else whole_space()
         problem = build_problem(space, npu, OBJECTIVES[2], (), "npu")
-        rows = problem.space.sample(np.random.default_rng(3), 4000)
+        rows = problem.space.sample(np.random.default_rng(3), 1000)
         rows = rows[problem.admits(rows)]
         metrics = problem.evaluate(rows).metrics
         tree = Decomposition(problem)

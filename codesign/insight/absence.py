@@ -124,16 +124,16 @@ class Absences:
         wanted = [(choice, value) for choice in choices for value in choice.absent]
         places = {(c, value) for choice, value in wanted for c in self._places(choice, value)}
         self._fronts.progress.expect(len(places))
-        found: dict[str, dict[Value, BoolArray]] = {}
+        sharing: dict[str, dict[Value, BoolArray]] = {}
         absences = []
         for choice, value in wanted:
             parts = [self._part(column, value) for column in self._places(choice, value)]
             shared = self._points_shared(parts)
             if shared.any():
-                found.setdefault(choice.name, {})[value] = shared
+                sharing.setdefault(choice.name, {})[value] = shared
             else:
                 absences.append(self._absence(choice, value, parts))
-        return [choice.with_points(found.get(choice.name, {})) for choice in choices], absences
+        return [choice.with_points(sharing.get(choice.name, {})) for choice in choices], absences
 
     def _places(self, choice: Choice, value: Value) -> list[int]:
         """Where designs of the space can have the value."""

@@ -20,7 +20,7 @@ class Choice:
         name: The parameter; of a part ``tier technology``.
         columns: (k,) entries of a design's row: one, or one per repetition.
         values: What a design of the space can have there, in the parameter's order; None: absent.
-        found: By position in ``values``: (p,) whether a listed design of a point has it.
+        points_with: By position in ``values``: (p,) whether a listed design of a point has it.
         kept: (p,) the points that are not folded under a cheaper one.
         part: Name of the part, or empty.
         is_constant: All listed designs of kept points have the same there, absence included.
@@ -29,7 +29,7 @@ class Choice:
     name: str
     columns: IntArray
     values: tuple[Value, ...]
-    found: tuple[BoolArray, ...]
+    points_with: tuple[BoolArray, ...]
     kept: BoolArray
     part: str = ""
     is_constant: bool = False
@@ -37,12 +37,12 @@ class Choice:
     @property
     def points(self) -> tuple[int, ...]:
         """By position in ``values``: points of the whole front that have it."""
-        return tuple(int(mask.sum()) for mask in self.found)
+        return tuple(int(mask.sum()) for mask in self.points_with)
 
     @property
     def kept_points(self) -> tuple[int, ...]:
         """By position in ``values``: kept points that have it."""
-        return tuple(int((mask & self.kept).sum()) for mask in self.found)
+        return tuple(int((mask & self.kept).sum()) for mask in self.points_with)
 
     @property
     def is_shared(self) -> bool:
@@ -66,15 +66,15 @@ class Choice:
 
     def where(self, value: Value) -> IntArray:
         """Points of the whole front that have a value."""
-        return np.flatnonzero(self.found[self.values.index(value)])
+        return np.flatnonzero(self.points_with[self.values.index(value)])
 
-    def with_points(self, found: Mapping[Value, BoolArray]) -> Choice:
+    def with_points(self, more: Mapping[Value, BoolArray]) -> Choice:
         """The same where more points are known to have some values."""
         masks = tuple(
-            mask | found[v] if v in found else mask
-            for v, mask in zip(self.values, self.found, strict=True)
+            mask | more[v] if v in more else mask
+            for v, mask in zip(self.values, self.points_with, strict=True)
         )
-        return replace(self, found=masks)
+        return replace(self, points_with=masks)
 
 
 def choices_of(space: DesignSpace, front: ExactFront, kept: IntArray | None = None) -> list[Choice]:
@@ -117,7 +117,7 @@ def _choice(
         codes = [code for code in codes if code >= 0]
     values = (*parameter.values, None)
     numbers = np.arange(len(front))
-    found = (
+    points_with = (
         np.isin(numbers, front.point[(front.rows[:, columns] == code).any(axis=1)])
         for code in codes
     )
@@ -126,7 +126,7 @@ def _choice(
         name=name,
         columns=columns,
         values=tuple(values[code] for code in codes),
-        found=tuple(found),
+        points_with=tuple(points_with),
         kept=kept,
         part=part,
         is_constant=len(columns) == 1 and bool(np.ptp(of_kept) == 0),

@@ -169,10 +169,10 @@ class BestCase:
             reader.with_most_lanes(), self._library, self._options.technology_level
         )
         case, arrays = self._case(reader, hardware)
-        found = _hardware_metrics(hardware, case)
-        if set(metrics) - set(found):
-            found |= self._timed_metrics(case, arrays)
-        return {name: found[name] for name in metrics if name in found}
+        limits = _hardware_metrics(hardware, case)
+        if set(metrics) - set(limits):
+            limits |= self._timed_metrics(case, arrays)
+        return {name: limits[name] for name in metrics if name in limits}
 
     def _case(
         self, reader: _Reader, hardware: AcceleratorBatch

@@ -22,8 +22,8 @@ def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write(head + ',\n  "observations": [')
         numbers = numbers_of(results, scope).tolist()
-        found = observations(results, positions_of(results, scope))
-        for at, (number, item) in enumerate(zip(numbers, found, strict=True)):
+        observed = observations(results, positions_of(results, scope))
+        for at, (number, item) in enumerate(zip(numbers, observed, strict=True)):
             more = {"front_number": number} if scope == "folded" else {}
             file.write((",\n    " if at else "\n    ") + to_json_text(more | item, indent=None))
         file.write("\n  ]\n}\n")

@@ -23,10 +23,12 @@ from codesign.validation.conclusions.claims import (
     WEIGHT_STATIONARY,
     Choice,
     Claim,
+    Measure,
 )
 from codesign.validation.conclusions.loss import Curve, Loss
-from codesign.validation.conclusions.setting import FrontStore, Setting, problem_of, varied
+from codesign.validation.conclusions.setting import FrontStore, Profile, Setting, problem_of, varied
 from codesign.validation.conclusions.sharing import Sharing, cost_of
+from codesign.workload.lowering import Phase
 
 CHOICES = (
     STACKED,
@@ -113,9 +115,9 @@ def test_losses_are_those_of_all_designs_of_a_small_space() -> None:
 
 @pytest.mark.parametrize("measure", ["rate", "per_joule"])
 @pytest.mark.parametrize("profile", ["plain", "memexplorer"])
-def test_the_best_shared_memory_is_that_of_all_designs(profile: str, measure: str) -> None:
+def test_the_best_shared_memory_is_that_of_all_designs(profile: Profile, measure: Measure) -> None:
     base = Setting(
-        profile,  # type: ignore[arg-type]
+        profile,
         fixed=(
             ("pe_array", (1024, 64)),
             ("vector_length", 128),
@@ -126,9 +128,9 @@ def test_the_best_shared_memory_is_that_of_all_designs(profile: str, measure: st
             ("tier2_stacks", 8),
         ),
     )
-    tokens = {"prefill": 90_000.0, "decode": 8_000.0}
-    problems = {phase: problem_of(base, phase) for phase in ("prefill", "decode")}  # type: ignore[arg-type]
-    shared = Sharing(problems, tokens).best(measure, 400.0)  # type: ignore[arg-type]
+    tokens: dict[Phase, float] = {"prefill": 90_000.0, "decode": 8_000.0}
+    problems = {phase: problem_of(base, phase) for phase in tokens}
+    shared = Sharing(problems, tokens).best(measure, 400.0)
     least: dict[tuple[int, ...], float] = {}
     memory = [
         i
@@ -139,7 +141,7 @@ def test_the_best_shared_memory_is_that_of_all_designs(profile: str, measure: st
         rows = problem.space.rows(np.arange(problem.space.size))
         found = problem.evaluate(rows)
         rate, tdp = (found.metrics[name] for name in ("throughput_tokens_per_s", "tdp_watts"))
-        costs = cost_of(measure, tokens[phase], rate, tdp)  # type: ignore[arg-type]
+        costs = cost_of(measure, tokens[phase], rate, tdp)
         inside = found.feasible & problem.admits(rows) & (tdp <= 400.0)
         mine: dict[tuple[int, ...], float] = {}
         for row, cost in zip(rows[inside][:, memory].tolist(), costs[inside].tolist(), strict=True):

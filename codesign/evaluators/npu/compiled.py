@@ -84,14 +84,6 @@ def choose_compiled(
             designs.tier_latency_s,
         ]
     )
-    # One array, as a place in a tuple of arrays takes the loop long to find.
-    tiers = np.array(
-        [
-            designs.tier_capacity_bytes,
-            designs.tier_bandwidth_bytes_per_s,
-            designs.tier_latency_s,
-        ]
-    )
     _loop()(
         operators,
         shapes,
@@ -205,6 +197,8 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     pass_time.score,
     pass_time.least_pass_s,
     pass_time._least_s,
+    pass_time.fastest_byte_s,
+    pass_time.least_in_any_order_s,
 )
 """The formulas that the loop shares with the NumPy path."""
 
@@ -282,11 +276,24 @@ def _choose_over_designs(
     longest_s = choices.longest_pass_s
     for i in range(len(kind)):
         best: Any = -np.inf
+        byte_s = pass_time.fastest_byte_s(
+            (tiers[1, 0, i], tiers[1, 1, i], tiers[1, 2, i]), designs.matrix_share[i], modelling
+        )
         for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
             shape_of = kind[i] * len(choices.sizes) + size
             work = _one_work(least_work, shape_of)
+            least_s = pass_time.least_in_any_order_s(
+                work,
+                (designs.weight_bytes[i], designs.kv_bytes[i]),
+                (designs.sizes[2][i], choices.kv_request_bytes[i] * held),
+                designs.data_capacity_bytes[i],
+                1.0 / designs.clock_hz[i],
+                byte_s,
+            )
+            if best > 0.0 and requests <= best * least_s:
+                continue
             vector_s = requests * choices.lane_cycles / choices.lane_rate[i]
             gaining_s: Any = np.inf
             for order in range(len(choices.orders)):

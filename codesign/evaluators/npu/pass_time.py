@@ -6,7 +6,7 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 from __future__ import annotations
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.placement import Two
+from codesign.evaluators.npu.placement import Three, Two
 from codesign.evaluators.npu.records import DesignInputs, LeastWork, Modelling
 from codesign.hardware.elementwise import inverse, larger, where
 
@@ -104,3 +104,45 @@ def _least_s(
     on_chip_s = moved * (1.0 + loose) * near_s
     off_chip_s = operators * waits + moved * loose * far_s
     return larger(compute_s + exposed_s, larger(on_chip_s, off_chip_s))
+
+
+def fastest_byte_s(bandwidth: Three, share: FloatArray, modelling: Modelling) -> FloatArray:
+    """Seconds that a byte of the matrix stream takes at least; 0 where memories are not counted.
+
+    Args:
+        bandwidth: Of the tiers, the fastest first.
+        share: Of the matrix stream.
+        modelling: The options.
+    """
+    together = bandwidth[0] + bandwidth[1] + bandwidth[2]
+    rate = bandwidth[0] if modelling.is_staged else together
+    counted = 1.0 if modelling.blocks_for_capacity else 0.0
+    return counted * inverse(modelling.offchip_efficiency * share * rate)
+
+
+def least_in_any_order_s(
+    work: LeastWork,
+    element_bytes: Two,
+    sizes: Two,
+    capacity_bytes: FloatArray,
+    cycle_s: FloatArray,
+    byte_s: FloatArray,
+) -> FloatArray:
+    """No more than :func:`least_pass_s` of any order of the tiers, and quicker to work out.
+
+    Args:
+        work: Of the batch size.
+        element_bytes: Of a weight, and of a key or value.
+        sizes: Bytes of all weights, and of all keys and values.
+        capacity_bytes: On-chip bytes for data.
+        cycle_s: Of the array.
+        byte_s: :func:`fastest_byte_s`.
+    """
+    loose = (
+        larger(sizes[0] - capacity_bytes, 0.0) * inverse(sizes[0]),
+        larger(sizes[1] - capacity_bytes, 0.0) * inverse(sizes[1]),
+    )
+    weights_s = work.weight_elements * element_bytes[0] * loose[0] * byte_s
+    kv_s = work.kv_elements * element_bytes[1] * loose[1] * byte_s
+    shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
+    return (larger(shared_s, weights_s) + larger(own_s, kv_s)) * ROUNDING

@@ -148,21 +148,26 @@ def _check_not_empty(space: DesignSpace, where: str) -> None:
 def _add_designs(
     space: DesignSpace, document: Document, record: SpaceRecord, is_fixed: bool
 ) -> None:
-    """Check the named designs and give them to the space; fixing drops those it excludes."""
+    """Check the named designs and give them to the space.
+
+    Fixing drops those that it excludes, and a file those of its base that lack a parameter of its
+    own or break a constraint of its own.
+    """
     problems = _Problems()
     designs: dict[str, Mapping[str, Value]] = {}
     for name, design in record.designs.items():
         where = document.where("designs", name)
+        is_optional = is_fixed or not where.startswith(f"{document.source}:")
         with problems.caught():
             try:
                 row = space.encode(design.values, where)
             except InputError:
-                if is_fixed:
+                if is_optional:
                     continue
                 raise
             broken = [text for text, v in space.violations(row).items() if not v[0] <= 0]
             if broken and not design.outside:
-                if is_fixed:
+                if is_optional:
                     continue
                 raise InputError(
                     "the design does not meet "

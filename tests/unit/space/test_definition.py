@@ -339,6 +339,24 @@ def test_a_space_has_of_its_base_what_it_does_not_state(base_path):
     assert list(space.designs) == ["small"]
 
 
+@pytest.mark.parametrize(
+    ("change", "designs"),
+    [
+        ("parameters: {c: [p, q]}", []),  # they have no value for c
+        ("parameters: {b: null}", []),
+        ("parameters: {b: [y, z]}", ["large"]),
+        ("constraints: [a < 2]", ["small"]),
+        ("parameters: {c: [p, q]}\ndesigns: {small: {values: {c: q}}}", None),
+    ],
+)
+def test_designs_of_a_base_that_do_not_fit_are_dropped_but_no_own_ones(base_path, change, designs):
+    if designs is None:
+        with pytest.raises(InputError, match="s.yaml:3: designs.small"):
+            space_of(f"based_on: base\n{change}")
+    else:
+        assert list(space_of(f"based_on: base\n{change}").designs) == designs
+
+
 def test_a_space_may_be_based_on_one_that_is_based_on_another(base_path):
     base_path.with_name("middle.yaml").write_text("based_on: base\nconstraints: [a <= 3]\n")
     assert space_of("based_on: base").size == 2 * 2
@@ -360,10 +378,6 @@ def test_a_space_may_be_based_on_one_that_is_based_on_another(base_path):
         (
             "based_on: base\nparameters:\n  a: [1, 1]",
             "s.yaml:3: parameters.a.values: 1 is listed twice",
-        ),
-        (
-            "based_on: base\nparameters:\n  b: null",
-            "spaces/base.yaml:9: designs.small: unknown parameter of s.yaml 'b'.",
         ),
         (
             "based_on: base\nderived:\n  double: null",

@@ -17,10 +17,10 @@ import numpy as np
 
 from codesign import plugins
 from codesign.errors import JobError, UnknownNameError
+from codesign.evaluated_design import EvaluatedDesign
 from codesign.evaluators.base import Evaluator, Explains, Explanation
 from codesign.memtech import load_library
 from codesign.problem import Problem, build_problem
-from codesign.report.explanation import EvaluatedDesign
 from codesign.report.figures import MarkedDesigns
 from codesign.report.frames import to_frame
 from codesign.schema import Document, to_record

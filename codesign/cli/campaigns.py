@@ -16,8 +16,8 @@ from codesign.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.analysis.uncertainty_results import RobustFront
     from codesign.campaign import Campaign, Results
-    from codesign.report.uncertainty import RobustFront
 
 Name: TypeAlias = Annotated[
     str, typer.Argument(help="A campaign in runs/, or the path of its file.")
@@ -142,7 +142,7 @@ def pareto(
     results = campaign.results()
     found = None
     if robust:
-        from codesign.uncertainty import robust_front
+        from codesign.analysis.uncertainty import robust_front
 
         found = robust_front(results, **draws)
     _report_results(campaign, results, [], limit, share(tolerance), as_json, found)

@@ -15,7 +15,7 @@ from codesign.errors import MissingExtraError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.comparison import Comparison, Outcome
+    from codesign.analysis.comparison import Comparison, Outcome
 
 
 def compare(
@@ -39,8 +39,8 @@ def compare(
 
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """
+    from codesign.analysis.comparison import Comparison
     from codesign.cli.progress import make_progress
-    from codesign.comparison import Comparison
     from codesign.report.drawing import check_format
 
     check_format(form)

@@ -40,8 +40,8 @@ def conclusions(
     from codesign.campaign.campaign import results_folder
     from codesign.files import replacing
     from codesign.processes import n_cores
-    from codesign.validation.conclusions import CLAIMS, answer_claims, page
-    from codesign.validation.conclusions.setting import FrontStore
+    from codesign.studies.conclusions import CLAIMS, answer_claims, page
+    from codesign.studies.conclusions.setting import FrontStore
 
     if output is not None and output.suffix != ".md":
         raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")

@@ -163,7 +163,7 @@ def _report(
 
     found = None
     if draws is not None:
-        from codesign.uncertainty import design_uncertainty
+        from codesign.analysis.uncertainty import design_uncertainty
 
         found = design_uncertainty(result, **draws)
 
@@ -327,7 +327,7 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
-    from codesign.benchmark import FULL, QUICK, benchmark
+    from codesign.studies.benchmark import FULL, QUICK, benchmark
 
     if write is not None:
         try:  # before two minutes are spent
@@ -336,14 +336,14 @@ def bench(
             raise InputError(f"cannot be written: {error.strerror}", f"--write: {write}") from error
     measured = benchmark(QUICK if quick else FULL)
     if write is not None:
-        from codesign.benchmark.page import write_page
+        from codesign.studies.benchmark.page import write_page
 
         say(f"wrote {write_page(measured, write)}")
 
     def tables() -> Any:
-        from codesign.benchmark.tables import benchmark_tables
         from codesign.report.comparison_tables import to_rich
         from codesign.report.tables import pairs_table, text_line
+        from codesign.studies.benchmark.tables import benchmark_tables
 
         about = {name: str(value) for name, value in measured["about"].items()}
         yield pairs_table("Benchmark", about)

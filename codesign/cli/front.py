@@ -18,8 +18,8 @@ from codesign.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.analysis.insight import FrontExplanation, FrontsProgress
     from codesign.campaign import Campaign
-    from codesign.insight import FrontExplanation, FrontsProgress
 
 _VARIATIONS = "variations"
 """Folder of the exact fronts of variations, in the campaign's."""
@@ -48,7 +48,8 @@ def explain_front(
     """
     from functools import partial
 
-    from codesign import api, insight, resources
+    from codesign import api, resources
+    from codesign.analysis import insight
     from codesign.campaign.definition import load_problem
     from codesign.campaign.reference import minimized
     from codesign.processes import n_cores
@@ -104,7 +105,7 @@ def _report(said: FrontExplanation, campaign: Campaign, output: Path | None, as_
 
 def make_fronts_progress() -> FrontsProgress:
     """A bar on standard error if that is a terminal, else nothing."""
-    from codesign.insight.variation import QuietFronts
+    from codesign.analysis.insight.variation import QuietFronts
 
     if not sys.stderr.isatty():
         return QuietFronts()

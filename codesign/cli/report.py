@@ -14,12 +14,12 @@ from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
+    from codesign.analysis.uncertainty_results import Swing
     from codesign.campaign import Campaign
+    from codesign.evaluated_design import EvaluatedDesign
     from codesign.problem import Problem
-    from codesign.report.explanation import EvaluatedDesign
     from codesign.report.page.designs import Named
     from codesign.report.page.explained import Explainer
-    from codesign.report.uncertainty import Swing
 
 _LEAST_PERIOD_S = 1.0
 
@@ -98,9 +98,9 @@ def _explainer(problem: Problem) -> Explainer | None:
     import numpy as np
 
     from codesign import api
+    from codesign.analysis.uncertainty import design_swings
     from codesign.evaluators.base import Explains, VariesTechnology
     from codesign.report.page.explained import Explainer
-    from codesign.uncertainty import design_swings
 
     if not isinstance(problem.evaluator, Explains):
         return None

@@ -36,8 +36,8 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
-    from codesign.validation.page import study_tables, write_page
-    from codesign.validation.studies import STUDIES, run_study
+    from codesign.studies.validation.page import study_tables, write_page
+    from codesign.studies.validation.studies import STUDIES, run_study
 
     studies = [run_study(name, seed, size) for name in names or STUDIES]
     if write is not None:
@@ -74,7 +74,7 @@ def timeline(
     from codesign.report.figures import save_occupancy
     from codesign.report.labels import evaluator_words
     from codesign.report.tables import pairs_table
-    from codesign.validation.timeline import block_timeline, occupancy, save_trace
+    from codesign.studies.validation.timeline import block_timeline, occupancy, save_trace
 
     where = api.load_space(space)
     counts = {"prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens}

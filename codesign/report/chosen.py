@@ -16,7 +16,7 @@ from codesign.report.plateaus import folded_front, number_ranges, within_words
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
-    from codesign.report.explanation import EvaluatedDesign
+    from codesign.evaluated_design import EvaluatedDesign
 
 
 @dataclass(frozen=True)

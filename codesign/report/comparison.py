@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.comparison import rank_optimizers
-from codesign.comparison.attainment import attainment_surfaces
-from codesign.comparison.ranking import Ranking, rank_on
-from codesign.comparison.targets import solved_share, target_record
+from codesign.analysis.comparison import rank_optimizers
+from codesign.analysis.comparison.attainment import attainment_surfaces
+from codesign.analysis.comparison.ranking import Ranking, rank_on
+from codesign.analysis.comparison.targets import solved_share, target_record
 from codesign.files import replacing
 from codesign.report.labels import evaluator_words
 from codesign.report.plain import to_json_text
 
 if TYPE_CHECKING:
-    from codesign.comparison import Outcome, ProblemOutcome, RunOutcome
+    from codesign.analysis.comparison import Outcome, ProblemOutcome, RunOutcome
 
 _RANKED = "(all ranked)"
 

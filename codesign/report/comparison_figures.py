@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.analysis.comparison import rank_optimizers
+from codesign.analysis.comparison.attainment import attainment_surfaces
+from codesign.analysis.comparison.targets import solved_share
 from codesign.columns import FloatArray
-from codesign.comparison import rank_optimizers
-from codesign.comparison.attainment import attainment_surfaces
-from codesign.comparison.targets import solved_share
 from codesign.report.comparison import evaluators_line, two_objective_problems
 from codesign.report.comparison_tables import short_name
 from codesign.report.drawing import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from codesign.comparison import Outcome, ProblemOutcome
+    from codesign.analysis.comparison import Outcome, ProblemOutcome
 
 _MOST_COLUMNS = 3
 _LEAST_REGRET = 1e-4

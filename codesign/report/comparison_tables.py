@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
+from codesign.analysis.comparison import rank_optimizers
+from codesign.analysis.comparison.targets import TargetRecord, target_record
 from codesign.columns import FloatArray
-from codesign.comparison import rank_optimizers
-from codesign.comparison.targets import TargetRecord, target_record
 from codesign.files import replacing
 from codesign.report.comparison import evaluators_line, wall_time_records
 from codesign.report.labels import evaluator_words
@@ -21,7 +21,7 @@ from codesign.report.tables import plain_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from codesign.comparison import Outcome, ProblemOutcome, RunOutcome
+    from codesign.analysis.comparison import Outcome, ProblemOutcome, RunOutcome
 
 _NOTHING = "–"
 _TUNED = "†"

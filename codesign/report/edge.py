@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codesign.hardware.accelerator import UNCHARGED_EDGE
 
 if TYPE_CHECKING:
-    from codesign.report.explanation import EvaluatedDesign
+    from codesign.evaluated_design import EvaluatedDesign
 
 
 def memory_edge_mm(evaluated: EvaluatedDesign) -> float | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.evaluators.base import reading_of
 from codesign.metrics import Metric
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
@@ -24,76 +22,7 @@ from codesign.report.tables import format_cell, pairs_table, plain_table, rows_t
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.columns import Value
-    from codesign.evaluators.base import Evaluator, Explanation
-    from codesign.space import DesignSpace
-
-
-@dataclass(frozen=True)
-class EvaluatedDesign:
-    """One design and what became of it.
-
-    Attributes:
-        space: Where the design comes from.
-        evaluator: What evaluated it.
-        asked: Name of the evaluator, its workload and options as they were given; the campaign
-            if it is evaluated as one does.
-        design: Value by parameter; None where absent.
-        derived: Derived quantities of the space.
-        explanation: Metrics, operators, memory levels, power, and the assumptions.
-        violations: Every limit: of the space, of the evaluator, of the campaign if it is evaluated
-            as one does; ``<= 0`` is within.
-    """
-
-    space: DesignSpace
-    evaluator: Evaluator
-    asked: Mapping[str, Any]
-    design: Mapping[str, Value]
-    derived: Mapping[str, float]
-    explanation: Explanation
-    violations: Mapping[str, float]
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """Name, profile and options of the evaluator."""
-        return reading_of(self.asked["evaluator"], self.evaluator, self.asked["options"])
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Values by the names of ``metrics.py``."""
-        return self.explanation.metrics
-
-    @property
-    def operators(self) -> Sequence[Mapping[str, Any]]:
-        """One row per operator: time, what bounds it, traffic by memory level, energy."""
-        return self.explanation.operators
-
-    @property
-    def levels(self) -> Sequence[Mapping[str, Any]]:
-        """One row per memory level: what it is, what it holds, what crosses it."""
-        return self.explanation.levels
-
-    @property
-    def power(self) -> Sequence[Mapping[str, Any]]:
-        """One row per component: TDP and average watts."""
-        return self.explanation.power
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """The assumptions that limit the numbers."""
-        return self.explanation.notes
-
-    @property
-    def broken(self) -> list[str]:
-        """The limits that the design breaks, in words."""
-        return [
-            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
-        ]
-
-    @property
-    def is_feasible(self) -> bool:
-        """Whether every limit is kept."""
-        return all(value <= 0 for value in self.violations.values())
+    from codesign.evaluated_design import EvaluatedDesign
 
 
 _LEVEL_COLUMNS = (

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from codesign.analysis.insight import FrontExplanation
+    from codesign.analysis.insight.absence import Absence, Miss
+    from codesign.analysis.insight.explain import FoldedValue
+    from codesign.analysis.insight.prices import Move, Price
     from codesign.columns import FloatArray, IntArray
-    from codesign.insight import FrontExplanation
-    from codesign.insight.absence import Absence, Miss
-    from codesign.insight.explain import FoldedValue
-    from codesign.insight.prices import Move, Price
 
 
 def document(said: FrontExplanation, name: str) -> dict[str, Any]:

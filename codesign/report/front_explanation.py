@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.insight.choices import neighbors_of
+from codesign.analysis.insight.choices import neighbors_of
 from codesign.pareto import nearly_matches
 from codesign.problem import cost_column
 from codesign.report.comparison_tables import Cell, PaperTable, to_markdown, to_rich
@@ -29,12 +29,12 @@ from codesign.units import format_quantity
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.analysis.insight import FrontExplanation
+    from codesign.analysis.insight.absence import Absence, Miss
+    from codesign.analysis.insight.choices import Choice
+    from codesign.analysis.insight.explain import FoldedValue
+    from codesign.analysis.insight.prices import Move, Price
     from codesign.columns import FloatArray, IntArray, Value
-    from codesign.insight import FrontExplanation
-    from codesign.insight.absence import Absence, Miss
-    from codesign.insight.choices import Choice
-    from codesign.insight.explain import FoldedValue
-    from codesign.insight.prices import Move, Price
 
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""

@@ -23,7 +23,7 @@ from codesign.workload import multiply_bits
 
 if TYPE_CHECKING:
     from codesign.columns import Columns
-    from codesign.report.explanation import EvaluatedDesign
+    from codesign.evaluated_design import EvaluatedDesign
 
 LEVEL_TITLES = ("on-chip", "tier 1", "tier 2", "tier 3")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from codesign.analysis.uncertainty_results import DesignUncertainty, RobustFront
 from codesign.metrics import Metric
 from codesign.report.labels import (
     format_metric,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.campaign import Results
-    from codesign.report.explanation import EvaluatedDesign
+    from codesign.evaluated_design import EvaluatedDesign
 
 DISTRIBUTION = (
     "every number with a range is drawn on its own from a triangular distribution between low "
@@ -33,138 +34,6 @@ DISTRIBUTION = (
     "draw holds for all designs"
 )
 _MOST_TORNADO_ROWS = 4
-
-
-@dataclass(frozen=True)
-class RangedNumber:
-    """A number of a technology whose source gives a range; SI units.
-
-    Attributes:
-        technology: Name of the technology.
-        number: Such as ``background_power``.
-        low: Lower end.
-        typical: What is used where nothing varies.
-        high: Upper end.
-    """
-
-    technology: str
-    number: str
-    low: float
-    typical: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.technology} {self.number.replace('_', ' ')}"
-
-
-@dataclass(frozen=True)
-class MetricInterval:
-    """A metric of one design over the ranges.
-
-    Attributes:
-        typical: Every number at its typical value.
-        p5: 5 % of the draws are below; of those with a value.
-        median: Of the draws.
-        p95: 95 % of the draws are below.
-        minimum: Over the corners.
-        minimum_at: The corner, in words.
-        maximum: Over the corners.
-        maximum_at: The corner, in words.
-        n_values: Draws in which the metric has a value.
-    """
-
-    typical: float
-    p5: float
-    median: float
-    p95: float
-    minimum: float
-    minimum_at: str
-    maximum: float
-    maximum_at: str
-    n_values: int
-
-
-@dataclass(frozen=True)
-class Swing:
-    """What one number alone does to one metric, the others at their typical values.
-
-    Attributes:
-        technology: Name of the technology.
-        number: Such as ``background_power``.
-        at_low: The metric with the number at the lower end of its range.
-        at_high: The metric with it at the upper end.
-        swing: Largest less smallest of the metric at low, typical and high.
-        relative_swing: Of the metric's typical value; None if that is zero.
-    """
-
-    technology: str
-    number: str
-    at_low: float
-    at_high: float
-    swing: float
-    relative_swing: float | None
-
-
-@dataclass(frozen=True)
-class DesignUncertainty:
-    """One design over the ranges of the technologies.
-
-    Attributes:
-        samples: Draws.
-        seed: Of the draws.
-        numbers: Every number with a range, also of technologies that the design does not have.
-        feasible_share: Share of the draws in which the design keeps every limit.
-        intervals: By metric.
-        tornado: By metric, the largest swing first; numbers that do nothing are left out.
-    """
-
-    samples: int
-    seed: int
-    numbers: tuple[RangedNumber, ...]
-    feasible_share: float
-    intervals: Mapping[str, MetricInterval]
-    tornado: Mapping[str, tuple[Swing, ...]]
-
-
-@dataclass(frozen=True)
-class RobustDesign:
-    """One design of a campaign over the ranges.
-
-    Attributes:
-        position: Of its first observation in the results.
-        front_number: Its line in the Pareto front, from 1; None if it is not on it.
-        non_dominated_share: Share of the draws in which it is feasible and no feasible design
-            that it was compared with dominates it.
-        feasible_share: Share of the draws in which it keeps every limit.
-    """
-
-    position: int
-    front_number: int | None
-    non_dominated_share: float
-    feasible_share: float
-
-
-@dataclass(frozen=True)
-class RobustFront:
-    """The front of a campaign over the ranges of the technologies.
-
-    Attributes:
-        samples: Draws.
-        seed: Of the draws.
-        numbers: Every number with a range.
-        n_compared: Designs that were evaluated anew in every draw.
-        n_distinct: Distinct designs with a result that the campaign has.
-        often: Share from which a design off the front is listed.
-        designs: The front and those that are often on it; the largest share first.
-    """
-
-    samples: int
-    seed: int
-    numbers: tuple[RangedNumber, ...]
-    n_compared: int
-    n_distinct: int
-    often: float
-    designs: tuple[RobustDesign, ...]
 
 
 def design_document(found: DesignUncertainty) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.analysis.insight import Fronts, Variation, variation
 from codesign.campaign.definition import load_problem
 from codesign.cli import main
-from codesign.insight import Fronts, Variation, variation
 
 _CAMPAIGN = """\
 space: memexplorer

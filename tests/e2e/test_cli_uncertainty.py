@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from codesign import api, resources
+from codesign.analysis.uncertainty import SAMPLES, robust_front
 from codesign.cli import main
-from codesign.uncertainty import SAMPLES, robust_front
 
 EVALUATE = [
     "evaluate", "--space", "memexplorer", "--design", "Base", "--model", "llama-3.3-70b",

@@ -1,4 +1,4 @@
-"""Epoch's tables against our numbers (codesign/validation/data/epoch.yaml)."""
+"""Epoch's tables against our numbers (codesign/studies/validation/data/epoch.yaml)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
 from codesign.evaluators.economics.load import Load
 from codesign.evaluators.economics.shape import shape_of
-from codesign.validation.epoch import (
+from codesign.studies.validation.epoch import (
     closed_form_rows,
     frontier,
     load_tables,

@@ -1,4 +1,4 @@
-"""MemExplorer's tables against our numbers (codesign/validation/data/memexplorer_*.yaml)."""
+"""MemExplorer's tables against our numbers (``studies/validation/data/memexplorer_*.yaml``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from codesign.evaluators.npu import operators
 from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.memtech import load_library
 from codesign.space import load_space
-from codesign.validation import published
-from codesign.validation.published import (
+from codesign.studies.validation import published
+from codesign.studies.validation.published import (
     LARGEST_LOG_ERROR,
     Cell,
     compute,

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from codesign.analysis.uncertainty_results import Swing
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import format_value
-from codesign.report.uncertainty import Swing
 
 if TYPE_CHECKING:
-    from codesign.report.explanation import EvaluatedDesign
+    from codesign.evaluated_design import EvaluatedDesign
 
 _COMPUTE_TIMES = ("compute_time_s", "compute_s")
 """What evaluators call the time that an operator's arithmetic takes by itself."""

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.analysis.uncertainty_results import Swing
 from codesign.errors import InputError, JobError, UnknownNameError
 from codesign.report.page.accounts import Account, account_document
 from codesign.report.page.designs import Carried, Named, evenly
 from codesign.report.page.packing import packed
 from codesign.report.plain import to_json_text
-from codesign.report.uncertainty import Swing
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
-    from codesign.report.explanation import EvaluatedDesign
+    from codesign.evaluated_design import EvaluatedDesign
 
 MOST_EXPLAINED = 1_000
 """[ours] Designs of the front; at a hundredth of a second each, what a reader waits for."""

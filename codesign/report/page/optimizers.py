@@ -1,7 +1,7 @@
 """The optimizers of a campaign for its page: curves, regret, ranks and tests.
 
-Ranks and tests are those of :mod:`codesign.comparison.ranking` with the seeds as blocks, on the
-hypervolume after as many evaluations as every run has come to.
+Ranks and tests are those of :mod:`codesign.analysis.comparison.ranking` with the seeds as blocks,
+on the hypervolume after as many evaluations as every run has come to.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.comparison.ranking import Ranking, ranking, vargha_delaney
+from codesign.analysis.comparison.ranking import Ranking, ranking, vargha_delaney
 from codesign.report.summary import convergence, optimizer_names, summarize
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.analysis.insight.choices import knees_of
 from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
 from codesign.files import replacing
-from codesign.insight.choices import knees_of
 from codesign.pareto import TOLERANCE
 from codesign.problem import cost_column
 from codesign.report.labels import evaluator_words

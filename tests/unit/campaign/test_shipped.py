@@ -3,8 +3,8 @@
 import pytest
 
 from codesign import resources
+from codesign.analysis.comparison.definition import load_comparison
 from codesign.campaign import load_definition
-from codesign.comparison.definition import load_comparison
 
 CALIBRATED = {"osworld-prefill-memexplorer", "osworld-decode-memexplorer"}
 

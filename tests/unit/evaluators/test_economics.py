@@ -30,8 +30,8 @@ from codesign.evaluators.economics.shape import shape_of
 from codesign.hardware.nccl import Fabric
 from codesign.pareto import non_dominated
 from codesign.space import load_space
+from codesign.studies.validation.epoch import model_name
 from codesign.testing import check_evaluator
-from codesign.validation.epoch import model_name
 from codesign.workload import list_models, load_model
 from codesign.workload.model import (
     describe_unlike_attention,

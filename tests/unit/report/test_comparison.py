@@ -9,9 +9,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from codesign.comparison.definition import ComparisonDefinition
-from codesign.comparison.outcome import Outcome, ProblemOutcome, RunOutcome, first_reaching
-from codesign.comparison.truth import Truth
+from codesign.analysis.comparison.definition import ComparisonDefinition
+from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, RunOutcome, first_reaching
+from codesign.analysis.comparison.truth import Truth
 from codesign.errors import InputError, MissingExtraError
 from codesign.metrics import METRICS
 from codesign.problem import Objective

@@ -351,7 +351,7 @@ def test_a_space_has_of_its_base_what_it_does_not_state(base_path):
 )
 def test_designs_of_a_base_that_do_not_fit_are_dropped_but_no_own_ones(base_path, change, designs):
     if designs is None:
-        with pytest.raises(InputError, match="s.yaml:3: designs.small"):
+        with pytest.raises(InputError, match=r"s\.yaml:3: designs\.small"):
             space_of(f"based_on: base\n{change}")
     else:
         assert list(space_of(f"based_on: base\n{change}").designs) == designs

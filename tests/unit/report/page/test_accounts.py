@@ -3,8 +3,8 @@
 import pytest
 
 import codesign
+from codesign.analysis.uncertainty_results import Swing
 from codesign.report.page.accounts import Account, above_tdp, account_document
-from codesign.report.uncertainty import Swing
 
 
 def _evaluated(design: str, phase: str):

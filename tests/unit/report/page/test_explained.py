@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.analysis.uncertainty_results import Swing
 from codesign.errors import InputError, JobError, UnknownNameError
+from codesign.evaluated_design import EvaluatedDesign
 from codesign.evaluators.base import Explanation
-from codesign.report.explanation import EvaluatedDesign
 from codesign.report.page import explained as module
 from codesign.report.page.designs import Named, carry
 from codesign.report.page.explained import Explained, Explainer, numbers_asked
-from codesign.report.uncertainty import Swing
 
 
 def _unpacked(text: str) -> dict:

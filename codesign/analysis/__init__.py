@@ -1,0 +1,1 @@
+"""What results mean: comparisons of optimizers, explanations of fronts, uncertainty."""

@@ -1,0 +1,210 @@
+"""What a comparison came to: every run measured against the best possible front.
+
+Hypervolume is given as a share of the exact front's, so that problems can be compared. Epsilon
+and IGD+ mix objectives of different units, so they are taken after each objective is scaled by
+the exact front's range to 0 .. 1; a run without a feasible design has neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.analysis.comparison.definition import ComparisonDefinition
+from codesign.analysis.comparison.truth import Truth
+from codesign.campaign import Results, Run
+from codesign.campaign.reference import minimized
+from codesign.columns import FloatArray, IntArray
+from codesign.errors import JobError
+from codesign.pareto import non_dominated
+from codesign.problem import Objective
+
+ROUNDING = 1e-9
+"""A share of hypervolume above 1 by no more is a sum taken in another order. [ours]"""
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """One optimizer with one seed on one problem.
+
+    Attributes:
+        problem: Name of the campaign.
+        optimizer: Label of the optimizer.
+        seed: Of the run.
+        n_evaluated: Designs evaluated.
+        n_feasible: Of those, within every limit.
+        n_failed: Of those, without a result.
+        n_duplicates: Evaluations of a design that the run had evaluated before.
+        share: (budget,) hypervolume after each evaluation over that of the best front; where the
+            space ran out of designs, the last value goes on.
+        epsilon: Additive epsilon to the best front, scaled objectives; None without a design.
+        igd_plus: IGD+ to the best front, scaled objectives; None without a design.
+        evaluations_to: By target, evaluations until the share is reached; None if it was not.
+        front: (k, m) non-dominated feasible objectives, minimized.
+    """
+
+    problem: str
+    optimizer: str
+    seed: int
+    n_evaluated: int
+    n_feasible: int
+    n_failed: int
+    n_duplicates: int
+    share: FloatArray
+    epsilon: float | None
+    igd_plus: float | None
+    evaluations_to: Mapping[float, int | None]
+    front: FloatArray
+
+    @property
+    def final_share(self) -> float:
+        """Share of the best front's hypervolume at the end."""
+        return float(self.share[-1])
+
+    @property
+    def regret(self) -> float:
+        """What of the best front's hypervolume is missing at the end, as a share of it."""
+        return 1.0 - self.final_share
+
+
+@dataclass(frozen=True)
+class ProblemOutcome:
+    """All optimizers on one problem.
+
+    Attributes:
+        name: Of the campaign.
+        description: As its file says.
+        reading: Name, profile and options of the evaluator.
+        objectives: Metrics with their senses.
+        truth: The best front.
+        reference_point: Bound of the hypervolume by objective, in natural sign.
+        best_hypervolume: Of the best front.
+        tuned: Optimizers that were tuned on this problem.
+        seeds: Which every optimizer finished.
+        runs: In the order of optimizer and seed.
+        seconds_per_suggestion: By optimizer, wall time of each suggestion after the initial
+            designs; never the same twice.
+    """
+
+    name: str
+    description: str
+    reading: Mapping[str, Any]
+    objectives: tuple[Objective, ...]
+    truth: Truth
+    reference_point: Mapping[str, float]
+    best_hypervolume: float
+    tuned: tuple[str, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[RunOutcome, ...]
+    seconds_per_suggestion: Mapping[str, FloatArray]
+
+    def of(self, optimizer: str) -> tuple[RunOutcome, ...]:
+        """The runs of one optimizer, in the order of the seeds."""
+        return tuple(run for run in self.runs if run.optimizer == optimizer)
+
+    def shares(self, optimizer: str) -> FloatArray:
+        """(seeds, budget) share of the best hypervolume after each evaluation."""
+        return np.array([run.share for run in self.of(optimizer)])
+
+    def final_shares(self, optimizer: str) -> FloatArray:
+        """(seeds,) share of the best hypervolume at the end."""
+        return self.shares(optimizer)[:, -1]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A comparison's results.
+
+    Attributes:
+        definition: What was compared.
+        problems: In the order of the definition.
+        notes: What a reader must know before the numbers, one sentence each.
+    """
+
+    definition: ComparisonDefinition
+    problems: tuple[ProblemOutcome, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The optimizers, in the order of the definition."""
+        return self.definition.labels
+
+    @property
+    def ranked(self) -> tuple[ProblemOutcome, ...]:
+        """The problems that count in the ranking: none was used to tune; all if all were."""
+        held = tuple(problem for problem in self.problems if not problem.tuned)
+        return held or self.problems
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """Shares of the best hypervolume whose first reaching is recorded."""
+        return self.definition.targets
+
+
+def measure_run(
+    results: Results, index: int, truth: Truth, targets: Sequence[float], budget: int
+) -> RunOutcome:
+    """One run of a campaign against the best front.
+
+    Raises:
+        JobError: The run is better than the exact front, which is therefore wrong.
+    """
+    run: Run = results.runs[index]
+    at = np.flatnonzero(results.run_index == index)
+    reference = minimized(results.problem, results.reference_point)
+    share = padded(results.hypervolume[at] / truth.hypervolume(reference), budget)
+    name = results.definition.name
+    if share[-1] > 1 + ROUNDING:
+        raise JobError(
+            f"{name}: run {run} found more hypervolume than the {truth.kind} front has "
+            f"({share[-1]:.9f} of it): enumeration and evaluator disagree"
+        )
+    feasible = at[results.feasible[at]]
+    points = results.objectives[feasible]
+    front = np.unique(points[non_dominated(points)], axis=0)
+    epsilon, igd_plus = distances(front, truth)
+    n_distinct = len(np.unique(results.problem.space.keys(results.rows[at])))
+    return RunOutcome(
+        problem=name,
+        optimizer=run.optimizer,
+        seed=run.seed,
+        n_evaluated=len(at),
+        n_feasible=len(feasible),
+        n_failed=int(results.failed[at].sum()),
+        n_duplicates=len(at) - n_distinct,
+        share=share,
+        epsilon=epsilon,
+        igd_plus=igd_plus,
+        evaluations_to={target: first_reaching(share, target) for target in targets},
+        front=front,
+    )
+
+
+def padded(values: FloatArray, length: int) -> FloatArray:
+    """``values``, going on with the last one up to ``length``."""
+    last = values[-1] if len(values) else 0.0
+    return np.concatenate([values[:length], np.full(max(length - len(values), 0), last)])
+
+
+def first_reaching(share: FloatArray, target: float) -> int | None:
+    """Evaluations until ``share`` is at least ``target``; None if it never is."""
+    reached: IntArray = np.flatnonzero(share >= target - ROUNDING)
+    return int(reached[0]) + 1 if len(reached) else None
+
+
+def distances(front: FloatArray, truth: Truth) -> tuple[float | None, float | None]:
+    """Additive epsilon and IGD+ of a front to the best one, in its ranges; None if empty.
+
+    Zitzler et al. 2003 and Ishibuchi et al. 2015, as moocore computes them.
+    """
+    if not len(front):
+        return None, None
+    import moocore
+
+    low, width = truth.scale
+    ours, best = (front - low) / width, (truth.objectives - low) / width
+    return float(moocore.epsilon_additive(ours, ref=best)), float(moocore.igd_plus(ours, ref=best))

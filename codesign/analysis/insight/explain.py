@@ -1,0 +1,172 @@
+"""An exact front explained: choices, absences, prices, knees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.analysis.insight.absence import Absence, Absences
+from codesign.analysis.insight.choices import (
+    Choice,
+    DerivedRange,
+    Knee,
+    choices_of,
+    derived_ranges,
+    knees_of,
+)
+from codesign.analysis.insight.distance import Measure
+from codesign.analysis.insight.limits import limits_of
+from codesign.analysis.insight.prices import Prices, prices_of
+from codesign.analysis.insight.variation import Fronts
+from codesign.columns import FloatArray, IntArray, Value
+from codesign.enumeration import ExactFront
+from codesign.pareto import TOLERANCE, fold
+from codesign.problem import Problem, cost_column
+
+STEP = 0.05
+"""Share of a limit by which it is moved: 35 W of 700 W, 3.3 mm of 66 mm [ours]."""
+
+
+@dataclass(frozen=True)
+class FoldedValue:
+    """A value that only folded points have: nothing speaks against it but its cost.
+
+    Attributes:
+        choice: The parameter.
+        value: The value; None: the parameter's absence.
+        point: Of the points that have it, the one that loses least against its host.
+        host: The cheaper point under which that is folded.
+    """
+
+    choice: Choice
+    value: Value
+    point: int
+    host: int
+
+
+@dataclass(frozen=True)
+class FrontExplanation:
+    """What an exact front says, ``p`` points and ``m`` objectives.
+
+    Attributes:
+        problem: The problem.
+        front: Its exact front.
+        under: (p,) the cheaper point under which each is folded; itself if it is kept.
+        tolerance: Share by which folded points are better at most.
+        choices: Every parameter that varies; then those of repeated parts as a whole.
+        derived: Derived quantities over the designs of kept points.
+        folded_values: Values that only folded points have.
+        measure: Of improvements.
+        absences: Values that no design of the front has, in the order of ``choices``.
+        prices: Shadow prices of the limits.
+        unpriced: Conditions without a price, with the reason.
+        knees: Of the kept points, the sharpest first.
+        n_enumerated: Exact fronts asked for, besides the front itself.
+        seconds: Wall time that they took; little where they were stored.
+    """
+
+    problem: Problem
+    front: ExactFront
+    under: IntArray
+    tolerance: float
+    choices: tuple[Choice, ...]
+    derived: tuple[DerivedRange, ...]
+    folded_values: tuple[FoldedValue, ...]
+    measure: Measure
+    absences: tuple[Absence, ...]
+    prices: Prices
+    unpriced: Mapping[str, str]
+    knees: tuple[Knee, ...]
+    n_enumerated: int
+    seconds: float
+
+    @property
+    def signs(self) -> FloatArray:
+        """(m,) factors between natural and minimized values."""
+        return self.measure.signs
+
+    @property
+    def kept(self) -> IntArray:
+        """Points that are not folded, ascending."""
+        return kept_points(self.under)
+
+    @property
+    def n_unlisted(self) -> int:
+        """Designs of the front that are counted and not listed."""
+        return int(self.front.counts.sum()) - len(self.front.rows)
+
+
+def kept_points(under: IntArray) -> IntArray:
+    """Points that are folded under no other, ascending."""
+    places: IntArray = np.flatnonzero(under == np.arange(len(under)))
+    return places
+
+
+def explain_front(
+    fronts: Fronts,
+    front: ExactFront,
+    reference: FloatArray,
+    step: float = STEP,
+    tolerance: float = TOLERANCE,
+) -> FrontExplanation:
+    """Explain the exact front of a problem by those of its variations.
+
+    Designs are compared with those points that are not folded under a cheaper one.
+
+    Args:
+        fronts: Of variations of the problem.
+        front: Its exact front.
+        reference: (m,) the campaign's reference point, minimized.
+        step: Share of each limit by which it is moved for its price, above 0 and below 1.
+        tolerance: Share by which a point must be better than a cheaper one to be kept.
+
+    Raises:
+        JobError: An enumeration failed.
+    """
+    problem = fronts.problem
+    signs = np.array([objective.sign for objective in problem.objectives])
+    under = fold(front.objectives, cost_column(problem.objectives), tolerance)
+    kept = kept_points(under)
+    chosen = front.only(kept)
+    measure = Measure.of(chosen.objectives, signs, tolerance)
+    try:
+        listed = choices_of(problem.space, front, kept)
+        choices, absences = Absences(fronts, front, kept, measure).explain(listed)
+        limits = limits_of(problem)
+        prices = prices_of(fronts, front, limits.found, reference, step)
+    finally:
+        fronts.progress.finish()
+    return FrontExplanation(
+        problem=problem,
+        front=front,
+        under=under,
+        tolerance=tolerance,
+        choices=tuple(choices),
+        derived=tuple(derived_ranges(problem.space, chosen.rows)),
+        folded_values=tuple(_folded_values(front, under, choices, measure)),
+        measure=measure,
+        absences=tuple(absences),
+        prices=prices,
+        unpriced=dict(limits.others),
+        knees=tuple(
+            replace(knee, point=int(kept[knee.point])) for knee in knees_of(chosen.objectives)
+        ),
+        n_enumerated=fronts.n_enumerated,
+        seconds=fronts.seconds,
+    )
+
+
+def _folded_values(
+    front: ExactFront, under: IntArray, choices: Sequence[Choice], measure: Measure
+) -> Iterator[FoldedValue]:
+    for choice in choices:
+        for value in choice.folded:
+            points = choice.where(value)
+            lost = [
+                measure.between(front.objectives[point], front.objectives[under[point]]).max()
+                for point in points
+            ]
+            least = int(points[int(np.argmin(lost))])
+            yield FoldedValue(choice, value, least, int(under[least]))

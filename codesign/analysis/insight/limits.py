@@ -1,0 +1,192 @@
+"""The limits of a problem that are numbers, and the problem with one of them moved.
+
+Three kinds: constraints of the campaign and of the space on one quantity, such as
+``tdp_watts <= 700`` or ``shoreline <= 66 mm``, and limits that the evaluator reports as a
+relative excess. A quantity may be limited twice, by the space and by the evaluator: then either
+hides the other, so they are moved together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.analysis.insight.variation import Variation
+from codesign.columns import FloatArray, IntArray
+from codesign.errors import InputError
+from codesign.metrics import Metric
+from codesign.problem import Observations, Problem
+from codesign.units import parse_unit, split_quantity
+
+Source: TypeAlias = Literal["campaign", "space", "evaluator"]
+
+_FORM = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+?)\s*$")
+_SAMPLE = 4096
+_SEED = 0
+_SAME = 1e-9
+"""Difference of relative excesses below which two limits are one."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound on one quantity of every design.
+
+    Attributes:
+        text: As written; of an evaluator, its name.
+        source: Who sets it.
+        quantity: What it bounds.
+        comparison: ``<=``, ``<``, ``>=`` or ``>``.
+        number: The bound in ``unit``; of an evaluator 100 %.
+        unit: As written, or the metric's own.
+        written_unit: As written.
+        tied: Limits of the evaluator on the same quantity.
+    """
+
+    text: str
+    source: Source
+    quantity: str
+    comparison: str
+    number: float
+    unit: str
+    written_unit: str = ""
+    tied: tuple[str, ...] = ()
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it bounds from above."""
+        return self.comparison.startswith("<")
+
+    def at(self, step: float) -> float:
+        """The bound, looser by a share ``step`` of itself; tighter if that is negative."""
+        return self.number * (1.0 + step if self.is_upper else 1.0 - step)
+
+    def moved(self, step: float | None) -> Variation:
+        """The problem with the limit looser by that share; None: without it."""
+        slack = np.inf if step is None else step
+        names = (self.quantity,) if self.source == "evaluator" else self.tied
+        variation = Variation(slack=tuple((name, slack) for name in names))
+        if self.source == "evaluator":
+            return variation
+        text = None
+        if step is not None:
+            unit = f" {self.written_unit}" if self.written_unit else ""
+            text = f"{self.quantity} {self.comparison} {self.at(step)!r}{unit}"
+        change = ((self.text, text),)
+        if self.source == "campaign":
+            return replace(variation, constraints=change)
+        return replace(variation, space_constraints=change)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What can be priced, and what cannot.
+
+    Attributes:
+        found: Limits on one quantity.
+        others: Other conditions, with the reason.
+    """
+
+    found: tuple[Limit, ...]
+    others: tuple[tuple[str, str], ...]
+
+
+def limits_of(problem: Problem) -> Limits:
+    """The limits of a problem."""
+    rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
+    observed = problem.evaluate(rows)
+    found: list[Limit] = []
+    others: list[tuple[str, str]] = []
+    for source, text in _texts(problem):
+        limit = _read(problem, source, text)
+        if isinstance(limit, Limit):
+            found.append(limit)
+        else:
+            others.append((text, limit))
+    excess = _evaluator_limits(problem, rows, observed)
+    for at, limit in enumerate(found):
+        own = used(problem, limit, rows, observed) / limit.number - 1.0
+        same = [name for name, values in excess.items() if limit.is_upper and _is_same(own, values)]
+        found[at] = replace(limit, tied=tuple(same))
+        for name in same:
+            del excess[name]
+    for name, values in excess.items():
+        if np.ptp(values) > 0:
+            found.append(Limit(name, "evaluator", name, "<=", 100.0, "%"))
+        else:
+            others.append((name, "does not differ between designs"))
+    return Limits(tuple(found), tuple(others))
+
+
+def used(problem: Problem, limit: Limit, rows: IntArray, observed: Observations) -> FloatArray:
+    """(n,) the quantity of designs in the limit's unit; of an evaluator's, in percent of it."""
+    if limit.source == "evaluator":
+        return 100.0 * (1.0 + _evaluator_limits(problem, rows, observed)[limit.quantity])
+    if limit.quantity in observed.metrics:
+        values = observed.metrics[limit.quantity]
+        if limit.unit == _metric_unit(problem, limit.quantity):
+            return values
+        return values * parse_unit(_metric_unit(problem, limit.quantity)).scale / _scale(limit)
+    return np.asarray(problem.space.values(rows)[limit.quantity]) / _scale(limit)
+
+
+def in_metric_unit(limit: Limit, number: float, metric: Metric) -> float:
+    """A bound in the unit of the metric that it bounds."""
+    if limit.unit == metric.unit:
+        return number
+    return number * _scale(limit) / parse_unit(metric.unit).scale
+
+
+def _scale(limit: Limit) -> float:
+    return parse_unit(limit.unit).scale
+
+
+def _texts(problem: Problem) -> Iterator[tuple[Source, str]]:
+    for item in problem.constraints:
+        yield "campaign", item.text
+    for rule in problem.space.constraints:
+        if rule.description != "fixed":
+            yield "space", rule.text
+
+
+def _read(problem: Problem, source: Source, text: str) -> Limit | str:
+    """The limit, or why it is none."""
+    match = _FORM.match(text)
+    metrics = set(problem.metric_names)
+    if match is None or match[1] not in {*metrics, *problem.space.units}:
+        return "is not of the form 'quantity <= number'"
+    try:
+        split_quantity(match[3])
+    except InputError:
+        return "is not bounded by a number"
+    # What split_quantity accepts begins with a number, so this matches.
+    number, unit = re.match(r"([-+.\deE_]+)\s*(.*)$", match[3]).groups()  # type: ignore[union-attr]
+    own = _metric_unit(problem, match[1]) if match[1] in metrics else ""
+    limit = Limit(
+        text, source, match[1], match[2], float(number.replace("_", "")), unit or own, unit
+    )
+    return limit if limit.number > 0 else "has no positive bound that a share could be taken of"
+
+
+def _metric_unit(problem: Problem, name: str) -> str:
+    return next(item.unit for item in problem.evaluator.metrics if item.name == name)
+
+
+def _evaluator_limits(
+    problem: Problem, rows: IntArray, observed: Observations
+) -> dict[str, FloatArray]:
+    """(n,) relative excess by limit of the evaluator."""
+    written = {item.text for item in problem.constraints}
+    known = problem.known_violations(rows)
+    after = dict(zip(observed.violation_names, observed.violations.T, strict=True))
+    return {name: values for name, values in {**after, **known}.items() if name not in written}
+
+
+def _is_same(own: FloatArray, excess: FloatArray) -> bool:
+    valid = ~(np.isnan(own) | np.isnan(excess))
+    if not valid.any() or np.ptp(own[valid]) == 0:
+        return False
+    return bool(np.allclose(own[valid], excess[valid], rtol=_SAME, atol=_SAME))

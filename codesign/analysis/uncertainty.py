@@ -1,0 +1,415 @@
+"""How far results depend on the ranges that the memory technologies' sources give.
+
+MemExplorer [MemExplorer]_ Table 1 states some numbers as ranges, without a distribution. Here
+each is drawn on its own from a triangular distribution with its peak at the typical value, the
+usual choice where only ends and a middle are known [Law2015]_. A technology is the same for
+every design, so one draw holds for all designs that are compared.
+
+Limiting assumptions: numbers are independent, also those of one vendor or process; parameters,
+derived quantities and limits of the design space stay at their typical values, while the
+evaluator's limits and the constraints on metrics follow the draw.
+
+.. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs".
+.. [Law2015] A. M. Law, "Simulation Modeling and Analysis", 5th ed., §6.11, absence of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.analysis.uncertainty_results import (
+    DesignUncertainty,
+    MetricInterval,
+    RangedNumber,
+    RobustDesign,
+    RobustFront,
+    Swing,
+)
+from codesign.columns import FloatArray, IntArray
+from codesign.errors import InputError
+from codesign.evaluators.base import VariesTechnology
+from codesign.memtech import MemoryTechnology, Range
+from codesign.memtech.technology import NUMBERS
+from codesign.pareto import non_dominated
+from codesign.problem import Observations, Problem, build_problem
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+    from codesign.evaluated_design import EvaluatedDesign
+
+SAMPLES = 500
+"""Draws if nobody says how many: a share is then known to 2.2 % (standard error)."""
+MOST_DESIGNS = 20_000
+"""Designs that a front is compared with; 500 draws of so many take half a minute."""
+OFTEN = 0.25
+"""Share of the draws from which a design off the typical front is worth a look [ours]."""
+_NEAREST_CHUNK = 1024
+
+
+def ranged_numbers(technologies: Mapping[str, MemoryTechnology]) -> tuple[RangedNumber, ...]:
+    """The numbers with low < high, in the order of the technologies."""
+    ranges = [
+        (key, number, getattr(technology, number))
+        for key, technology in technologies.items()
+        for number in NUMBERS
+    ]
+    return tuple(
+        RangedNumber(key, number, item.low, item.typical, item.high)
+        for key, number, item in ranges
+        if item.low < item.high
+    )
+
+
+def draw(numbers: Iterable[RangedNumber], samples: int, seed: int) -> FloatArray:
+    """(s, k) values of ``k`` numbers in ``s`` draws.
+
+    The draws of a number depend on the seed and on its name alone, so that a further technology
+    in the library changes no result.
+
+    Raises:
+        InputError: No sample, or a negative seed.
+    """
+    if samples < 1:
+        raise InputError(f"expected at least 1 sample, got {samples}")
+    if seed < 0:
+        raise InputError(f"expected a seed of at least 0, got {seed}")
+    columns = [
+        np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()]).triangular(
+            item.low, item.typical, item.high, samples
+        )
+        for item in numbers
+    ]
+    return np.column_stack([*columns, np.empty((samples, 0))])
+
+
+class _Sweep:
+    """A problem that is evaluated at given values of the numbers with a range."""
+
+    def __init__(self, problem: Problem) -> None:
+        evaluator = problem.evaluator
+        if not isinstance(evaluator, VariesTechnology):
+            raise InputError(
+                f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
+                "expected one with technologies() and with_library(), such as npu"
+            )
+        self._problem, self._evaluator = problem, evaluator
+        technologies = evaluator.technologies()
+        self.numbers = ranged_numbers(technologies)
+        self._settled = {key: _at_typical(item) for key, item in technologies.items()}
+        # (3, k): the ends of every range, and the middle in which nothing varies.
+        self.low, self.typical, self.high = (
+            np.array([getattr(number, level) for number in self.numbers])
+            for level in ("low", "typical", "high")
+        )
+
+    def observe(self, rows: IntArray, values: FloatArray) -> Observations:
+        """Observations of designs with the (k,) numbers at these values."""
+        changes: dict[str, dict[str, Range]] = {}
+        for number, value in zip(self.numbers, values.tolist(), strict=True):
+            changes.setdefault(number.technology, {})[number.number] = _exactly(value)
+        library = {
+            key: self._settled[key].model_copy(update=change) for key, change in changes.items()
+        }
+        evaluator = self._evaluator.with_library(self._settled | library)
+        return replace(self._problem, evaluator=evaluator).evaluate(rows)
+
+
+def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
+    """The technology without ranges, so that it is the same at every level of them."""
+    return technology.model_copy(
+        update={number: _exactly(getattr(technology, number).typical) for number in NUMBERS}
+    )
+
+
+def _exactly(value: float) -> Range:
+    return Range(low=value, typical=value, high=value)
+
+
+def design_uncertainty(
+    evaluated: EvaluatedDesign, samples: int = SAMPLES, seed: int = 0
+) -> DesignUncertainty:
+    """Intervals of every metric of one design, and which number moves each the most.
+
+    Args:
+        evaluated: As ``codesign.evaluate`` gives it.
+        samples: Draws.
+        seed: Of the draws.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    space, evaluator = evaluated.space, evaluated.evaluator
+    metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
+    name = str(evaluated.asked.get("evaluator", type(evaluator).__name__))
+    problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
+    sweep = _Sweep(problem)
+    drawn = draw(sweep.numbers, samples, seed)
+    row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
+    in_space = all(values[0] <= 0 for values in space.violations(row).values())
+    observed = [sweep.observe(row, values) for values in drawn]
+    corners = _Corners.of(sweep, row)
+    return DesignUncertainty(
+        samples=samples,
+        seed=seed,
+        numbers=sweep.numbers,
+        feasible_share=float(np.mean([in_space and bool(item.feasible[0]) for item in observed])),
+        intervals={
+            metric: _interval(
+                np.array([item.metrics[metric][0] for item in observed]), corners, metric
+            )
+            for metric in problem.metric_names
+        },
+        tornado={metric: corners.swings(metric) for metric in problem.metric_names},
+    )
+
+
+@dataclass(frozen=True)
+class _Corners:
+    """One design at the ends of the ranges.
+
+    Attributes:
+        numbers: Those with a range.
+        metrics: Values by metric at each corner. A corner has one entry per number: -1 low, 0
+            typical, 1 high. There are: all typical, all low, all high; each number alone at
+            either end; and for each metric the two corners that these suggest as its extremes,
+            every number at the end that alone lowers (raises) the metric the most. They are
+            the extremes over all ranges if the metric is monotone in each number.
+    """
+
+    numbers: tuple[RangedNumber, ...]
+    metrics: Mapping[tuple[int, ...], Mapping[str, float]]
+
+    @classmethod
+    def of(cls, sweep: _Sweep, row: IntArray) -> _Corners:
+        """The corners of a single design."""
+        k = len(sweep.numbers)
+        metrics: dict[tuple[int, ...], Mapping[str, float]] = {}
+
+        def visit(corner: tuple[int, ...]) -> None:
+            if corner not in metrics:
+                ends = np.array(corner)
+                values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
+                found = sweep.observe(row, values).metrics
+                metrics[corner] = {name: float(value[0]) for name, value in found.items()}
+
+        for end in (0, -1, 1):
+            visit((end,) * k)
+        for i in range(k):
+            for end in (-1, 1):
+                visit(_alone(i, end, k))
+        corners = cls(sweep.numbers, metrics)
+        for name in list(metrics[(0,) * k]):
+            for sign in (1.0, -1.0):
+                visit(corners._toward(name, sign))
+        return corners
+
+    def _toward(self, metric: str, sign: float) -> tuple[int, ...]:
+        """Every number at the end that alone makes ``sign * metric`` smallest."""
+        ends = []
+        for i in range(len(self.numbers)):
+            values = {end: sign * value for end, value in self._line(metric, i).items()}
+            ends.append(min(values, key=lambda end: values[end]))
+        # Numbers that change nothing go along, so that the corner has a short name.
+        moved = {end for end in ends if end}
+        return tuple(moved) * len(ends) if len(moved) == 1 else tuple(ends)
+
+    def _line(self, metric: str, i: int) -> dict[int, float]:
+        """The metric with number ``i`` at typical, low and high, the others at typical."""
+        k = len(self.numbers)
+        return {end: self.metrics[_alone(i, end, k)][metric] for end in (0, -1, 1)}
+
+    def swings(self, metric: str) -> tuple[Swing, ...]:
+        """What each number alone does to a metric, the largest swing first."""
+        lines = [self._line(metric, i) for i in range(len(self.numbers))]
+        return _swings(self.numbers, lines)
+
+    def extreme(self, metric: str, sign: float) -> tuple[float, str]:
+        """The smallest (sign 1) or largest (sign -1) value over the corners, and where it is."""
+        values = {
+            corner: found[metric]
+            for corner, found in self.metrics.items()
+            if not np.isnan(found[metric])
+        }
+        if not values:
+            return np.nan, "none"
+        corner = min(values, key=lambda key: sign * values[key])
+        return values[corner], self._words(corner)
+
+    def _words(self, corner: tuple[int, ...]) -> str:
+        words = {-1: "low", 0: "typical", 1: "high"}
+        if len(set(corner)) <= 1:
+            return f"all {words[corner[0]] if corner else 'typical'}"
+        pairs = zip(self.numbers, corner, strict=True)
+        return ", ".join(f"{number} {words[end]}" for number, end in pairs if end)
+
+
+def _swings(
+    numbers: Sequence[RangedNumber], lines: Sequence[Mapping[int, float]]
+) -> tuple[Swing, ...]:
+    """What each number alone does, from the metric at its low (-1), typical (0) and high (1)."""
+    swings = []
+    for number, line in zip(numbers, lines, strict=True):
+        swing = max(line.values()) - min(line.values())
+        relative = swing / abs(line[0]) if line[0] else None
+        if swing > 0:
+            swings.append(
+                Swing(number.technology, number.number, line[-1], line[1], swing, relative)
+            )
+    return tuple(sorted(swings, key=lambda item: -item.swing))
+
+
+def design_swings(
+    problem: Problem, rows: IntArray, metrics: Sequence[str]
+) -> list[dict[str, tuple[Swing, ...]]]:
+    """The tornado of each of many designs: every number alone at either end of its range.
+
+    The swings are those of :func:`design_uncertainty`; all designs are evaluated at once, twice
+    per number with a range and once more.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs.
+        metrics: Whose swings.
+
+    Returns:
+        One mapping per design, by metric; a metric that no number moves has none.
+
+    Raises:
+        InputError: An evaluator without technologies.
+    """
+    sweep = _Sweep(problem)
+
+    def found(i: int, end: int) -> Mapping[str, FloatArray]:
+        values = sweep.typical.copy()
+        values[i : i + 1] = {-1: sweep.low, 0: sweep.typical, 1: sweep.high}[end][i : i + 1]
+        return sweep.observe(rows, values).metrics
+
+    typical = found(0, 0)
+    ends = [{0: typical, -1: found(i, -1), 1: found(i, 1)} for i in range(len(sweep.numbers))]
+    return [
+        {
+            name: _swings(
+                sweep.numbers,
+                [{end: float(values[name][at]) for end, values in line.items()} for line in ends],
+            )
+            for name in metrics
+        }
+        for at in range(len(rows))
+    ]
+
+
+def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
+    return tuple(end if j == i else 0 for j in range(k))
+
+
+def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterval:
+    values = drawn[np.isfinite(drawn)]
+    p5, median, p95 = np.percentile(values, [5, 50, 95]) if len(values) else [np.nan] * 3
+    minimum, minimum_at = corners.extreme(metric, 1.0)
+    maximum, maximum_at = corners.extreme(metric, -1.0)
+    return MetricInterval(
+        typical=corners.metrics[(0,) * len(corners.numbers)][metric],
+        p5=float(p5),
+        median=float(median),
+        p95=float(p95),
+        minimum=minimum,
+        minimum_at=minimum_at,
+        maximum=maximum,
+        maximum_at=maximum_at,
+        n_values=len(values),
+    )
+
+
+def front_shares(
+    problem: Problem, rows: IntArray, samples: int = SAMPLES, seed: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """How often designs of one problem are non-dominated among one another.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs of its space that meet all that is known without evaluation.
+        samples: Draws.
+        seed: Of the draws.
+
+    Returns:
+        (n,) share of the draws in which a design is feasible and no feasible one of ``rows``
+        dominates it, and (n,) share in which it is feasible.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    sweep = _Sweep(problem)
+    on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
+    for values in draw(sweep.numbers, samples, seed):
+        observed = sweep.observe(rows, values)
+        inside = np.flatnonzero(observed.feasible)
+        feasible[inside] += 1
+        on_front[inside[non_dominated(observed.objectives[inside])]] += 1
+    return on_front / samples, feasible / samples
+
+
+def robust_front(
+    results: Results, samples: int = SAMPLES, seed: int = 0, most: int = MOST_DESIGNS
+) -> RobustFront:
+    """Which designs of a campaign are on the front over the ranges of the technologies.
+
+    In every draw all designs of the campaign that have a result are evaluated anew. Of more
+    than ``most`` distinct ones, those are taken that are feasible and nearest to the front.
+
+    Args:
+        results: Of a campaign.
+        samples: Draws.
+        seed: Of the draws.
+        most: Designs to compare; the front is always among them.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    front = results.front()
+    _, first = np.unique(results.problem.space.keys(results.rows), return_index=True)
+    distinct = first[~results.failed[first]]
+    compared = _nearest(results, distinct, front, most)
+    shares, feasible = front_shares(results.problem, results.rows[compared], samples, seed)
+    number = {position: i for i, position in enumerate(front.tolist(), start=1)}
+    designs = [
+        RobustDesign(position, number.get(position), share, kept)
+        for position, share, kept in zip(
+            compared.tolist(), shares.tolist(), feasible.tolist(), strict=True
+        )
+        if position in number or share >= OFTEN
+    ]
+    designs.sort(key=lambda item: (-item.non_dominated_share, item.front_number or len(results)))
+    varied = _Sweep(results.problem).numbers
+    return RobustFront(samples, seed, varied, len(compared), len(distinct), OFTEN, tuple(designs))
+
+
+def _nearest(results: Results, distinct: IntArray, front: IntArray, most: int) -> IntArray:
+    """At most ``most`` of the distinct designs: the front, the feasible, the nearest to it.
+
+    A design's distance is the smallest shift of all its objectives, as shares of their ranges
+    among the feasible designs, after which one of the front no longer dominates it.
+    """
+    if len(distinct) <= most:
+        return distinct
+    on_front = np.isin(distinct, front)
+    distance = np.zeros(len(distinct))
+    if len(front):
+        inside = results.objectives[results.feasible]
+        scale = np.maximum(np.ptp(inside, axis=0), np.finfo(float).tiny)
+        points, best = results.objectives[distinct] / scale, results.objectives[front] / scale
+        distance = _distances(points, best)
+    order = np.lexsort((distance, ~results.feasible[distinct], ~on_front))
+    return np.sort(distinct[order[: max(most, len(front))]])
+
+
+def _distances(points: FloatArray, front: FloatArray) -> FloatArray:
+    """(n,) largest over the front of the smallest objective by which it is ahead of a point."""
+    chunks = [
+        (points[i : i + _NEAREST_CHUNK, None] - front).min(axis=2).max(axis=1)
+        for i in range(0, len(points), _NEAREST_CHUNK)
+    ]
+    return np.concatenate(chunks)

@@ -1,0 +1,1 @@
+"""Checks of the whole: validation against others, conclusions, benchmarks; nothing imports them."""

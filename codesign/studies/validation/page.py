@@ -1,0 +1,155 @@
+"""Studies as tables on the terminal, and as the page ``docs/validation.md`` with its figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign.files import replacing
+from codesign.report.tables import plain_table, text_line
+from codesign.studies.validation.study import Study
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_SUMMARY = {
+    "group": "compared",
+    "n": "cases",
+    "median_error": "median error",
+    "median_absolute_error": "median size",
+    "p95_absolute_error": "95 % below",
+    "largest_absolute_error": "largest",
+}
+_ROWS = {"what": "compared", "reference": "reference", "ours": "ours", "error": "error"}
+_TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
+_MOST_ROWS = 40
+
+
+def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
+    """A study for the terminal: rows (the largest errors, if there are many), summary, targets."""
+    shown: list[RenderableType] = [text_line(study.question)]
+    rows = sorted(study.rows, key=lambda row: -_size_of(row))[:n_rows]
+    if len(study.rows) <= n_rows:
+        rows = list(study.rows)
+    few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
+    shown.append(_table(f"{study.name}{few}", _ROWS, rows))
+    shown.append(_table("Errors", _SUMMARY, study.summary))
+    if study.targets:
+        shown.append(_table("Promises", _TARGETS, study.targets))
+    shown += [text_line(f"Note: {note}") for note in study.notes]
+    return shown
+
+
+def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Path]:
+    """Write ``validation.md`` with data and figures under ``validation/``; returns the paths.
+
+    Args:
+        studies: In the order of the page.
+        folder: Usually ``docs``.
+        command: What made the page, for readers who want to make it again.
+    """
+    from codesign.report.scatter import save_predictions
+
+    data = folder / "validation"
+    written = []
+    for study in studies:
+        written.append(_write(data / f"{study.name}.csv", _csv(study.rows)))
+        written.append(save_predictions(study.rows, study.question, data / f"{study.name}.png"))
+    written.append(_write(folder / "validation.md", _markdown(studies, command)))
+    return written
+
+
+def _write(path: Path, text: str) -> Path:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def _markdown(studies: Sequence[Study], command: str) -> str:
+    parts = [
+        "# Validation",
+        "Our numbers beside others', residuals as they are. This page is made by "
+        f"`{command}`; the rows behind it are in `validation/*.csv`.",
+    ]
+    for study in studies:
+        parts += [f"## {study.name}", study.question]
+        if study.targets:
+            parts.append(_markdown_table(_TARGETS, study.targets))
+        parts.append(_markdown_table(_SUMMARY, study.summary))
+        parts.append(f"![{study.name}](validation/{study.name}.png)")
+        if len(study.rows) <= _MOST_ROWS:
+            parts.append(_markdown_table(_columns(study.rows), study.rows))
+        parts += ["\n".join(f"- {note}" for note in study.notes)] if study.notes else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str:
+    lines = [" | ".join(columns.values()), " | ".join("---" for _ in columns)]
+    lines += [" | ".join(_cell(name, row.get(name)) for name in columns) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: name.replace("_", " ") for name in names}
+
+
+def _table(
+    title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]
+) -> RenderableType:
+    rows = list(rows)
+    numbers = [
+        header
+        for name, header in columns.items()
+        if any(isinstance(row.get(name), int | float) for row in rows)
+    ]
+    table = plain_table(title, list(columns.values()), numbers)
+    table.columns[0].no_wrap = False  # long names fold, so that no number is cut
+    for row in rows:
+        table.add_row(*(_cell(name, row.get(name)) for name in columns))
+    return table
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:+.1%}" if name.endswith("error") else f"{value:.4g}"
+    return str(value)
+
+
+def _size_of(row: Mapping[str, Any]) -> float:
+    error = row.get("error")
+    return abs(error) if isinstance(error, int | float) else 0.0
+
+
+_LONGEST_CELL = 160
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows without long texts: what a whole design was, its name has to say."""
+    long = {
+        name
+        for row in rows
+        for name, value in row.items()
+        if not isinstance(value, int | float) and len(str(value)) > _LONGEST_CELL
+    }
+    names = [name for name in _columns(rows) if name not in long]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = {name: row.get(name) for name in names}
+        writer.writerow({name: _short(value) for name, value in cells.items()})
+    return text.getvalue()
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value

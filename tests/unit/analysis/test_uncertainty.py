@@ -1,0 +1,394 @@
+"""Ranges of technologies: intervals, swings and shares against hand arithmetic."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from codesign import api
+from codesign.analysis.uncertainty import (
+    _distances,
+    _nearest,
+    design_swings,
+    design_uncertainty,
+    draw,
+    front_shares,
+    ranged_numbers,
+)
+from codesign.errors import InputError
+from codesign.evaluators.base import Evaluation, VariesTechnology
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.memtech import Range, TechnologyLibrary, load_library
+from codesign.memtech.technology import NUMBERS
+from codesign.metrics import Metric
+from codesign.pareto import non_dominated
+from codesign.problem import build_problem
+from codesign.schema import Record
+from codesign.space import load_space
+from codesign.workload import Request
+
+LIBRARY = load_library()
+REQUEST = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
+OPTIONS = NpuOptions(profile="memexplorer")
+
+
+def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
+    """The library without a range but those given, by technology and number."""
+    changed = {}
+    for key, item in LIBRARY.items():
+        typical = {number: getattr(item, number).typical for number in NUMBERS}
+        settled = {number: Range(low=x, typical=x, high=x) for number, x in typical.items()}
+        for number, (low, middle, high) in ranges.get(key, {}).items():
+            settled[number] = Range(low=low, typical=middle, high=high)
+        changed[key] = item.model_copy(update=settled)
+    return changed
+
+
+def base(library: dict, design: str = "Base"):
+    return api.evaluate(design=design, evaluator=NpuEvaluator(REQUEST, OPTIONS, library=library))
+
+
+def triangular_quantile(share: float, low: float, middle: float, high: float) -> float:
+    if share <= (middle - low) / (high - low):
+        return low + math.sqrt(share * (high - low) * (middle - low))
+    return high - math.sqrt((1 - share) * (high - low) * (high - middle))
+
+
+def triangular_share_below(x: float, low: float, middle: float, high: float) -> float:
+    if x <= middle:
+        return (x - low) ** 2 / ((high - low) * (middle - low))
+    return 1 - (high - x) ** 2 / ((high - low) * (high - middle))
+
+
+HBM = (50e-12, 75e-12, 100e-12)  # W/B, MemExplorer Table 1
+SRAM = (10e-9, 17.55e-9, 50e-9)
+
+
+def test_the_interval_of_tdp_is_that_of_the_triangular_distribution():
+    # Base: four stacks of 24 GB, so TDP = constant + 96 GB x background power.
+    evaluated = base(only(hbm3e_8h={"background_power": HBM}))
+    samples = 600
+    found = design_uncertainty(evaluated, samples, seed=3).intervals["tdp_watts"]
+    low, middle, high = HBM
+    for share, got in ((0.05, found.p5), (0.5, found.median), (0.95, found.p95)):
+        quantile = triangular_quantile(share, *HBM)
+        nearest_end = min(quantile - low, high - quantile)
+        density = 2 * nearest_end / ((high - low) * (high - middle))  # symmetric range
+        error = 96e9 * math.sqrt(share * (1 - share) / samples) / density
+        expected = evaluated.metrics["tdp_watts"] + 96e9 * (quantile - middle)
+        assert got == pytest.approx(expected, abs=4 * error)
+    assert found.n_values == samples
+
+
+def test_corners_and_swings_of_tdp_are_those_worked_out_by_hand():
+    # Base: 256 MB of SRAM and 96 GB of HBM3E.
+    evaluated = base(only(hbm3e_8h={"background_power": HBM}, sram={"background_power": SRAM}))
+    found = design_uncertainty(evaluated, 5)
+    tdp = evaluated.metrics["tdp_watts"]
+    sram = [0.256e9 * (end - SRAM[1]) for end in (SRAM[0], SRAM[2])]
+    hbm = [96e9 * (end - HBM[1]) for end in (HBM[0], HBM[2])]
+    largest, second = found.tornado["tdp_watts"]
+    assert (largest.technology, largest.number) == ("sram", "background_power")
+    assert [largest.at_low, largest.at_high] == pytest.approx([tdp + x for x in sram])
+    assert largest.swing == pytest.approx(10.24)
+    assert largest.relative_swing == pytest.approx(10.24 / tdp)
+    assert (second.technology, second.swing) == ("hbm3e_8h", pytest.approx(4.8))
+    assert [second.at_low, second.at_high] == pytest.approx([tdp + x for x in hbm])
+    interval = found.intervals["tdp_watts"]
+    assert interval.typical == tdp
+    assert interval.minimum == pytest.approx(tdp + sram[0] + hbm[0])
+    assert interval.maximum == pytest.approx(tdp + sram[1] + hbm[1])
+    assert (interval.minimum_at, interval.maximum_at) == ("all low", "all high")
+    assert interval.minimum <= interval.p5 <= interval.median <= interval.p95 <= interval.maximum
+
+
+def test_a_metric_that_no_range_touches_has_no_width():
+    found = design_uncertainty(base(only(sram={"background_power": SRAM})), 5)
+    interval = found.intervals["throughput_tokens_per_s"]
+    values = {interval.typical, interval.p5, interval.p95, interval.minimum, interval.maximum}
+    assert len(values) == 1
+    assert found.tornado["throughput_tokens_per_s"] == ()
+
+
+def test_without_ranges_every_interval_has_no_width():
+    evaluated = base(only())
+    found = design_uncertainty(evaluated, 3)
+    assert found.numbers == ()
+    for name, value in evaluated.metrics.items():
+        interval = found.intervals[name]
+        ends = (interval.p5, interval.median, interval.p95, interval.minimum, interval.maximum)
+        assert (interval.typical, *ends) == (value,) * 6
+        assert (interval.minimum_at, found.tornado[name]) == ("all typical", ())
+
+
+def test_a_range_of_any_number_counts():
+    # A user's file: the bandwidth of HBM3E is uncertain, and decode waits for it.
+    bandwidth = (0.8e12, 1e12, 1.1e12)
+    evaluated = base(only(hbm3e_8h={"bandwidth": bandwidth}))
+    found = design_uncertainty(evaluated, 50)
+    interval = found.intervals["offchip_bandwidth_bytes_per_s"]
+    assert (interval.minimum, interval.typical, interval.maximum) == (3.2e12, 4e12, 4.4e12)
+    (swing,) = found.tornado["throughput_tokens_per_s"]
+    assert (swing.technology, swing.number) == ("hbm3e_8h", "bandwidth")
+    typical = evaluated.metrics["throughput_tokens_per_s"]
+    assert swing.at_low < typical < swing.at_high
+    # No more than in proportion.
+    assert 0.8 * typical <= swing.at_low
+    assert swing.at_high <= 1.1 * typical
+
+
+def test_the_share_of_draws_within_the_limits_follows_the_capacity():
+    # 70.55 GB of weights and the KV cache of one request: Base has 96 GB plus its SRAM, of which
+    # HBM3E with 24 GB a stack. Feasible where four stacks and 0.256 GB hold all that is used.
+    evaluated = base(only(hbm3e_8h={"capacity": (15e9, 24e9, 25e9)}))
+    needed = 70_553_706_496 + 98_000 * 2 * 80 * 8 * 128
+    enough = (needed - 0.256e9) / 4
+    share = 1 - triangular_share_below(enough, 15e9, 24e9, 25e9)
+    samples = 400
+    found = design_uncertainty(evaluated, samples).feasible_share
+    assert 0.2 < share < 0.9
+    assert found == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
+
+
+def test_a_seed_gives_the_same_intervals_and_another_seed_others():
+    evaluated = base(dict(LIBRARY))
+    first, again, other = (design_uncertainty(evaluated, 20, seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first.intervals["tdp_watts"].p5 != other.intervals["tdp_watts"].p5
+
+
+def test_draws_are_triangular_and_independent():
+    numbers = ranged_numbers(only(hbm3e_8h={"background_power": HBM}, sram={"read_energy": SRAM}))
+    n = 40_000
+    drawn = draw(numbers, n, 0)
+    for number, values in zip(numbers, drawn.T, strict=True):
+        low, middle, high = number.low, number.typical, number.high
+        mean = (low + middle + high) / 3
+        variance = (low**2 + middle**2 + high**2 - low * middle - low * high - middle * high) / 18
+        assert low <= values.min()
+        assert values.max() <= high
+        assert values.mean() == pytest.approx(mean, abs=4 * math.sqrt(variance / n))
+        assert values.var() == pytest.approx(variance, rel=0.03)
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 4 / math.sqrt(n)
+
+
+def test_a_further_technology_does_not_change_the_draws_of_another():
+    one = ranged_numbers(only(sram={"read_energy": SRAM}))
+    two = ranged_numbers(only(hbm3e_8h={"read_energy": HBM}, sram={"read_energy": SRAM}))
+    assert [str(number) for number in two] == ["hbm3e_8h read energy", "sram read energy"]
+    assert (draw(one, 10, 5)[:, 0] == draw(two, 10, 5)[:, 1]).all()
+
+
+def test_other_technologies_give_what_building_with_them_gives():
+    space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
+    designs = space.columns(space.sample(np.random.default_rng(0), 200))
+    changed = only(sram={"bandwidth": (1e12, 2e12, 3e12)})
+    npu = NpuEvaluator(REQUEST, OPTIONS)
+    assert isinstance(npu, VariesTechnology)
+    before = npu.evaluate(designs).metrics
+    exchanged = npu.with_library(changed).evaluate(designs).metrics
+    built = NpuEvaluator(REQUEST, OPTIONS, library=changed).evaluate(designs).metrics
+    assert (exchanged["tdp_watts"] != before["tdp_watts"]).any()
+    for name, values in built.items():
+        assert (values == exchanged[name]).all()
+        assert (npu.evaluate(designs).metrics[name] == before[name]).all()
+
+
+SPACE = """\
+parameters:
+  kind: [own, shifted, fixed, stuck]
+"""
+
+
+class Toy:
+    """``own`` costs the read energy of HBM3E, ``shifted`` 1 more, ``fixed`` always 25."""
+
+    class Workload(Record):
+        pass
+
+    class Options(Record):
+        pass
+
+    metrics = (
+        Metric("cost", "minimize", "", "to pay"),
+        Metric("gain", "maximize", "", "to have"),
+    )
+    required_parameters = frozenset({"kind"})
+    optional_parameters = frozenset()
+
+    def __init__(self, library):
+        self._library = library
+
+    def technologies(self):
+        return self._library
+
+    def with_library(self, library):
+        return Toy(library)
+
+    def known_violations(self, designs):
+        return {}
+
+    def evaluate(self, designs, metrics=None):
+        hbm, sram = (self._library[key].read_energy.typical for key in ("hbm3e_8h", "sram"))
+        costs = {"own": hbm, "shifted": hbm + 1, "fixed": 25.0, "stuck": hbm - sram}
+        gains = {"own": 1.0, "shifted": 1.0, "fixed": 2.0, "stuck": 0.0}
+        found = {
+            "cost": designs["kind"].lookup(costs.get),
+            "gain": designs["kind"].lookup(gains.get),
+        }
+        return Evaluation(found)
+
+    def provenance(self):
+        return {}
+
+
+def _stranger():
+    """The toy without the two methods of VariesTechnology."""
+    absent = {"technologies", "with_library"}
+    kept = {name: item for name, item in vars(Toy).items() if name not in absent}
+    return type("Stranger", (), kept)(only())
+
+
+RANGE = (10.0, 20.0, 50.0)
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """A function: the toy's problem with ranges and constraints."""
+    path = tmp_path / "kinds.yaml"
+    path.write_text(SPACE)
+    space = load_space(str(path), {})
+
+    def build(constraints=(), **ranges):
+        evaluator = Toy(only(**ranges))
+        return build_problem(space, evaluator, ["minimize cost", "maximize gain"], constraints)
+
+    return build
+
+
+def rows_of(problem, *kinds):
+    return np.concatenate([problem.space.encode({"kind": kind}) for kind in kinds])
+
+
+def test_the_share_on_the_front_is_the_probability_of_not_being_dominated(toy):
+    # fixed has the larger gain, so own stays as long as it is cheaper.
+    problem = toy(hbm3e_8h={"read_energy": RANGE})
+    samples = 1500
+    shares, feasible = front_shares(problem, rows_of(problem, "own", "fixed"), samples, seed=7)
+    share = triangular_share_below(25.0, *RANGE)
+    assert shares[0] == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
+    assert shares[1] == 1.0
+    assert feasible.tolist() == [1.0, 1.0]
+    drawn = draw(ranged_numbers(problem.evaluator.technologies()), samples, 7)
+    assert shares[0] == np.mean(drawn[:, 0] < 25)
+
+
+def test_one_draw_holds_for_all_designs(toy):
+    problem = toy(hbm3e_8h={"read_energy": RANGE})
+    shares, _ = front_shares(problem, rows_of(problem, "own", "shifted"), 200)
+    assert shares.tolist() == [1.0, 0.0]
+
+
+def test_constraints_follow_the_draw(toy):
+    # Without the constraint fixed would never leave the front; with it, own is alone below 22.
+    problem = toy(["cost <= 22"], hbm3e_8h={"read_energy": RANGE})
+    samples = 1500
+    shares, feasible = front_shares(problem, rows_of(problem, "own", "fixed"), samples)
+    share = triangular_share_below(22.0, *RANGE)
+    assert shares[0] == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
+    assert feasible[0] == shares[0]
+    assert shares[1] == feasible[1] == 0.0
+
+
+def test_where_nothing_varies_the_front_is_always_the_front(toy):
+    problem = toy()
+    rows = rows_of(problem, "own", "shifted", "fixed")
+    shares, feasible = front_shares(problem, rows, 3)
+    assert (shares == non_dominated(problem.evaluate(rows).objectives)).all()
+    assert (feasible == 1.0).all()
+
+
+def test_the_extreme_corner_has_each_number_at_its_own_end(toy):
+    problem = toy(hbm3e_8h={"read_energy": RANGE}, sram={"read_energy": (1.0, 2.0, 3.0)})
+    evaluated = api.evaluate(
+        space=problem.space, design={"kind": "stuck"}, evaluator=problem.evaluator
+    )
+    found = design_uncertainty(evaluated, 300)
+    interval = found.intervals["cost"]
+    assert (interval.minimum, interval.typical, interval.maximum) == (7.0, 18.0, 49.0)
+    assert interval.minimum_at == "hbm3e_8h read energy low, sram read energy high"
+    assert interval.maximum_at == "hbm3e_8h read energy high, sram read energy low"
+    assert interval.minimum < interval.p5 < interval.p95 < interval.maximum
+    assert [swing.swing for swing in found.tornado["cost"]] == [40.0, 2.0]
+    # The gain is zero, so a share of it says nothing; and nothing moves it.
+    assert found.tornado["gain"] == ()
+
+
+def test_the_distance_to_a_front_is_the_shift_that_reaches_it():
+    front = np.array([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
+    points = np.array([[1.0, 1.0], [1.5, 1.25], [3.0, 3.0], [0.0, 0.0]])
+    # (1.5, 1.25) is dominated by (1, 1) until both sink by 0.25; (3, 3) until they sink by 2.
+    assert _distances(points, front).tolist() == [0.0, 0.25, 2.0, -1.0]
+
+
+def test_of_many_designs_the_front_comes_first_then_the_feasible_by_distance():
+    # The first is as near as can be, for it ties with the front in one objective.
+    results = SimpleNamespace(
+        objectives=np.array([[1.0, 2.0], [1.0, 1.0], [0.0, 0.0], [3.0, 3.0], [2.0, 2.0]]),
+        feasible=np.array([True, True, False, True, True]),
+    )
+    distinct, front = np.arange(5), np.array([1])
+    chosen = [_nearest(results, distinct, front, most).tolist() for most in range(1, 6)]
+    assert chosen == [[1], [0, 1], [0, 1, 4], [0, 1, 3, 4], [0, 1, 2, 3, 4]]
+
+
+def test_an_evaluator_without_technologies_is_refused_in_one_line(toy):
+    problem = dataclasses.replace(toy(), evaluator=_stranger(), evaluator_name="mine")
+    with pytest.raises(InputError, match="evaluator 'mine' has no technologies") as caught:
+        front_shares(problem, rows_of(problem, "own"), 3)
+    assert len(caught.value.problems) == 1
+    evaluated = api.evaluate(
+        space=problem.space, design={"kind": "own"}, evaluator=problem.evaluator
+    )
+    with pytest.raises(InputError, match="has no technologies with ranges to vary"):
+        design_uncertainty(evaluated, 3)
+
+
+@pytest.mark.parametrize(
+    ("samples", "seed", "message"),
+    [
+        (0, 0, "expected at least 1 sample, got 0"),
+        (-3, 0, "expected at least 1 sample, got -3"),
+        (5, -1, "expected a seed of at least 0, got -1"),
+    ],
+)
+def test_no_samples_and_a_negative_seed_are_refused(toy, samples, seed, message):
+    problem = toy()
+    with pytest.raises(InputError, match=f"^{message}$"):
+        front_shares(problem, rows_of(problem, "own"), samples, seed)
+    with pytest.raises(InputError, match=f"^{message}$"):
+        design_uncertainty(base(only()), samples, seed)
+
+
+def test_the_shipped_library_varies_only_what_its_sources_give_as_ranges():
+    names = {str(number) for number in ranged_numbers(TechnologyLibrary(LIBRARY))}
+    assert {"sram background power", "hbm4_12h background power"} <= names
+    assert "lpddr6 background power" not in names
+
+
+def test_the_swings_of_many_designs_are_those_of_each_alone():
+    evaluator = NpuEvaluator(REQUEST, OPTIONS)
+    space = api.load_space("memexplorer")
+    problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
+    names = ("Base", "P1", "D1")
+    rows = np.concatenate([space.encode(space.designs[name]) for name in names])
+    metrics = ["tdp_watts", "throughput_tokens_per_s"]
+    found = design_swings(problem, rows, metrics)
+    for name, swings in zip(names, found, strict=True):
+        alone = design_uncertainty(api.evaluate(design=name, evaluator=evaluator), 1).tornado
+        assert swings == {metric: alone[metric] for metric in metrics}
+    assert all(swings["tdp_watts"] for swings in found)

@@ -1,0 +1,76 @@
+"""Cycles of the systolic array against SCALE-Sim's kept answers."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.errors import InputError, JobError
+from codesign.hardware.array import systolic_cycles
+from codesign.studies.validation import scalesim
+
+
+def test_our_cycles_are_those_that_scale_sim_counts() -> None:
+    study = scalesim.run()
+    assert all(target["is_met"] for target in study.targets)
+    assert max(abs(row["error"]) for row in study.rows) <= scalesim.TOLERANCE
+    assert {row["dataflow"] for row in study.rows} == {"ws", "is", "os"}
+
+
+def test_the_environment_gets_what_the_extra_names() -> None:
+    text = (Path(__file__).parents[4] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    assert list(scalesim.REQUIREMENTS) == extras["interop-scalesim"]
+
+
+def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(m, k, n, rows, columns, flow, drain):  # type: ignore[no-untyped-def]  # a fault
+        return systolic_cycles(m, k, n, rows, columns, flow, drain) + columns
+
+    monkeypatch.setattr(scalesim, "systolic_cycles", wrong)
+    assert not scalesim.run().targets[0]["is_met"]
+
+
+def test_the_kept_answers_are_those_of_seed_zero() -> None:
+    kept = scalesim.read_results(scalesim.KEPT)
+    expected = scalesim.cases(0, scalesim.N_PRODUCTS)
+    # The runner keeps the order of the cases.
+    np.testing.assert_array_equal(kept.cases, np.array(expected, dtype=float))
+    assert kept.version.startswith("3.")
+
+
+def test_another_seed_gives_other_products_of_all_sizes() -> None:
+    first, second = (
+        {case[:3] for case in scalesim.cases(seed, 60)} - set(scalesim._EDGES) for seed in (0, 1)
+    )
+    assert not first & second
+    assert len(first) == 60 - len(scalesim._EDGES)
+
+
+def test_the_drain_is_the_only_difference_and_only_under_output_stationary() -> None:
+    size = np.array([40.0])
+    for flow, less in (("ws", 0), ("is", 0), ("os", 16)):
+        shifted = systolic_cycles(size, size, size, 8.0, 32.0, flow, "shifted")
+        direct = systolic_cycles(size, size, size, 8.0, 32.0, flow)
+        folds = 5 * 2
+        assert float((shifted - direct)[0]) == (8 * folds if less else 0)
+
+
+def test_a_failing_simulation_says_what_went_wrong(tmp_path: Path) -> None:
+    # This interpreter has no SCALE-Sim.
+    with pytest.raises(JobError, match=r"running SCALE-Sim failed: .*scalesim"):
+        scalesim.simulate([(1, 1, 1, 8, 8)], Path(sys.executable))
+    with pytest.raises(JobError, match="running SCALE-Sim"):
+        scalesim.simulate([(1, 1, 1, 8, 8)], tmp_path / "nowhere")
+    with pytest.raises(InputError, match="positive"):
+        scalesim.run(size=0)
+
+
+def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("m,k\n1,2\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x\.csv: expected results of SCALE-Sim"):
+        scalesim.read_results(tmp_path / "x.csv")

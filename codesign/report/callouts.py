@@ -26,16 +26,16 @@ class _Box:
     right: float
     top: float
 
-    def meets(self, other: _Box) -> bool:
+    def meets(self, box: _Box) -> bool:
         return (
-            self.left < other.right and other.left < self.right
-            and self.bottom < other.top and other.bottom < self.top
+            self.left < box.right and box.left < self.right
+            and self.bottom < box.top and box.bottom < self.top
         )  # fmt: skip
 
-    def is_within(self, other: _Box) -> bool:
+    def is_within(self, frame: _Box) -> bool:
         return (
-            self.left >= other.left and self.right <= other.right
-            and self.bottom >= other.bottom and self.top <= other.top
+            self.left >= frame.left and self.right <= frame.right
+            and self.bottom >= frame.bottom and self.top <= frame.top
         )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def write_names(
     if lines is not None:
         taken += [_around(x, y, 1.5) for x, y in (axes.transData.transform(lines) * to_points)]
     for group in groups:
-        text = "\n".join(dict.fromkeys(names[at] for at in group))
+        text = "\n".join(dict.fromkeys(names[index] for index in group))
         x, y = (float(value) for value in places[group[0]])
         box = _free(x, y, _extent(text, size), reach, frame, taken)
         taken.append(box)
@@ -107,13 +107,13 @@ def _extent(text: str, size: float) -> tuple[float, float]:
 def _together(places: FloatArray, reach: float) -> list[list[int]]:
     """Points by the first that they fall together with."""
     groups: list[list[int]] = []
-    for at, place in enumerate(places):
+    for index, place in enumerate(places):
         for group in groups:
             if np.abs(place - places[group[0]]).max() < reach:
-                group.append(at)
+                group.append(index)
                 break
         else:
-            groups.append([at])
+            groups.append([index])
     return groups
 
 
@@ -131,14 +131,14 @@ def _free(
 ) -> _Box:
     boxes = [box for box in _candidates(x, y, extent, reach) if box.is_within(frame)]
     listed = list(taken)
-    crowds = (sum(box.meets(other) for other in listed) for box in boxes)
-    found, fewest = _around(x, y, reach), len(listed) + 1
+    crowds = (sum(box.meets(obstacle) for obstacle in listed) for box in boxes)
+    least_crowded, fewest = _around(x, y, reach), len(listed) + 1
     for box, crowd in zip(boxes, crowds, strict=True):
         if crowd < fewest:
-            found, fewest = box, crowd
+            least_crowded, fewest = box, crowd
         if not crowd:
             break
-    return found
+    return least_crowded
 
 
 _AROUND = (

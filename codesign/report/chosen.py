@@ -100,7 +100,7 @@ class ChosenDesign:
         """What an export of the design must say: design, workload, evaluator, versions."""
         note = provenance(self.results)
         keys = ("space", "workload", "fixed", "constraints")
-        said = note["definition"]
+        definition = note["definition"]
         return {
             "made_by": f"codesign {note['versions'].get('codesign', '')}".strip(),
             "campaign": note["campaign"],
@@ -111,7 +111,7 @@ class ChosenDesign:
             **({"standing": self.standing} if self.standing else {}),
             "design": plain_design(self.evaluated.design),
             "breaks": self.evaluated.broken,
-            **{key: said[key] for key in keys if said.get(key)},
+            **{key: definition[key] for key in keys if definition.get(key)},
             "versions": note["versions"],
         }
 

@@ -28,15 +28,15 @@ _RANKED = "(all ranked)"
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
     """Everything that is the same for the same results, as plain values."""
-    said = outcome.definition
+    definition = outcome.definition
     return {
-        "name": said.name,
-        "description": said.description,
+        "name": definition.name,
+        "description": definition.description,
         "optimizers": list(outcome.labels),
-        "budget": said.budget,
-        "initial": said.initial,
-        "seeds": list(said.seeds),
-        "tuned_on": said.tuned_on,
+        "budget": definition.budget,
+        "initial": definition.initial,
+        "seeds": list(definition.seeds),
+        "tuned_on": definition.tuned_on,
         "notes": list(outcome.notes),
         "problems": [problem_record(problem) for problem in outcome.problems],
         "ranked_problems": [problem.name for problem in outcome.ranked],
@@ -147,16 +147,16 @@ def convergence_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
                 shares.std(axis=0, ddof=1) if len(shares) > 1 else np.full(shares.shape[1], np.nan)
             )
             quartiles = np.quantile(shares, [0.25, 0.5, 0.75], axis=0)
-            for at in range(shares.shape[1]):
+            for step in range(shares.shape[1]):
                 yield {
                     "problem": problem.name,
                     "optimizer": label,
-                    "evaluations": at + 1,
-                    "mean": float(shares[:, at].mean()),
-                    "std": float(spread[at]),
-                    "quartile_1": float(quartiles[0, at]),
-                    "median": float(quartiles[1, at]),
-                    "quartile_3": float(quartiles[2, at]),
+                    "evaluations": step + 1,
+                    "mean": float(shares[:, step].mean()),
+                    "std": float(spread[step]),
+                    "quartile_1": float(quartiles[0, step]),
+                    "median": float(quartiles[1, step]),
+                    "quartile_3": float(quartiles[2, step]),
                 }
 
 
@@ -168,20 +168,20 @@ def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
     for name, problems in groups.items():
         for label in outcome.labels:
             solved = solved_share(problems, label, outcome.targets, budget)
-            for at, share in enumerate(solved.tolist()):
+            for step, share in enumerate(solved.tolist()):
                 yield {
                     "problem": name,
                     "optimizer": label,
-                    "evaluations": at + 1,
+                    "evaluations": step + 1,
                     "solved_share": share,
                 }
 
 
 def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
     """Every pair of optimizers: over the ranked problems, and over the seeds of each problem."""
-    found = {_RANKED: rank_optimizers(outcome)}
-    found |= {problem.name: rank_on(problem, outcome.labels) for problem in outcome.problems}
-    for name, ranking in found.items():
+    rankings = {_RANKED: rank_optimizers(outcome)}
+    rankings |= {problem.name: rank_on(problem, outcome.labels) for problem in outcome.problems}
+    for name, ranking in rankings.items():
         for pair in ranking.pairs:
             yield {
                 "problem": name,

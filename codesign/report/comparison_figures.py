@@ -130,19 +130,19 @@ def draw_ranks(outcome: Outcome) -> Figure:
     ranking = rank_optimizers(outcome)
     figure, axes = _single(height=1.4 + 0.42 * len(ranking.labels))
     order = np.argsort(ranking.mean_ranks, kind="stable")
-    for row, at in enumerate(order.tolist()):
-        ranks, n_problems = np.unique(ranking.ranks[:, at], return_counts=True)
+    for row, column in enumerate(order.tolist()):
+        ranks, n_problems = np.unique(ranking.ranks[:, column], return_counts=True)
         axes.scatter(
             ranks, np.full(len(ranks), row), s=25 * n_problems, color=_GRAY, alpha=0.6, linewidths=0
         )
-        mean = float(ranking.mean_ranks[at])
-        color = COLORS[at % len(COLORS)]
+        mean = float(ranking.mean_ranks[column])
+        color = COLORS[column % len(COLORS)]
         axes.scatter([mean], [row], marker="D", s=55, color=color, zorder=3)
         axes.annotate(
             f"{mean:.2f}", (mean, row), xytext=(0, 8), textcoords="offset points", ha="center",
             fontsize=9,
         )  # fmt: skip
-    axes.set_yticks(range(len(order)), [ranking.labels[at] for at in order])
+    axes.set_yticks(range(len(order)), [ranking.labels[column] for column in order])
     axes.set_ylim(len(order) - 0.5, -0.6)
     axes.set_xlim(0.7, len(order) + 0.3)
     axes.set_xticks(range(1, len(order) + 1))

@@ -147,9 +147,10 @@ def _row(
 ) -> tuple[Cell, ...]:
     """One problem; the best score is marked, ties too."""
     values = [problem.final_shares(label) for label in outcome.labels]
-    scores = [score(item) for item in values]
+    scores = [score(shares) for shares in values]
     cells = [
-        Cell(text(item), found == max(scores)) for item, found in zip(values, scores, strict=True)
+        Cell(text(shares), cell_score == max(scores))
+        for shares, cell_score in zip(values, scores, strict=True)
     ]
     return (_name(problem), *cells)
 
@@ -375,11 +376,11 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
         InputError: A file cannot be written.
     """
     tables = paper_tables(outcome)
-    said = outcome.definition
+    definition = outcome.definition
     head = [
-        f"# {said.name}",
+        f"# {definition.name}",
         "",
-        said.description,
+        definition.description,
         "",
         f"{evaluators_line(outcome)}.",
         "",

@@ -215,10 +215,10 @@ def _draw_times(axes: Axes, rows: Sequence[Any]) -> None:
     names = [str(row["name"]).replace("_", " ") for row in rows]
     bounds = [row["bound"] for row in rows if row["time_s"] > 0]
     for bound in dict.fromkeys(bounds):
-        at = [i for i, row in enumerate(rows) if row["bound"] == bound]
+        positions = [i for i, row in enumerate(rows) if row["bound"] == bound]
         axes.barh(
-            at,
-            [rows[i]["time_s"] for i in at],
+            positions,
+            [rows[i]["time_s"] for i in positions],
             color=BOUND_COLORS.get(bound, "#9A9A9A"),
             hatch=_HATCHES.get(bound, ""),
             edgecolor="white",
@@ -250,7 +250,7 @@ def _time_words(time_s: float, total_s: float) -> str:
 
 def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
     names = [str(row["component"]).replace("_", "-").replace("tier", "tier ") for row in power]
-    at = np.arange(len(names))
+    positions = np.arange(len(names))
     for key, shift, color, hatch in (
         ("average_watts", -0.2, COLORS[0], ""),
         ("tdp_watts", 0.2, "#B9D3E6", "//"),
@@ -259,7 +259,7 @@ def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
         label = "average over the phase" if key == "average_watts" else "TDP"
         total = format_value(sum(values), "W", 3)
         axes.barh(
-            at + shift, values, 0.38, color=color, hatch=hatch, edgecolor="white",
+            positions + shift, values, 0.38, color=color, hatch=hatch, edgecolor="white",
             label=f"{label}: {total}",
         )  # fmt: skip
         for i, value in enumerate(values):
@@ -267,7 +267,7 @@ def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
                 format_value(value, "W", 3), (value, i + shift), xytext=(3, 0),
                 textcoords="offset points", va="center", fontsize="small",
             )  # fmt: skip
-    axes.set_yticks(at, names, fontsize="small")
+    axes.set_yticks(positions, names, fontsize="small")
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0, 1.3 * max(max(row["average_watts"], row["tdp_watts"]) for row in power) or 1.0)
@@ -277,10 +277,12 @@ def _draw_power(axes: Axes, power: Sequence[Any]) -> None:
     )  # fmt: skip
 
 
-def figure_of(chosen: ChosenDesign, what: str, width_mm: float | None, height_mm: float) -> Figure:
+def figure_of(
+    chosen: ChosenDesign, subject: str, width_mm: float | None, height_mm: float
+) -> Figure:
     """An empty figure that says of which design it is, and whether that breaks a limit."""
     broken = " (breaks a limit)" if chosen.evaluated.broken else ""
-    title = f"{chosen.title}: {what}{broken}\n{chosen.words}"
+    title = f"{chosen.title}: {subject}{broken}\n{chosen.words}"
     return new_figure(width_mm, height_mm, title, chosen.results)
 
 

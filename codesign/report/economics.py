@@ -79,21 +79,21 @@ def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
     """Conventions, the three points that matter, and ``n_rows`` points along the frontier."""
     shape, machine = report.serving.decoding.target.shape, report.serving.machine
     title = f"{shape.name} on {machine.name}"
-    shown: list[RenderableType] = [pairs_table(title, report.conventions), text_line("")]
+    parts: list[RenderableType] = [pairs_table(title, report.conventions), text_line("")]
     points = report.frontier
     marked = {
         "cheapest": int(np.argmin(points.usd_per_million_tokens)),
         f"most token/s^{report.alpha:g} per dollar": points.most_valued(report.alpha),
         "fastest": points.fastest(),
     }
-    shown += [_marked_table(points, marked), text_line("")]
+    parts += [_marked_table(points, marked), text_line("")]
     splits = {name: _split_words(report, position) for name, position in marked.items()}
-    shown += [pairs_table("How each is split over devices", splits), text_line("")]
+    parts += [pairs_table("How each is split over devices", splits), text_line("")]
     if len(points) > 1 and n_rows:
-        shown.append(_frontier_table(points, _spread(points, n_rows)))
-    shown += [text_line(f"Note: {note}") for note in machine.notes]
-    shown += [text_line(f"wrote {path}") for path in report.files]
-    return shown
+        parts.append(_frontier_table(points, _spread(points, n_rows)))
+    parts += [text_line(f"Note: {note}") for note in machine.notes]
+    parts += [text_line(f"wrote {path}") for path in report.files]
+    return parts
 
 
 _NUMBERS = ("token/s", "USD/Mtoken", "devices", "requests", "drafted")

@@ -74,8 +74,8 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
     ]
     if words := edge_words(evaluated):
         parts.append(text_line(f"Die edge for memory: {words}"))
-    shown = [part for part in parts if not isinstance(part, Table) or part.row_count]
-    spaced = [item for part in shown for item in (part, text_line(""))]
+    nonempty_parts = [part for part in parts if not isinstance(part, Table) or part.row_count]
+    spaced = [item for part in nonempty_parts for item in (part, text_line(""))]
     return spaced + [text_line(f"Note: {note}") for note in explanation.notes]
 
 

@@ -159,10 +159,12 @@ def _draw_convergence(axes: Axes, results: Results) -> None:
         )
         low, high = np.maximum(curve.mean - curve.std, 0.0), curve.mean + curve.std
         axes.fill_between(curve.evaluations, low, high, color=color, alpha=0.15, linewidth=0)
-    whole = results.exact_hypervolume
-    if whole is not None:
+    exact_hypervolume = results.exact_hypervolume
+    if exact_hypervolume is not None:
         label = "exact front (100 %)"
-        axes.axhline(whole, color="#000000", linestyle=(0, (1, 1)), linewidth=1.2, label=label)
+        axes.axhline(
+            exact_hypervolume, color="#000000", linestyle=(0, (1, 1)), linewidth=1.2, label=label
+        )
     _mark_initial(axes, results.definition.initial)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
@@ -217,29 +219,29 @@ def _axis_values(results: Results, objective: int) -> FloatArray:
 def _draw_front(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesigns | None) -> None:
     x_values, y_values = _axis_values(results, x), _axis_values(results, y)
     front = results.front()
-    shown = np.flatnonzero(results.feasible)
+    feasible = np.flatnonzero(results.feasible)
     axes.scatter(
-        x_values[shown],
-        y_values[shown],
+        x_values[feasible],
+        y_values[feasible],
         s=10,
         color=_GRAY,
         alpha=0.35,
         linewidths=0,
-        label=f"feasible ({len(shown):,})",
+        label=f"feasible ({len(feasible):,})",
         # A million points as vectors make a file that no program opens.
-        rasterized=len(shown) > 2_000,
+        rasterized=len(feasible) > 2_000,
     )
     if results.exact is not None and x >= 0:
         _draw_exact(axes, results, x, y)
     _draw_line(axes, x_values[front], y_values[front], _staircase(results, x))
     if marked is not None and x >= 0:
         _draw_marked(axes, results, x, y, marked)
-    if not len(shown):
-        said = f"none of {len(results.rows):,} evaluated designs\nkeeps every limit"
-        axes.text(0.5, 0.5, said, transform=axes.transAxes, ha="center", va="center")
-    if is_crowded(x_values[shown]):
+    if not len(feasible):
+        message = f"none of {len(results.rows):,} evaluated designs\nkeeps every limit"
+        axes.text(0.5, 0.5, message, transform=axes.transAxes, ha="center", va="center")
+    if is_crowded(x_values[feasible]):
         axes.set_xscale("log")
-    if is_crowded(y_values[shown]):
+    if is_crowded(y_values[feasible]):
         axes.set_yscale("log")
     axes.margins(0.06)
     for axis, objective in ((axes.xaxis, x), (axes.yaxis, y)):
@@ -315,7 +317,7 @@ def _name_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDes
     points = _marked_points(results, x, y, marked)
     known = np.flatnonzero(np.isfinite(points).all(axis=1))[:_MOST_LABELS]
     if len(known):
-        names = [marked.names[at] for at in known]
+        names = [marked.names[index] for index in known]
         write_names(axes, points[known], names, "#8A3A00", reach=5.0)
 
 

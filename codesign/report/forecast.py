@@ -129,22 +129,22 @@ def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
         for label, (name, unit) in _HEADLINES.items()
     }
     title = f"{report.model}, profile {report.profile}"
-    shown: list[RenderableType] = [pairs_table(title, headlines), text_line("")]
-    shown.append(_phases_table(report))
+    parts: list[RenderableType] = [pairs_table(title, headlines), text_line("")]
+    parts.append(_phases_table(report))
     for name, phase in (("Prefill", report.prefill), ("Decode, mean step", report.decode)):
-        shown += [text_line(""), rows_table(name, phase.operators, width, _OPERATOR_KEYS)]
+        parts += [text_line(""), rows_table(name, phase.operators, width, _OPERATOR_KEYS)]
     if report.lora_update:
         merged = {
             "operations": _count(report.lora_update["ops"], "op"),
             "time": format_value(report.lora_update["time_s"], "s"),
         }
-        shown += [text_line(""), pairs_table("Merging the adapters once", merged)]
+        parts += [text_line(""), pairs_table("Merging the adapters once", merged)]
     if report.timeline:
-        shown += [text_line(""), rows_table("Generation", report.timeline, width)]
+        parts += [text_line(""), rows_table("Generation", report.timeline, width)]
     if report.ratios:
-        shown += [text_line(""), _ratios_table(report.ratios, CONVENTIONS[report.profile])]
-    shown += [text_line(f"wrote {path}") for path in report.files]
-    return shown + [text_line(f"Note: {note}") for note in report.notes]
+        parts += [text_line(""), _ratios_table(report.ratios, CONVENTIONS[report.profile])]
+    parts += [text_line(f"wrote {path}") for path in report.files]
+    return parts + [text_line(f"Note: {note}") for note in report.notes]
 
 
 def _phases_table(report: ForecastReport) -> RenderableType:

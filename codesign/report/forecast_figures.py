@@ -123,12 +123,12 @@ def _operators(scene: Scene) -> Figure:
         works = [scene.under(name).prefill(prompt) for prompt in _PROMPTS]
         bottom = np.zeros(len(_PROMPTS))
         for color, kind in zip(COLORS, CLASSES, strict=True):
-            shown = np.array(
+            operations = np.array(
                 [work.of(*OPS)[np.array(work.classes) == kind].sum() for work in works]
             )
             label = kind if number == 0 else None
-            axes.bar(place, shown / 1e12, 0.9 * width, bottom / 1e12, color=color, label=label)
-            bottom += shown
+            axes.bar(place, operations / 1e12, 0.9 * width, bottom / 1e12, color=color, label=label)
+            bottom += operations
         for x, top in zip(place, bottom / 1e12, strict=True):
             axes.annotate(
                 f"({number + 1})", (x, top), xytext=(0, 2), textcoords="offset points",
@@ -145,9 +145,9 @@ def _operators(scene: Scene) -> Figure:
 
 def _is_possible(scene: Scene, variant: str) -> bool:
     # What has MLA of its own, or cannot have it, is not shown converted.
-    is_latent, asked = scene.model.is_latent, VARIANTS[variant].attention
+    is_latent, attention = scene.model.is_latent, VARIANTS[variant].attention
     can_have = scene.model.position == "rotary" and not scene.model.qk_norm
-    return asked == "native" or (not is_latent and can_have and not scene.model.sliding_window)
+    return attention == "native" or (not is_latent and can_have and not scene.model.sliding_window)
 
 
 def _ratio(scene: Scene) -> Figure:

@@ -13,34 +13,34 @@ if TYPE_CHECKING:
     from codesign.columns import FloatArray, IntArray
 
 
-def document(said: FrontExplanation, name: str) -> dict[str, Any]:
+def document(explanation: FrontExplanation, name: str) -> dict[str, Any]:
     """The explanation; objectives in natural sign, derived quantities in coherent SI units."""
-    plain = _Plain(said)
-    front = said.front
+    plain = _Plain(explanation)
+    front = explanation.front
     return {
         "campaign": name,
         "n_points": len(front),
-        "tolerance": said.tolerance,
-        "n_kept_points": len(said.kept),
+        "tolerance": explanation.tolerance,
+        "n_kept_points": len(explanation.kept),
         "n_front_designs": int(front.counts.sum()),
-        "n_unlisted_designs": said.n_unlisted,
+        "n_unlisted_designs": explanation.n_unlisted,
         "n_designs": front.n_designs,
         "choices": plain.choices(),
         "derived": {
             item.name: {"low": item.low, "high": item.high, "shown_in": item.unit}
-            for item in said.derived
+            for item in explanation.derived
         },
-        "improvement": said.measure.kind,
-        "folded": [plain.folded(item) for item in said.folded_values],
-        "absent": [plain.absence(item) for item in said.absences],
-        "step": said.prices.step,
-        "reference_point": plain.natural(said.prices.reference),
-        "hypervolume": said.prices.hypervolume,
-        "limits": [plain.price(item) for item in said.prices.items],
-        "unpriced": said.unpriced,
+        "improvement": explanation.measure.kind,
+        "folded": [plain.folded(item) for item in explanation.folded_values],
+        "absent": [plain.absence(item) for item in explanation.absences],
+        "step": explanation.prices.step,
+        "reference_point": plain.natural(explanation.prices.reference),
+        "hypervolume": explanation.prices.hypervolume,
+        "limits": [plain.price(item) for item in explanation.prices.items],
+        "unpriced": explanation.unpriced,
         "knees": plain.knees(),
-        "n_enumerated": said.n_enumerated,
-        "seconds": said.seconds,
+        "n_enumerated": explanation.n_enumerated,
+        "seconds": explanation.seconds,
     }
 
 
@@ -48,25 +48,25 @@ def document(said: FrontExplanation, name: str) -> dict[str, Any]:
 class _Plain:
     """Parts of one explanation as mappings."""
 
-    said: FrontExplanation
+    explanation: FrontExplanation
 
     def by_name(self, values: FloatArray) -> dict[str, float]:
         """Numbers by objective."""
-        names = [objective.metric.name for objective in self.said.problem.objectives]
+        names = [objective.metric.name for objective in self.explanation.problem.objectives]
         return dict(zip(names, values.tolist(), strict=True))
 
     def natural(self, objectives: FloatArray) -> dict[str, float]:
         """Minimized objectives as metrics."""
-        return self.by_name(objectives * self.said.signs)
+        return self.by_name(objectives * self.explanation.signs)
 
     def design(self, row: IntArray) -> dict[str, Any]:
         """What is present."""
-        (decoded,) = self.said.problem.space.decode(row[None, :])
+        (decoded,) = self.explanation.problem.space.decode(row[None, :])
         return {key: value for key, value in decoded.items() if value is not None}
 
     def choices(self) -> list[dict[str, Any]]:
         """Points of the front by parameter and value."""
-        n = len(self.said.front)
+        n = len(self.explanation.front)
         return [
             {
                 "parameter": choice.name,
@@ -78,7 +78,7 @@ class _Plain:
                     )
                 ],
             }
-            for choice in self.said.choices
+            for choice in self.explanation.choices
         ]
 
     def folded(self, item: FoldedValue) -> dict[str, Any]:
@@ -86,8 +86,8 @@ class _Plain:
         return {
             "parameter": item.choice.name,
             "value": item.value,
-            "objectives": self.natural(self.said.front.objectives[item.point]),
-            "folded_under": self.natural(self.said.front.objectives[item.host]),
+            "objectives": self.natural(self.explanation.front.objectives[item.point]),
+            "folded_under": self.natural(self.explanation.front.objectives[item.host]),
         }
 
     def absence(self, item: Absence) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class _Plain:
             "lacks_alone": self.by_name(item.alone),
             "dominated_by": {
                 "design": self.design(item.dominator),
-                "objectives": self.natural(self.said.front.objectives[item.point]),
+                "objectives": self.natural(self.explanation.front.objectives[item.point]),
                 "better_by": self.by_name(item.better),
             },
         }
@@ -142,7 +142,7 @@ class _Plain:
 
     def knees(self) -> list[dict[str, Any]]:
         """The knees, the sharpest first."""
-        front = self.said.front
+        front = self.explanation.front
         rows = front.representatives()
         return [
             {
@@ -150,5 +150,5 @@ class _Plain:
                 "objectives": self.natural(front.objectives[knee.point]),
                 "design": self.design(rows[knee.point]),
             }
-            for knee in self.said.knees
+            for knee in self.explanation.knees
         ]

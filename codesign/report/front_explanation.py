@@ -65,42 +65,48 @@ class Section:
     tables: tuple[PaperTable, ...] = ()
 
 
-def sections(said: FrontExplanation) -> list[Section]:
+def sections(explanation: FrontExplanation) -> list[Section]:
     """The explanation for people."""
-    words = _Words(said)
+    words = _Words(explanation)
     return [
-        Section("What the front's designs share", tuple(_shared(said)), (_shares_table(said),)),
+        Section(
+            "What the front's designs share",
+            tuple(_shared(explanation)),
+            (_shares_table(explanation),),
+        ),
         Section("What never appears, and why", tuple(words.absences())),
         Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
         Section("Knees", tuple(words.knees())),
     ]
 
 
-def tables(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> list[RenderableType]:
+def tables(
+    explanation: FrontExplanation, name: str, reading: Mapping[str, Any]
+) -> list[RenderableType]:
     """For the terminal; ``reading`` is the evaluator's."""
-    headline = _headline(said, name, reading)
+    headline = _headline(explanation, name, reading)
     parts: list[RenderableType] = [text_line(headline, "bold"), text_line("")]
-    for section in sections(said):
+    for section in sections(explanation):
         parts.append(text_line(section.title, "bold"))
         parts += [text_line(f"- {line}") for line in section.lines]
         for table in section.tables:
             parts += [text_line(""), to_rich(table), text_line(table.note)]
         parts.append(text_line(""))
-    return [*parts, text_line(_effort(said))]
+    return [*parts, text_line(_effort(explanation))]
 
 
-def markdown(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
+def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
     """As a Markdown page; ``reading`` is the evaluator's."""
-    headline = _headline(said, name, reading)
+    headline = _headline(explanation, name, reading)
     parts = [f"# The exact front of {name}, explained", "", headline, ""]
-    for section in sections(said):
+    for section in sections(explanation):
         parts += [f"## {section.title}", "", *(f"- {line}" for line in section.lines), ""]
         parts += [to_markdown(table).replace("## ", "### ", 1) for table in section.tables]
-    return "\n".join([*parts, _effort(said), ""])
+    return "\n".join([*parts, _effort(explanation), ""])
 
 
-def _headline(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
-    front, n_folded = said.front, len(said.front) - len(said.kept)
+def _headline(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
+    front, n_folded = explanation.front, len(explanation.front) - len(explanation.kept)
     line = (
         f"Exact front of {name} ({evaluator_words(reading)}): {_count(len(front), 'point')}, "
         f"{_count(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
@@ -109,15 +115,15 @@ def _headline(said: FrontExplanation, name: str, reading: Mapping[str, Any]) -> 
         return line
     return (
         f"{line} {_count(n_folded, 'point')} of these {'is' if n_folded == 1 else 'are'} folded: "
-        f"better by at most {100 * said.tolerance:g} % than a cheaper one. What follows is about "
-        f"the other {len(said.kept):,}, unless it says otherwise."
+        f"better by at most {100 * explanation.tolerance:g} % than a cheaper one. What follows is "
+        f"about the other {len(explanation.kept):,}, unless it says otherwise."
     )
 
 
-def _effort(said: FrontExplanation) -> str:
+def _effort(explanation: FrontExplanation) -> str:
     return (
-        f"Read from {_count(said.n_enumerated, 'further exact front')} of variations of the "
-        f"problem, {said.seconds:.1f} s."
+        f"Read from {_count(explanation.n_enumerated, 'further exact front')} of variations of the "
+        f"problem, {explanation.seconds:.1f} s."
     )
 
 
@@ -125,21 +131,21 @@ def _count(n: int, word: str) -> str:
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
-def _show(said: FrontExplanation, choice: Choice, value: Value) -> str:
+def _show(explanation: FrontExplanation, choice: Choice, value: Value) -> str:
     if value is None:
         return "none"
     if isinstance(value, tuple):
         return format_setting(value)
-    return said.problem.space.parameters[int(choice.columns[0])].show(value)
+    return explanation.problem.space.parameters[int(choice.columns[0])].show(value)
 
 
 # What is shared
 
 
-def _shared(said: FrontExplanation) -> Iterator[str]:
+def _shared(explanation: FrontExplanation) -> Iterator[str]:
     shared = [
-        f"{choice.name} = {_show(said, choice, choice.taken[0])}"
-        for choice in said.choices
+        f"{choice.name} = {_show(explanation, choice, choice.taken[0])}"
+        for choice in explanation.choices
         if choice.is_shared
     ]
     yield (
@@ -147,18 +153,18 @@ def _shared(said: FrontExplanation) -> Iterator[str]:
         if shared
         else (
             "No free parameter has one value on the whole front."
-            if said.choices
+            if explanation.choices
             else "No parameter is free: all are fixed."
         )
     )
-    for choice in said.choices:
+    for choice in explanation.choices:
         n = len(choice.taken)
         if choice.is_shared or n == len(choice.values):
             continue
         if 0 < n <= max(_FEW, len(choice.values) // 2):
-            values = ", ".join(_show(said, choice, value) for value in choice.taken)
+            values = ", ".join(_show(explanation, choice, value) for value in choice.taken)
             yield f"{choice.name}: only {values}, of {len(choice.values)} values."
-    for item in said.derived:
+    for item in explanation.derived:
         low, high = (
             format_quantity(value, item.unit) if item.unit else format_value(value)
             for value in (item.low, item.high)
@@ -166,19 +172,19 @@ def _shared(said: FrontExplanation) -> Iterator[str]:
         yield f"{item.name.replace('_', ' ')}: {low if low == high else f'{low} to {high}'}."
 
 
-def _shares_table(said: FrontExplanation) -> PaperTable:
+def _shares_table(explanation: FrontExplanation) -> PaperTable:
     rows = []
-    for choice in said.choices:
+    for choice in explanation.choices:
         for value, points in zip(choice.values, choice.kept_points, strict=True):
             if points:
-                share = f"{100 * points / len(said.kept):.1f} %"
-                cells = (choice.name, _show(said, choice, value), f"{points:,}", share)
+                share = f"{100 * points / len(explanation.kept):.1f} %"
+                cells = (choice.name, _show(explanation, choice, value), f"{points:,}", share)
                 rows.append(tuple(Cell(text) for text in cells))
     note = "A point counts for every value that one of its designs has."
-    if said.n_unlisted:
+    if explanation.n_unlisted:
         note += (
-            f" {_count(said.n_unlisted, 'design')} of points that very many share are not listed: "
-            "shares are at least these."
+            f" {_count(explanation.n_unlisted, 'design')} of points that very many share are not "
+            "listed: shares are at least these."
         )
     return PaperTable(
         "Points of the front by value", ("parameter", "value", "points", "share"), tuple(rows), note
@@ -191,10 +197,10 @@ def _shares_table(said: FrontExplanation) -> PaperTable:
 class _Words:
     """Numbers and designs of one explanation in words."""
 
-    def __init__(self, said: FrontExplanation) -> None:
-        self.said = said
-        self.space = said.problem.space
-        self.metrics = [objective.metric for objective in said.problem.objectives]
+    def __init__(self, explanation: FrontExplanation) -> None:
+        self.explanation = explanation
+        self.space = explanation.problem.space
+        self.metrics = [objective.metric for objective in explanation.problem.objectives]
         self.titles = [metric_title(metric) for metric in self.metrics]
 
     def design(self, row: IntArray) -> str:
@@ -206,13 +212,13 @@ class _Words:
         return ", ".join(
             f"{title} {format_metric(float(value), metric)}"
             for title, value, metric in zip(
-                self.titles, objectives * self.said.signs, self.metrics, strict=True
+                self.titles, objectives * self.explanation.signs, self.metrics, strict=True
             )
         )
 
     def improvement(self, value: float) -> str:
         """``1.31x`` or ``0.31 of the front's range``."""
-        if self.said.measure.kind == "factor":
+        if self.explanation.measure.kind == "factor":
             return f"{value:.4g}×" if value > _SLIGHT else f"below {_SLIGHT:g}×"
         return f"{value:.4g} of the front's range"
 
@@ -220,11 +226,14 @@ class _Words:
 
     def absences(self) -> Iterator[str]:
         """One line per value that no kept design of the front has."""
-        said = self.said
-        told: list[FoldedValue | Absence] = [*said.folded_values, *said.absences]
+        explanation = self.explanation
+        missing_values: list[FoldedValue | Absence] = [
+            *explanation.folded_values,
+            *explanation.absences,
+        ]
         wholes = {
             (item.choice.part, int(column), item.value)
-            for item in told
+            for item in missing_values
             if len(item.choice.columns) > 1
             for column in item.choice.columns
         }
@@ -233,33 +242,33 @@ class _Words:
             key = (item.choice.part, int(item.choice.columns[0]), item.value)
             return len(item.choice.columns) > 1 or key not in wholes
 
-        if not told:
+        if not missing_values:
             yield "Every value of every parameter appears on the front."
             return
         yield self._regret_words()
-        for item in filter(is_new, said.folded_values):
-            exchange = self.exchange(*said.front.objectives[[item.host, item.point]])
-            is_even = exchange == nothing_words(said.tolerance)
+        for item in filter(is_new, explanation.folded_values):
+            exchange = self.exchange(*explanation.front.objectives[[item.host, item.point]])
+            is_even = exchange == nothing_words(explanation.tolerance)
             yield f"{self._setting(item)}: only in designs that are folded; " + (
-                f"the best is as good {within_words(said.tolerance)}."
+                f"the best is as good {within_words(explanation.tolerance)}."
                 if is_even
                 else f"at best {exchange}."
             )
         even = []
-        for absence in filter(is_new, said.absences):
+        for absence in filter(is_new, explanation.absences):
             if absence.miss is None:
                 yield f"{self._setting(absence)}: {self._infeasible(absence)}"
-            elif said.measure.matters(absence.miss.regret):
+            elif explanation.measure.matters(absence.miss.regret):
                 yield f"{self._setting(absence)}: {self._missed(absence.miss)}"
             else:
                 even.append(self._setting(absence))
         if even:
-            lost = nothing_words(said.tolerance)
+            lost = nothing_words(explanation.tolerance)
             yield f"Not on the front, but they lose {lost}: {'; '.join(even)}."
 
     def _regret_words(self) -> str:
-        is_factor = self.said.measure.kind == "factor"
-        tolerance = self.said.tolerance
+        is_factor = self.explanation.measure.kind == "factor"
+        tolerance = self.explanation.tolerance
         slack = f" by more than {100 * tolerance:g} %" if tolerance else ""
         folded = " that is not folded and" if tolerance else " that is"
         return (
@@ -270,19 +279,21 @@ class _Words:
         )
 
     def _setting(self, item: FoldedValue | Absence) -> str:
-        return f"{item.choice.name} = {_show(self.said, item.choice, item.value)}"
+        return f"{item.choice.name} = {_show(self.explanation, item.choice, item.value)}"
 
     def exchange(self, old: FloatArray, new: FloatArray) -> str:
         """What one gives and gets by taking the new point instead of the old one."""
-        return exchange_words(self.said.problem.objectives, old, new, self.said.tolerance)
+        return exchange_words(
+            self.explanation.problem.objectives, old, new, self.explanation.tolerance
+        )
 
     def _missed(self, miss: Miss) -> str:
         lacks = [
             f"{title} {self.improvement(float(value))} better"
             for title, value in zip(self.titles, miss.alone, strict=True)
-            if self.said.measure.matters(float(value))
+            if self.explanation.measure.matters(float(value))
         ]
-        better = self.said.front.objectives[miss.point]
+        better = self.explanation.front.objectives[miss.point]
         return (
             f"regret {self.improvement(miss.regret)}; nearest miss {self.design(miss.row)} "
             f"({self.values(miss.objectives)}) needs {' or '.join(lacks)}; in its place "
@@ -293,19 +304,21 @@ class _Words:
     def differences(self, miss: Miss) -> list[str]:
         """What is another in the dominating design, a repeated part as one."""
         ours, theirs = self.space.decode(np.stack([miss.row, miss.dominator]))
-        told: dict[str, str] = {}
+        changes: dict[str, str] = {}
         for parameter in self.space.parameters:
             a, b = ours[parameter.name], theirs[parameter.name]
             if a == b:
                 continue
             if parameter.part:
-                told[parameter.part] = (
+                changes[parameter.part] = (
                     f"{parameter.part}s {self._part(parameter.part, ours)} → "
                     f"{self._part(parameter.part, theirs)}"
                 )
             else:
-                told[parameter.name] = f"{parameter.name} {format_setting(a)} → {format_setting(b)}"
-        return list(told.values())
+                changes[parameter.name] = (
+                    f"{parameter.name} {format_setting(a)} → {format_setting(b)}"
+                )
+        return list(changes.values())
 
     def _part(self, part: str, design: Mapping[str, Value]) -> str:
         names = [parameter.name for parameter in self.space.parameters if parameter.part == part]
@@ -318,10 +331,10 @@ class _Words:
             + (f" (the nearest by {100 * broken.least:.1f} %)" if broken.least > 0 else "")
             for broken in item.broken[:_MOST_LIMITS]
         )
-        whole = any(broken.share == 1.0 for broken in item.broken)
+        has_limit_broken_by_all = any(broken.share == 1.0 for broken in item.broken)
         return (
             f"no feasible design among {item.n_designs:,}: of {looked}, {limits}"
-            + ("" if whole else "; none keeps all limits")
+            + ("" if has_limit_broken_by_all else "; none keeps all limits")
             + "."
         )
 
@@ -329,7 +342,7 @@ class _Words:
 
     def prices(self) -> Iterator[str]:
         """How the prices are meant, and what binds."""
-        prices = self.said.prices
+        prices = self.explanation.prices
         point = self.values(prices.reference)
         yield (
             f"Each limit is moved by {100 * prices.step:g} % and the exact front found again. "
@@ -338,7 +351,7 @@ class _Words:
         )
         for price in prices.items:
             yield self._price(price)
-        for text, reason in self.said.unpriced.items():
+        for text, reason in self.explanation.unpriced.items():
             yield f"{text}: has no price; it {reason}."
 
     def _price(self, price: Price) -> str:
@@ -360,16 +373,16 @@ class _Words:
     def _beyond(self, price: Price, point: FloatArray) -> str:
         """Against the kept point that has most of what the limit bounds."""
         names = [metric.name for metric in self.metrics]
-        kept = self.said.front.objectives[self.said.kept]
+        kept = self.explanation.front.objectives[self.explanation.kept]
         return self.exchange(kept[kept[:, names.index(price.limit.quantity)].argmax()], point)
 
     def _effect(self, move: Move) -> str:
         if not move.n_points:
             return "no design is feasible"
         if not self._matters(move):
-            return nothing_words(self.said.tolerance)
-        best, tolerance = self.said.front.objectives.min(axis=0), self.said.tolerance
-        share = abs(move.change) / self.said.prices.hypervolume
+            return nothing_words(self.explanation.tolerance)
+        best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
+        share = abs(move.change) / self.explanation.prices.hypervolume
         more = "more" if move.change > 0 else "less"
         words = [f"{100 * share:.3g} % {more} hypervolume"]
         if not nearly_matches(
@@ -383,18 +396,18 @@ class _Words:
         """Whether the hypervolume or a best value differs by more than the tolerance."""
         if not move.n_points:
             return True
-        tolerance, best = self.said.tolerance, self.said.front.objectives.min(axis=0)
+        tolerance, best = self.explanation.tolerance, self.explanation.front.objectives.min(axis=0)
         is_near = nearly_matches(
             np.stack([best, move.best]), np.stack([move.best, best]), tolerance
         ).all()
-        return not is_near or abs(move.change) > tolerance * self.said.prices.hypervolume
+        return not is_near or abs(move.change) > tolerance * self.explanation.prices.hypervolume
 
     def _amount(self, price: Price, value: float) -> str:
         return f"{value:.4g} {price.limit.unit}".rstrip()
 
     def _per_unit(self, move: Move) -> str:
         if move.change and not self._matters(move):
-            return f"< {100 * self.said.tolerance:g} % in all"
+            return f"< {100 * self.explanation.tolerance:g} % in all"
         return f"{move.price:.4g}"
 
     def prices_table(self) -> PaperTable:
@@ -409,7 +422,7 @@ class _Words:
                     self._per_unit(price.tighter),
                 )
             )
-            for price in self.said.prices.items
+            for price in self.explanation.prices.items
         ]
         return PaperTable(
             "Shadow prices: hypervolume per unit of the limit",
@@ -421,21 +434,21 @@ class _Words:
 
     def knees(self) -> Iterator[str]:
         """The points that bulge towards the ideal."""
-        if not self.said.knees:
+        if not self.explanation.knees:
             yield "The front has none: no point lies on the ideal's side of its ends."
             return
         yield (
             "Distance to the plane through the front's ends, every objective normalized to its "
             "range on the front; a further knee is at least a tenth of the range away."
         )
-        objectives, kept = self.said.front.objectives, self.said.kept
-        rows = self.said.front.representatives()
-        cost = cost_column(self.said.problem.objectives)
-        for knee in self.said.knees:
+        objectives, kept = self.explanation.front.objectives, self.explanation.kept
+        rows = self.explanation.front.representatives()
+        cost = cost_column(self.explanation.problem.objectives)
+        for knee in self.explanation.knees:
             line = f"{self.design(rows[knee.point])}: {self.values(objectives[knee.point])}; "
             line += f"distance {knee.distance:.3f}"
-            for at in neighbors_of(objectives[kept], int(np.searchsorted(kept, knee.point))):
-                neighbor = int(kept[at])
+            for index in neighbors_of(objectives[kept], int(np.searchsorted(kept, knee.point))):
+                neighbor = int(kept[index])
                 if objectives[neighbor, cost] < objectives[knee.point, cost]:
                     words = self.exchange(objectives[neighbor], objectives[knee.point])
                     line += f"; against the next cheaper one {words}"

@@ -138,33 +138,33 @@ def _blocks(machine: Machine) -> list[_Block]:
 def _placed(blocks: Sequence[_Block]) -> list[_Placed]:
     """Each interface on an edge of its kind, one after the other, centred on the edge."""
     densest = max((b.capacity_bytes / b.edge_mm for b in blocks), default=1.0)
-    found = []
+    placements = []
     for is_charged, sides in ((True, ("right", "left")), (False, ("top", "bottom"))):
         halves = split_evenly([b for b in blocks if b.is_charged == is_charged])
         for side, listed in zip(sides, halves, strict=True):
             along = -sum(block.edge_mm for block in listed) / 2
             for block in listed:
                 depth = _LARGEST_DEPTH_MM * block.capacity_bytes / block.edge_mm / densest
-                shown = max(depth, _SMALLEST_DEPTH_MM)
-                found.append(_Placed(block, side, along, shown, shown > depth))
+                drawn_depth = max(depth, _SMALLEST_DEPTH_MM)
+                placements.append(_Placed(block, side, along, drawn_depth, drawn_depth > depth))
                 along += block.edge_mm
-    return found
+    return placements
 
 
 def split_evenly(blocks: Sequence[_Block]) -> tuple[list[_Block], list[_Block]]:
     """Interfaces for two edges so that the longer of the two sums is as short as it can be."""
     # By what is on the first edge, in micrometres: there are few lengths, so few sums.
     reached: dict[int, tuple[int, ...]] = {0: ()}
-    for at, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         step = round(block.edge_mm * 1e3)
-        more = {total + step: (*chosen, at) for total, chosen in reached.items()}
+        more = {total + step: (*chosen, index) for total, chosen in reached.items()}
         reached = more | reached
-    whole = sum(round(block.edge_mm * 1e3) for block in blocks)
-    best = min(reached, key=lambda total: (max(total, whole - total), total))
+    total_length = sum(round(block.edge_mm * 1e3) for block in blocks)
+    best = min(reached, key=lambda total: (max(total, total_length - total), total))
     first = set(reached[best])
     return (
-        [block for at, block in enumerate(blocks) if at not in first],
-        [block for at, block in enumerate(blocks) if at in first],
+        [block for index, block in enumerate(blocks) if index not in first],
+        [block for index, block in enumerate(blocks) if index in first],
     )
 
 
@@ -289,11 +289,11 @@ def _key(
     ]
     if machine.on_chip is not None:
         listed.insert(0, (_ON_CHIP_COLOR, "", machine.on_chip))
-    found: list[tuple[str | None, str, str]] = [
+    level_lines: list[tuple[str | None, str, str]] = [
         (color, hatch, textwrap.fill(_level_words(level), n_letters))
         for color, hatch, level in listed
     ]
-    return [*found, *((None, "", textwrap.fill(note, n_letters)) for note in notes)]
+    return [*level_lines, *((None, "", textwrap.fill(note, n_letters)) for note in notes)]
 
 
 def _level_words(level: MachineLevel) -> str:

@@ -159,9 +159,9 @@ def _values_text(parameter: Parameter) -> str:
     values = parameter.values
     if parameter.kind == "integer" and len(values) > _MOST_VALUES:
         return f"{parameter.show(values[0])} … {parameter.show(values[-1])} ({len(values):,})"
-    shown = [_setting(parameter, value) for value in values[:_MOST_VALUES]]
+    texts = [_setting(parameter, value) for value in values[:_MOST_VALUES]]
     more = f", … ({len(values):,})" if len(values) > _MOST_VALUES else ""
-    return ", ".join(shown) + more
+    return ", ".join(texts) + more
 
 
 def _setting(parameter: Parameter, value: Any) -> str:
@@ -243,11 +243,11 @@ def metrics_table(metrics: Iterable[Metric]) -> Table:
 def plugin_document(plugin: Any) -> dict[str, Any]:
     """A registered evaluator or optimizer: what its class says of itself."""
     records = {"workload": "Workload", "options": "Options"}
-    found = {key: getattr(plugin, name, None) for key, name in records.items()}
+    record_classes = {key: getattr(plugin, name, None) for key, name in records.items()}
     return {
         "class": f"{plugin.__module__}:{plugin.__qualname__}",
         "description": _first_line(plugin.__doc__),
-        **{key: _fields(record) for key, record in found.items() if record is not None},
+        **{key: _fields(record) for key, record in record_classes.items() if record is not None},
     }
 
 

@@ -24,11 +24,11 @@ _PHASES = {
 }
 
 
-def save_scaling(found: Scaling, title: str, path: Path) -> Path:
+def save_scaling(study: Scaling, title: str, path: Path) -> Path:
     """Draw both phases as stacked bars over the varied number.
 
     Args:
-        found: The study.
+        study: The times of both phases for every value of the varied number.
         title: Above the figure.
         path: PNG or SVG.
 
@@ -41,17 +41,17 @@ def save_scaling(found: Scaling, title: str, path: Path) -> Path:
 
         figure = Figure(figsize=(10.0, 4.4), layout="constrained")
         for axes, phase in zip(figure.subplots(1, 2), _PHASES, strict=True):
-            _draw_phase(axes, found, phase)
+            _draw_phase(axes, study, phase)
         figure.suptitle(title, fontsize=11)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
         return save_figure(figure, path)
 
 
-def _draw_phase(axes: Axes, found: Scaling, phase: str) -> None:
+def _draw_phase(axes: Axes, study: Scaling, phase: str) -> None:
     name, words, total = _PHASES[phase]
-    parts: Mapping[str, FloatArray] = {part: found.metrics[f"{phase}_{part}_s"] for part in _PARTS}
-    totals = found.metrics[total]
+    parts: Mapping[str, FloatArray] = {part: study.metrics[f"{phase}_{part}_s"] for part in _PARTS}
+    totals = study.metrics[total]
     scale, unit = (1.0, "s") if totals.max() >= 1 else (1e3, "ms")
     places = np.arange(len(totals))
     below = np.zeros_like(totals)
@@ -60,12 +60,12 @@ def _draw_phase(axes: Axes, found: Scaling, phase: str) -> None:
         axes.bar(places, height, 0.62, bottom=below, color=COLORS[number], label=label,
                  hatch=_HATCHES[number], edgecolor="white", linewidth=0.4)  # fmt: skip
         below = below + height
-    fits = np.all([values <= 0 for values in found.violations.values()], axis=0)
+    fits = np.all([values <= 0 for values in study.violations.values()], axis=0)
     for place, top, value, is_kept in zip(places, below, totals, fits, strict=True):
         text = f"{totals[0] / value:.2f}×" + ("" if is_kept else "\ndoes not fit")
         axes.annotate(text, (place, top), xytext=(0, 3), textcoords="offset points",
                       ha="center", fontsize=8)  # fmt: skip
-    axes.set_xticks(places, [format_engineering(v, found.axis.unit, 3) for v in found.values])
+    axes.set_xticks(places, [format_engineering(v, study.axis.unit, 3) for v in study.values])
     axes.set_ylim(0, float(below.max()) * 1.15)
     axes.grid(visible=False, axis="x")
-    axes.set(xlabel=found.axis.words.capitalize(), ylabel=f"{words} ({unit})", title=name)
+    axes.set(xlabel=study.axis.words.capitalize(), ylabel=f"{words} ({unit})", title=name)

@@ -26,11 +26,11 @@ _CHOICE_METRICS = (
 
 
 def platform_document(
-    asked: Mapping[str, Any], explanation: Explanation, slo: Sequence[Mapping[str, Any]]
+    inputs: Mapping[str, Any], explanation: Explanation, slo: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """One platform, with what was asked and the limits of its use case."""
     return {
-        **asked,
+        **inputs,
         "metrics": explanation.metrics,
         "limits": list(slo),
         "operators": explanation.operators,
@@ -41,18 +41,18 @@ def platform_document(
 
 
 def platform_tables(
-    asked: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     explanation: Explanation,
     slo: Sequence[Mapping[str, Any]],
     width: int,
 ) -> list[RenderableType]:
     """The same for the terminal, ``width`` columns wide."""
-    shown = {name: format_cell("", value) for name, value in asked.items()}
+    input_words = {name: format_cell("", value) for name, value in inputs.items()}
     metrics = plain_table("Metrics", ["metric", "value"], ["value"])
     for name, value in explanation.metrics.items():
         metric = PLATFORM_METRICS[name]
         metrics.add_row(metric_title(metric), format_metric(value, metric))
-    parts: list[RenderableType] = [pairs_table("Platform", shown), text_line(""), metrics]
+    parts: list[RenderableType] = [pairs_table("Platform", input_words), text_line(""), metrics]
     if slo:
         parts += [text_line(""), rows_table("Limits of the use case", slo, width)]
     parts += [
@@ -88,27 +88,27 @@ def choices_table(
     title: str, rows: Sequence[Mapping[str, Any]], n_rows: int, width: int
 ) -> list[RenderableType]:
     """Ways to spread the work, the best first."""
-    shown = [
+    listed_rows = [
         {**{key: row[key] for key in row if key not in PLATFORM_METRICS},
          **{name: row[name] for name in _CHOICE_METRICS}}
         for row in rows[:n_rows]
     ]  # fmt: skip
-    table = rows_table(title, shown, width)
-    left = len(rows) - len(shown)
+    table = rows_table(title, listed_rows, width)
+    left = len(rows) - len(listed_rows)
     if left > 0:
         table.caption = f"{left} more with --json"
     return [table]
 
 
 def requirements_document(
-    asked: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     limits: Limits,
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """What a use case asks, and the devices that give it."""
     return {
-        **asked,
+        **inputs,
         "limits": {
             "time_to_first_token_s": limits.time_to_first_token_s,
             "time_per_output_token_s": limits.time_per_output_token_s,
@@ -127,7 +127,7 @@ def requirements_document(
 
 
 def requirements_tables(
-    asked: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     limits: Limits,
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
@@ -147,9 +147,9 @@ def requirements_tables(
         f"({format_engineering(needed.weight_bytes, 'B')} weights, "
         f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
     }
-    asked_words = {name: format_cell("", value) for name, value in asked.items()}
+    input_words = {name: format_cell("", value) for name, value in inputs.items()}
     return [
-        pairs_table("Use case", asked_words | times),
+        pairs_table("Use case", input_words | times),
         text_line(""),
         pairs_table("A platform needs, each alone", sizes),
         text_line(""),
@@ -194,19 +194,19 @@ def _unable_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     return table
 
 
-def scaling_tables(title: str, found: Scaling) -> list[RenderableType]:
+def scaling_tables(title: str, study: Scaling) -> list[RenderableType]:
     """One study, a table for each phase: times, their parts, the gain over the first value."""
     phases = {"prefill": ("first token", "time_to_first_token_s"),
               "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
     parts: list[RenderableType] = [text_line(title, "bold")]
     for phase, (words, total) in phases.items():
-        columns = [found.axis.words, words, "gain", "linear", "atten- tion", "messages"]
+        columns = [study.axis.words, words, "gain", "linear", "atten- tion", "messages"]
         columns += ["offloaded", "fits"]
         table = plain_table(phase.capitalize(), columns, columns[:-1])
-        for row in found.rows():
+        for row in study.rows():
             times = [row[f"{phase}_{part}_s"] for part in ("linear", "attention", "collective")]
             table.add_row(
-                format_engineering(row["value"], found.axis.unit, 3),
+                format_engineering(row["value"], study.axis.unit, 3),
                 format_engineering(row[total], "s", 3),
                 f"{row[f'{phase}_gain']:.2f}",
                 *(format_engineering(time, "s", 3) for time in times),

@@ -80,21 +80,21 @@ def front_table(
     """
     folded = folded_front(results, tolerance)
     places = folded.kept[:limit]
-    shown = folded.positions[places]
+    positions = folded.positions[places]
     metrics = _front_metrics(results)
     headers = [metric_header(metric) for metric in metrics]
     more = ["designs"] if counts else []
     title = f"Pareto front ({evaluator_words(results.reading)})"
     table = plain_table(title, ["#", "design", *headers, *more], ["#", *headers, *more])
     space = results.problem.space
-    words = design_words(space, space.decode(results.rows[shown]))
-    for place, position, design in zip(places.tolist(), shown, words, strict=True):
+    words = design_words(space, space.decode(results.rows[positions]))
+    for place, position, design in zip(places.tolist(), positions, words, strict=True):
         values = [float(results.metrics[metric.name][position]) for metric in metrics]
         cells = [format_value(value) for value in values]
         if counts:
             cells.append(f"{counts[int(position)]:,}")
-        said = "\n".join(filter(None, [design, folded.count_words(place)]))
-        table.add_row(str(place + 1), said, *cells)
+        design_cell = "\n".join(filter(None, [design, folded.count_words(place)]))
+        table.add_row(str(place + 1), design_cell, *cells)
     left = len(folded.kept) - len(places)
     table.caption = "; ".join(filter(None, [f"{left:,} more" if left else "", folded.summary]))
     return table
@@ -117,8 +117,8 @@ def _front_metrics(results: Results) -> list[Metric]:
 
 def optimizers_table(results: Results) -> Table:
     """Hypervolume and counts of each optimizer over its seeds."""
-    whole = results.exact_hypervolume
-    share = ["of exact"] if whole else []
+    exact_hypervolume = results.exact_hypervolume
+    share = ["of exact"] if exact_hypervolume else []
     numbers = ["hypervolume", "± std", *share, "seeds", "evaluated", "feasible", "failed"]
     table = plain_table("Optimizers", ["optimizer", *numbers], numbers)
     for record in summarize(results):
@@ -127,7 +127,11 @@ def optimizers_table(results: Results) -> Table:
             record.optimizer,
             f"{record.hypervolume_mean:.4g}",
             "–" if std is None else f"{std:.2g}",
-            *([f"{100 * record.hypervolume_mean / whole:.1f} %"] if whole else []),
+            *(
+                [f"{100 * record.hypervolume_mean / exact_hypervolume:.1f} %"]
+                if exact_hypervolume
+                else []
+            ),
             str(record.n_runs),
             f"{record.n_evaluated:,}",
             f"{record.n_feasible:,}",

@@ -64,8 +64,8 @@ def _with_few_groups(pairs: list[tuple[str, float, float]]) -> list[tuple[str, f
     largest = [group for group, _ in Counter(group for group, _, _ in pairs).most_common()]
     if len(largest) <= len(COLORS):
         return pairs
-    shown = set(largest[: len(COLORS) - 1])
-    return [(group if group in shown else "others", r, o) for group, r, o in pairs]
+    kept_groups = set(largest[: len(COLORS) - 1])
+    return [(group if group in kept_groups else "others", r, o) for group, r, o in pairs]
 
 
 def _is_positive(value: object) -> bool:

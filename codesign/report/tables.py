@@ -112,17 +112,19 @@ def rows_table(
         if any(value not in (None, 0, "") for value in values)
     }
     headers = {name: " ".join(unit_and_title(part)[1] for part in name) for name in cells}
-    shown = _fitting(cells, headers, width)
+    fitting_names = _fitting(cells, headers, width)
     numbers = [
         headers[name]
-        for name in shown
+        for name in fitting_names
         if all(isinstance(value, int | float | None) for value in columns[name])
     ]
-    table = plain_table(title, [headers[name] for name in shown], numbers)
-    for line in zip(*(cells[name] for name in shown), strict=True):
+    table = plain_table(title, [headers[name] for name in fitting_names], numbers)
+    for line in zip(*(cells[name] for name in fitting_names), strict=True):
         table.add_row(*line)
-    if len(shown) < len(cells):
-        table.caption = f"{len(cells) - len(shown)} more columns fit a wider terminal or --json"
+    if len(fitting_names) < len(cells):
+        table.caption = (
+            f"{len(cells) - len(fitting_names)} more columns fit a wider terminal or --json"
+        )
     return table
 
 
@@ -141,15 +143,15 @@ def _fitting(
     headers: Mapping[tuple[str, ...], str],
     width: int,
 ) -> list[tuple[str, ...]]:
-    shown: list[tuple[str, ...]] = []
+    fitting_names: list[tuple[str, ...]] = []
     used = 0
     for name, column in cells.items():
         # Headers wrap at spaces, cells do not.
         used += 2 + max(len(word) for word in [*header_lines(headers[name]).splitlines(), *column])
-        if shown and used > width:
+        if fitting_names and used > width:
             break
-        shown.append(name)
-    return shown
+        fitting_names.append(name)
+    return fitting_names
 
 
 def format_cell(name: str, value: Any) -> str:

@@ -36,42 +36,44 @@ DISTRIBUTION = (
 _MOST_TORNADO_ROWS = 4
 
 
-def design_document(found: DesignUncertainty) -> dict[str, Any]:
+def design_document(uncertainty: DesignUncertainty) -> dict[str, Any]:
     """All of it as JSON values."""
     return {
-        **_draws(found),
-        "feasible_share": found.feasible_share,
-        "metrics": {name: asdict(item) for name, item in found.intervals.items()},
+        **_draws(uncertainty),
+        "feasible_share": uncertainty.feasible_share,
+        "metrics": {name: asdict(item) for name, item in uncertainty.intervals.items()},
         "tornado": {
-            name: [asdict(swing) for swing in rows] for name, rows in found.tornado.items()
+            name: [asdict(swing) for swing in rows] for name, rows in uncertainty.tornado.items()
         },
     }
 
 
-def _draws(found: DesignUncertainty | RobustFront) -> dict[str, Any]:
+def _draws(analysis: DesignUncertainty | RobustFront) -> dict[str, Any]:
     return {
-        "samples": found.samples,
-        "seed": found.seed,
+        "samples": analysis.samples,
+        "seed": analysis.seed,
         "distribution": DISTRIBUTION,
-        "numbers": [asdict(number) for number in found.numbers],
+        "numbers": [asdict(number) for number in analysis.numbers],
     }
 
 
-def design_tables(found: DesignUncertainty, evaluated: EvaluatedDesign) -> list[RenderableType]:
+def design_tables(
+    uncertainty: DesignUncertainty, evaluated: EvaluatedDesign
+) -> list[RenderableType]:
     """Intervals, and what dominates them, for the terminal."""
-    known = {name: metric_of(name, evaluated.evaluator.metrics) for name in found.intervals}
-    intervals = _intervals_table(found, known)
+    known = {name: metric_of(name, evaluated.evaluator.metrics) for name in uncertainty.intervals}
+    intervals = _intervals_table(uncertainty, known)
     parts: list[RenderableType] = [text_line(""), intervals]
-    if any(found.tornado.values()):
-        parts += [text_line(""), _tornado_table(found, known)]
-    limits = f"The design keeps every limit in {_percent(found.feasible_share)} of the draws."
-    return [*parts, text_line(""), *_notes(found), text_line(f"Note: {limits}")]
+    if any(uncertainty.tornado.values()):
+        parts += [text_line(""), _tornado_table(uncertainty, known)]
+    limits = f"The design keeps every limit in {_percent(uncertainty.feasible_share)} of the draws."
+    return [*parts, text_line(""), *_notes(uncertainty), text_line(f"Note: {limits}")]
 
 
-def _intervals_table(found: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+def _intervals_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
     headers = ["typical", "5 %", "95 %", "lowest corner", "highest corner"]
     table = plain_table("Uncertainty", ["metric", *headers], headers)
-    for name, item in found.intervals.items():
+    for name, item in uncertainty.intervals.items():
         title, show = _in_unit_of(item.typical, known[name])
         values = (item.p5, item.p95, item.minimum, item.maximum)
         is_moved = item.minimum < item.maximum
@@ -79,17 +81,17 @@ def _intervals_table(found: DesignUncertainty, known: Mapping[str, Metric]) -> T
     return table
 
 
-def _tornado_table(found: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
+def _tornado_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
     headers = ["at low", "at high", "swing"]
     table = plain_table("Tornado: one number at a time", ["metric", "number", *headers], headers)
-    for name, swings in found.tornado.items():
-        title, show = _in_unit_of(found.intervals[name].typical, known[name])
+    for name, swings in uncertainty.tornado.items():
+        title, show = _in_unit_of(uncertainty.intervals[name].typical, known[name])
         for swing in swings[:_MOST_TORNADO_ROWS]:
             number = f"{swing.technology} {swing.number.replace('_', ' ')}"
             ends = (show(swing.at_low), show(swing.at_high))
             table.add_row(title, number, *ends, _percent(swing.relative_swing))
             title = ""
-    if any(len(swings) > _MOST_TORNADO_ROWS for swings in found.tornado.values()):
+    if any(len(swings) > _MOST_TORNADO_ROWS for swings in uncertainty.tornado.values()):
         table.caption = f"The {_MOST_TORNADO_ROWS} largest of each metric; --json has all."
     return table
 
@@ -105,8 +107,8 @@ def _in_unit_of(typical: float, metric: Metric) -> tuple[str, Callable[[float], 
     return f"{metric_title(metric)} {unit}", lambda value: format_value(value / scale)
 
 
-def _notes(found: DesignUncertainty | RobustFront) -> Iterator[RenderableType]:
-    count = f"{found.samples:,} draws, seed {found.seed}, of {len(found.numbers)} numbers"
+def _notes(analysis: DesignUncertainty | RobustFront) -> Iterator[RenderableType]:
+    count = f"{analysis.samples:,} draws, seed {analysis.seed}, of {len(analysis.numbers)} numbers"
     yield text_line(f"Note: {count}: {DISTRIBUTION}.")
 
 
@@ -115,15 +117,15 @@ def _percent(share: float | None) -> str:
 
 
 def front_document(
-    found: RobustFront, results: Results, limit: int | None = None
+    robust_front: RobustFront, results: Results, limit: int | None = None
 ) -> dict[str, Any]:
     """All of it as JSON values; at most ``limit`` designs."""
     objectives = [objective.metric.name for objective in results.problem.objectives]
     return {
-        **_draws(found),
-        "n_compared": found.n_compared,
-        "n_distinct": found.n_distinct,
-        "often": found.often,
+        **_draws(robust_front),
+        "n_compared": robust_front.n_compared,
+        "n_distinct": robust_front.n_distinct,
+        "often": robust_front.often,
         "designs": [
             {
                 "front_number": item.front_number,
@@ -134,22 +136,22 @@ def front_document(
                     name: float(results.metrics[name][item.position]) for name in objectives
                 },
             }
-            for item in found.designs[:limit]
+            for item in robust_front.designs[:limit]
         ],
     }
 
 
 def front_tables(
-    found: RobustFront, results: Results, limit: int | None = None
+    robust_front: RobustFront, results: Results, limit: int | None = None
 ) -> list[RenderableType]:
     """How often each design is on the front, for the terminal; at most ``limit`` designs."""
     metrics = [objective.metric for objective in results.problem.objectives]
     headers = ["on the front", "feasible", *(metric_header(metric) for metric in metrics)]
     table = plain_table("Robust front", ["#", "design", *headers], ["#", *headers])
-    shown = found.designs[:limit]
+    designs = robust_front.designs[:limit]
     space = results.problem.space
-    words = design_words(space, space.decode(results.rows[[item.position for item in shown]]))
-    for item, design in zip(shown, words, strict=True):
+    words = design_words(space, space.decode(results.rows[[item.position for item in designs]]))
+    for item, design in zip(designs, words, strict=True):
         values = [float(results.metrics[metric.name][item.position]) for metric in metrics]
         table.add_row(
             str(item.front_number or "–"),
@@ -158,17 +160,24 @@ def front_tables(
             _percent(item.feasible_share),
             *(format_value(value) for value in values),
         )
-    if len(shown) < len(found.designs):
-        table.caption = f"{len(found.designs) - len(shown)} more"
-    return [text_line(""), table, text_line(""), *_notes(found), text_line(_compared(found))]
+    if len(designs) < len(robust_front.designs):
+        table.caption = f"{len(robust_front.designs) - len(designs)} more"
+    return [
+        text_line(""),
+        table,
+        text_line(""),
+        *_notes(robust_front),
+        text_line(_compared(robust_front)),
+    ]
 
 
-def _compared(found: RobustFront) -> str:
-    whole = found.n_compared == found.n_distinct
-    which = "all" if whole else f"{found.n_compared:,}, the nearest to the front,"
-    error = 50 / math.sqrt(found.samples)
+def _compared(robust_front: RobustFront) -> str:
+    is_complete = robust_front.n_compared == robust_front.n_distinct
+    which = "all" if is_complete else f"{robust_front.n_compared:,}, the nearest to the front,"
+    error = 50 / math.sqrt(robust_front.samples)
     return (
-        f"Note: in every draw {which} of {found.n_distinct:,} evaluated designs are compared; a "
-        f"share's standard error is at most {error:.2g} %. Without a number (–): not on the "
-        f"front of the typical values, but in at least {_percent(found.often)} of the draws."
+        f"Note: in every draw {which} of {robust_front.n_distinct:,} evaluated designs are "
+        f"compared; a share's standard error is at most {error:.2g} %. Without a number (–): not "
+        f"on the front of the typical values, but in at least {_percent(robust_front.often)} of "
+        "the draws."
     )

@@ -91,9 +91,11 @@ def sparkline(values: FloatArray, highest: float, width: int = _WIDTH) -> str:
     """Bars from 0 to ``highest``, evenly spaced over the values; "" without values."""
     if not len(values):
         return ""
-    at = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
-    share = np.clip(values[at] / highest, 0.0, 1.0) if highest > 0 else np.zeros(len(at))
-    return "".join(_BARS[round(one * (len(_BARS) - 1))] for one in share.tolist())
+    positions = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
+    share = (
+        np.clip(values[positions] / highest, 0.0, 1.0) if highest > 0 else np.zeros(len(positions))
+    )
+    return "".join(_BARS[round(height * (len(_BARS) - 1))] for height in share.tolist())
 
 
 def frame_tables(frame: Frame, console: Console | None = None) -> list[RenderableType]:
@@ -134,7 +136,9 @@ def _fitting(
 ) -> RenderableType:
     """The table with as many entries as fit; the one with none if no other does."""
     tables = (table(n) for n in range(most, 0, -1))
-    return next((found for found in tables if _n_lines(console, [found]) <= height), table(0))
+    return next(
+        (candidate for candidate in tables if _n_lines(console, [candidate]) <= height), table(0)
+    )
 
 
 def _front(frame: Frame, most: int) -> RenderableType:
@@ -168,18 +172,18 @@ def facts_line(frame: Frame) -> str:
 def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
     curves = {name: convergence(results, name) for name in optimizer_names(results)}
     highest = max((curve.mean[-1] for curve in curves.values() if len(curve.mean)), default=0.0)
-    whole = results.exact_hypervolume
-    more = ["of exact"] if whole else []
+    exact_hypervolume = results.exact_hypervolume
+    more = ["of exact"] if exact_hypervolume else []
     title = "Hypervolume, mean over the seeds so far"
     table = plain_table(
         title, ["optimizer", "course", "now", *more, "evaluations"], ["now", *more, "evaluations"]
     )
     for name, curve in curves.items():
         if not len(curve.mean):
-            table.add_row(name, "", "–", *(["–"] if whole else []), "0")
+            table.add_row(name, "", "–", *(["–"] if exact_hypervolume else []), "0")
             continue
         last = float(curve.mean[-1])
-        share = [f"{100 * last / whole:.1f} %"] if whole else []
+        share = [f"{100 * last / exact_hypervolume:.1f} %"] if exact_hypervolume else []
         width = _WIDTH // 4 if is_narrow else _WIDTH
         bars = sparkline(curve.mean, float(highest), width)
         table.add_row(name, bars, f"{last:.4g}", *share, f"{int(curve.evaluations[-1]):,}")
@@ -189,9 +193,9 @@ def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
 def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) -> Table:
     """The runs, or so many of them, those first that have not ended; and how many are left out."""
     numbers = ["seed", "evaluated", "feasible", "failed", "designs/s", "left"]
-    shown = ["seed", "evaluated", "left"] if is_narrow else numbers
+    columns = ["seed", "evaluated", "left"] if is_narrow else numbers
     state = [] if is_narrow else ["state"]
-    table = plain_table("Runs", ["optimizer", *shown, *state], shown)
+    table = plain_table("Runs", ["optimizer", *columns, *state], columns)
     pairs = list(zip(frame.status.runs, frame.paces, strict=True))
     if most is not None and most < len(pairs):
         pairs.sort(key=lambda pair: _INTEREST.index(pair[0].state))
@@ -206,7 +210,7 @@ def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) 
             "left": "–" if pace.left_s is None else describe_time(pace.left_s),
             "state": run.state,
         }
-        table.add_row(run.run.optimizer, *(cells[name] for name in [*shown, *state]))
+        table.add_row(run.run.optimizer, *(cells[name] for name in [*columns, *state]))
     return table
 
 

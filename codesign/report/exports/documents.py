@@ -23,9 +23,11 @@ def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
         file.write(head + ',\n  "observations": [')
         numbers = numbers_of(results, scope).tolist()
         observed = observations(results, positions_of(results, scope))
-        for at, (number, item) in enumerate(zip(numbers, observed, strict=True)):
+        for index, (number, observation) in enumerate(zip(numbers, observed, strict=True)):
             more = {"front_number": number} if scope == "folded" else {}
-            file.write((",\n    " if at else "\n    ") + to_json_text(more | item, indent=None))
+            file.write(
+                (",\n    " if index else "\n    ") + to_json_text(more | observation, indent=None)
+            )
         file.write("\n  ]\n}\n")
     return path
 

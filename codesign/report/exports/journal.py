@@ -70,9 +70,9 @@ def _studies(results: Results, scope: str) -> Iterator[tuple[str, IntArray]]:
         yield f"{name}, {scope}", positions_of(results, scope)
         return
     for index, run in enumerate(results.runs):
-        found = np.flatnonzero(results.run_index == index)
-        if len(found):
-            yield f"{name}, {run.optimizer}, seed {run.seed}", found
+        positions = np.flatnonzero(results.run_index == index)
+        if len(positions):
+            yield f"{name}, {run.optimizer}, seed {run.seed}", positions
 
 
 def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:

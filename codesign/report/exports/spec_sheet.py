@@ -120,8 +120,8 @@ def _build(machine: Machine) -> list[tuple[str, str]]:
 
 
 def _sources(bank: Bank) -> str:
-    found = bank.technology.sources
-    listed = "; ".join(f"{name}: {source}" for name, source in found.items())
+    sources = bank.technology.sources
+    listed = "; ".join(f"{name}: {source}" for name, source in sources.items())
     return f"{bank.technology.name} (`{bank.technology.key}`): {listed}"
 
 

@@ -115,16 +115,16 @@ def _sheet(book: Workbook, name: str, columns: Mapping[str, Any], bold: Format) 
     sheet = book.add_worksheet(name)
     sheet.freeze_panes(1, 0)
     listed = {key: list(_csv_cells(values)) for key, values in columns.items()}
-    for at, (key, cells) in enumerate(listed.items()):
+    for column, (key, cells) in enumerate(listed.items()):
         longest = max((len(str(cell)) for cell in cells[:100]), default=0)
-        sheet.set_column(at, at, min(max(longest, len(key), _NARROWEST), _WIDEST))
+        sheet.set_column(column, column, min(max(longest, len(key), _NARROWEST), _WIDEST))
     sheet.write_row(0, 0, list(listed), bold)
     n_rows = 0
     for line in zip(*listed.values(), strict=True):
         n_rows += 1
-        for at, cell in enumerate(line):
+        for column, cell in enumerate(line):
             if cell != "":
-                sheet.write(n_rows, at, _excel_cell(cell))
+                sheet.write(n_rows, column, _excel_cell(cell))
     sheet.autofilter(0, 0, max(n_rows, 1), max(len(listed) - 1, 0))
 
 
@@ -167,25 +167,25 @@ def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
     positions, numbers = positions_of(results, scope), numbers_of(results, scope)
     folded = folded_front(results) if scope == "folded" else None
     space = results.problem.space
-    shown = _markdown_metrics(results, positions)
-    headers = ["#", "design", *(metric_title(metric) for metric in shown), "found by"]
+    metrics = _markdown_metrics(results, positions)
+    headers = ["#", "design", *(metric_title(metric) for metric in metrics), "found by"]
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write(_markdown_head(results, scope, len(positions), folded))
         file.write(markdown_line(headers))
-        file.write(markdown_line(["--:", "---", *("--:" for _ in shown), "---"]))
+        file.write(markdown_line(["--:", "---", *("--:" for _ in metrics), "---"]))
         for start in range(0, len(positions), CHUNK):
             part = positions[start : start + CHUNK]
             words = design_words(space, space.decode(results.rows[part]))
             for number, position, design in zip(numbers[start:], part, words, strict=False):
                 values = [
                     format_metric(float(results.metrics[metric.name][position]), metric)
-                    for metric in shown
+                    for metric in metrics
                 ]
                 run = results.runs[int(results.run_index[position])]
-                found = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
+                origin = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
                 more = folded.count_words(number - 1) if folded else ""
-                said = f"{design} ({more})" if more else design
-                file.write(markdown_line([str(number), said, *values, found]))
+                design_cell = f"{design} ({more})" if more else design
+                file.write(markdown_line([str(number), design_cell, *values, origin]))
     return path
 
 
@@ -207,14 +207,14 @@ def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
 
 
 def _markdown_head(results: Results, scope: str, n: int, folded: FoldedFront | None) -> str:
-    what = "All observations" if scope == "all" else "Pareto front"
+    scope_title = "All observations" if scope == "all" else "Pareto front"
     summary = f" of {len(folded.positions):,}; {folded.summary}" if folded else ""
     note = provenance(results, scope)
     versions = ", ".join(f"{name} {number}" for name, number in note["versions"].items())
     workload = to_json_text(results.definition.workload, indent=None)
     goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
     return (
-        f"# {results.definition.name}: {what}\n\n"
+        f"# {results.definition.name}: {scope_title}\n\n"
         f"- designs: {n:,}{summary}; evaluated: {note['evaluated']}\n"
         f"- state: {progress_words(results)}\n"
         f"- evaluator: {evaluator_words(results.reading)}\n- objectives: {goals}\n"

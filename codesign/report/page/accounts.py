@@ -77,7 +77,7 @@ def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
     work = row.get("work_flop")
     if work is None and "multiply_accumulates" in row:
         work = 2.0 * row["multiply_accumulates"]
-    found = {
+    fields = {
         "name": " ".join(filter(None, [phase, str(row.get("name", "")).replace("_", " ")])),
         "bound": row.get("bound", "time"),
         "count": row.get("count"),
@@ -88,7 +88,7 @@ def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
         "memory_s": row.get("memory_s"),
         "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _traffic(moved: Any, memory: str) -> dict[str, float] | None:
@@ -169,7 +169,7 @@ def above_tdp(power: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[
     Returns:
         One sentence per component, with the first assumption that names it.
     """
-    said = []
+    sentences = []
     for item in map(_component, power):
         tdp, average = item["tdp_watts"], item["average_watts"]
         if tdp is None or average is None or average <= tdp * (1 + _ROUNDING):
@@ -178,11 +178,11 @@ def above_tdp(power: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[
         why = next((note for note in notes if words.search(note)), None)
         numbers = f"{format_value(average, 'W', 3)} on average, {format_value(tdp, 'W', 3)} at TDP"
         reason = f"The evaluator assumes: {why}" if why else "The assumptions below do not say why"
-        said.append(
+        sentences.append(
             f"{item['name']}: {numbers}. Its energy is counted, and spread over less time than it "
             f"needs at its TDP. {reason}."
         )
-    return said
+    return sentences
 
 
 def _swing(swing: Swing) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Carried:
         of_front: Distinct designs on the front, carried or not.
         of_feasible: Distinct feasible designs, carried or not.
         of_broken: Distinct designs with a result that break a limit, carried or not.
-        found: (n,) by how many runs each was evaluated.
+        n_runs: (n,) Number of runs that evaluated each design.
     """
 
     positions: IntArray
@@ -49,7 +49,7 @@ class Carried:
     of_front: int
     of_feasible: int
     of_broken: int
-    found: IntArray
+    n_runs: IntArray
 
     @property
     def n_broken(self) -> int:
@@ -85,7 +85,7 @@ def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
         of_front=len(front),
         of_feasible=len(front) + len(feasible),
         of_broken=len(broken),
-        found=n_runs[inverse[positions]],
+        n_runs=n_runs[inverse[positions]],
     )
 
 
@@ -128,13 +128,13 @@ class Named:
 
 def design_document(results: Results, carried: Carried, named: Named | None) -> dict[str, Any]:
     """Words, settings and metrics in columns: the carried designs, then the named ones."""
-    at = carried.positions
+    positions = carried.positions
     k = len(named.names) if named else 0
-    decoded: list[Mapping[str, Any]] = [*results.problem.space.decode(results.rows[at])]
+    decoded: list[Mapping[str, Any]] = [*results.problem.space.decode(results.rows[positions])]
     decoded += named.designs if named else ()
-    observed = results.run_index[at].tolist()
+    observed = results.run_index[positions].tolist()
     return {
-        "n": len(at),
+        "n": len(positions),
         "n_front": carried.n_front,
         "n_feasible": carried.n_feasible,
         "of_dominated": carried.of_feasible - carried.of_front,
@@ -145,30 +145,30 @@ def design_document(results: Results, carried: Carried, named: Named | None) -> 
             parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
             for parameter in results.problem.space.parameters
         ],
-        "metrics": _metric_values(results, at, named),
+        "metrics": _metric_values(results, positions, named),
         "optimizer": [results.runs[run].optimizer for run in observed] + [""] * k,
         "seed": [results.runs[run].seed for run in observed] + [None] * k,
-        "evaluation": (results.step[at] + 1).tolist() + [None] * k,
-        "found_by": carried.found.tolist() + [None] * k,
-        "broken": [_broken(results, int(position)) for position in at[carried.n_feasible :]],
+        "evaluation": (results.step[positions] + 1).tolist() + [None] * k,
+        "found_by": carried.n_runs.tolist() + [None] * k,
+        "broken": [_broken(results, int(position)) for position in positions[carried.n_feasible :]],
     }
 
 
 def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """A parameter's values as they are shown, each once, and which one every design has."""
-    shown = ["" if value is None else format_setting(value) for value in values]
-    numbers = {text: i for i, text in enumerate(sorted(set(shown), key=_natural(values, shown)))}
+    texts = ["" if value is None else format_setting(value) for value in values]
+    numbers = {text: i for i, text in enumerate(sorted(set(texts), key=_natural(values, texts)))}
     return {
         "name": name,
         "title": name.replace("_", " "),
         "values": list(numbers),
-        "codes": [numbers[text] for text in shown],
+        "codes": [numbers[text] for text in texts],
     }
 
 
-def _natural(values: Sequence[Any], shown: Sequence[str]) -> Any:
+def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
     """Numbers by size, texts by letters, what is absent first."""
-    by_text = dict(zip(shown, values, strict=True))
+    by_text = dict(zip(texts, values, strict=True))
 
     def key(text: str) -> tuple[int, Any, str]:
         value = by_text[text]
@@ -187,14 +187,14 @@ def _metric_values(
     results: Results, positions: IntArray, named: Named | None
 ) -> dict[str, FloatArray]:
     """By name the metrics that any of the designs has."""
-    found = {}
+    finite_metrics = {}
     for name, values in results.metrics.items():
         mine = values[positions]
         if named:
             mine = np.concatenate([mine, named.metrics[name]])
         if np.isfinite(mine).any():
-            found[name] = mine
-    return found
+            finite_metrics[name] = mine
+    return finite_metrics
 
 
 def metric_documents(results: Results) -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ class Explained:
         results: Of the campaign.
         carried: Designs of the page.
         named: Designs with a name.
-        asked: Numbers on the page of designs that were asked for, from 0.
+        requested_numbers: Numbers, from 0, of the designs that the reader named.
         knees: Numbers of the knees.
         explainer: How designs are explained; None if they are not.
     """
@@ -63,7 +63,7 @@ class Explained:
     results: Results
     carried: Carried
     named: Named | None
-    asked: Sequence[int]
+    requested_numbers: Sequence[int]
     knees: Sequence[int]
     explainer: Explainer | None
     _known: dict[int, dict[str, Any] | None] = field(default_factory=dict)
@@ -84,23 +84,23 @@ class Explained:
     def accounts(self, of_front: int = MOST_EXPLAINED) -> dict[str, Any]:
         """Account by the number of the design, with so many designs evenly along the front."""
         spread = evenly(np.arange(self.carried.n_front), of_front).tolist()
-        found = self._designs({*spread, *self.knees, *self.asked})
-        self._explain({k: v for k, v in found.items() if k not in self._known})
-        return {str(number): self._known[number] for number in found if self._known[number]}
+        designs = self._designs({*spread, *self.knees, *self.requested_numbers})
+        self._explain({k: v for k, v in designs.items() if k not in self._known})
+        return {str(number): self._known[number] for number in designs if self._known[number]}
 
     def _designs(self, numbers: Iterable[int]) -> dict[int, Design]:
         """Designs by their number on the page, the named ones too."""
         n = len(self.carried.positions)
-        found: dict[int, Design] = {
+        designs: dict[int, Design] = {
             number: self.results.design(int(self.carried.positions[number]))
             for number in sorted(numbers)
             if number < n
         }
         if self.named:
             for k, design in enumerate(self.named.designs):
-                if k < _MOST_NAMED or n + k in self.asked:
-                    found[n + k] = {key: x for key, x in design.items() if x is not None}
-        return found
+                if k < _MOST_NAMED or n + k in self.requested_numbers:
+                    designs[n + k] = {key: x for key, x in design.items() if x is not None}
+        return designs
 
     def _explain(self, designs: Mapping[int, Design]) -> None:
         if self.explainer is None:
@@ -119,7 +119,7 @@ class Explained:
                 self._known[number] = account_document(account, metrics)
 
 
-def numbers_asked(names: Sequence[str], carried: Carried, named: Named | None) -> list[int]:
+def parse_design_numbers(names: Sequence[str], carried: Carried, named: Named | None) -> list[int]:
     """Numbers on the page, from 0, of designs as a reader of the page would name them.
 
     Args:
@@ -133,15 +133,15 @@ def numbers_asked(names: Sequence[str], carried: Carried, named: Named | None) -
     n = len(carried.positions)
     called = {name: n + k for k, name in enumerate(named.names)} if named else {}
     numbers = f"1 to {n:,}, the numbers of the page" if n else "none, the page has no design"
-    found = []
+    design_numbers = []
     for name in names:
         number = name.strip().removeprefix("design ").removeprefix("#")
         if name in called:
-            found.append(called[name])
+            design_numbers.append(called[name])
         elif not number.isdecimal():
             raise UnknownNameError("design", name, [*called, f"({numbers})"], "--design")
         elif 1 <= int(number) <= n:
-            found.append(int(number) - 1)
+            design_numbers.append(int(number) - 1)
         else:
             raise InputError(f"expected {numbers}, got {number}", "--design")
-    return found
+    return design_numbers

@@ -50,17 +50,17 @@ def empty_text(results: Results) -> str:
 
 def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:
     """The numbers at the top."""
-    found = {
+    numbers = {
         "evaluated": f"{len(results):,}",
         "feasible": f"{int(results.feasible.sum()):,}",
         "failed": f"{int(results.failed.sum()):,}",
         "on the front": f"{carried.of_front:,}",
     }
     if folded.summary:
-        found["of these not folded"] = f"{len(folded.kept):,}"
+        numbers["of these not folded"] = f"{len(folded.kept):,}"
     if results.exact is not None:
-        found["on the exact front"] = f"{len(results.exact):,}"
-    return found
+        numbers["on the exact front"] = f"{len(results.exact):,}"
+    return numbers
 
 
 def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
@@ -68,7 +68,7 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
     definition, space = results.definition, results.problem.space
     seeds = ", ".join(str(seed) for seed in definition.seeds)
     seconds = sum(run.seconds for run in status.runs)
-    found = {
+    entries = {
         "space": f"{space.name}, {size_text(space)} designs",
         "evaluator": evaluator_words(results.reading),
         "workload": _settings_text(definition.workload),
@@ -84,7 +84,7 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
         "versions": versions_text(results),
         "digest": f"{digest(results)} (SHA-256 of the definition and all that it names)",
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in entries.items() if value}
 
 
 def versions_text(results: Results) -> str:
@@ -98,11 +98,11 @@ def digest(results: Results) -> str:
     Of the definition, and of the space, evaluator, objectives and constraints that its names
     stood for. It depends on neither dates nor machines nor the number of designs evaluated.
     """
-    asked = {
+    inputs = {
         "definition": to_plain(results.definition),
         "problem": to_plain(results.problem.provenance()),
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
@@ -128,23 +128,27 @@ def _duration(seconds: float) -> str:
 
 def dependencies(results: Results, carried: Carried) -> list[str]:
     """Sentences on what is shown and what the numbers depend on."""
-    said = [reference_text(results), *_thinning(carried)]
+    sentences = [reference_text(results), *_thinning(carried)]
     versions = versions_text(results)
-    said.append(f"The campaign was begun with {versions}." if versions else "")
+    sentences.append(f"The campaign was begun with {versions}." if versions else "")
     reasons = Counter(results.reasons.values()).most_common(_MOST_REASONS)
-    said += [f"{n:,} evaluations failed: {reason}" for reason, n in reasons]
-    return [text for text in said if text]
+    sentences += [f"{n:,} evaluations failed: {reason}" for reason, n in reasons]
+    return [text for text in sentences if text]
 
 
 def _thinning(carried: Carried) -> list[str]:
     """What was left out of the page, in numbers."""
-    other = carried.n_feasible - carried.n_front
+    n_dominated = carried.n_feasible - carried.n_front
     parts = [
         ("designs on the front", carried.n_front, carried.of_front),
-        ("dominated designs", other, carried.of_feasible - carried.of_front),
+        ("dominated designs", n_dominated, carried.of_feasible - carried.of_front),
         ("designs that break a limit", carried.n_broken, carried.of_broken),
     ]
-    left = [f"{shown:,} of {of:,} {what}" for what, shown, of in parts if shown < of]
+    left = [
+        f"{n_carried:,} of {n_distinct:,} {name}"
+        for name, n_carried, n_distinct in parts
+        if n_carried < n_distinct
+    ]
     if not left:
         return [f"The page has all {len(carried.positions):,} distinct designs that have a result."]
     return [

@@ -43,7 +43,7 @@ def _unit(results: Results) -> str:
 
 def _curve(results: Results, name: str, exact: float | None) -> dict[str, Any]:
     curve = convergence(results, name, _MOST_POINTS)
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "evaluations": curve.evaluations,
         "mean": curve.mean,
         "low": np.maximum(curve.mean - curve.std, 0.0),
@@ -54,8 +54,8 @@ def _curve(results: Results, name: str, exact: float | None) -> dict[str, Any]:
         # Shares of the most that can be reached; rounding may leave one a hair below zero. What
         # is best in hypervolume is least in regret.
         for name, of in (("regret", "mean"), ("regret_low", "high"), ("regret_high", "low")):
-            found[name] = np.maximum(1.0 - found[of] / exact, 0.0)
-    return found
+            columns[name] = np.maximum(1.0 - columns[of] / exact, 0.0)
+    return columns
 
 
 def _table(results: Results, exact: float | None) -> list[dict[str, Any]]:
@@ -81,21 +81,21 @@ def _tests(results: Results) -> dict[str, Any] | None:
     if len(labels) < 2 or not len(seeds):
         return None
     effects = np.array([vargha_delaney(a, b) for a, b in combinations(scores.T, 2)])
-    found = ranking(labels, [str(seed) for seed in seeds], scores, effects)
+    seed_ranking = ranking(labels, [str(seed) for seed in seeds], scores, effects)
     return {
         "evaluations": evaluations,
         "n_seeds": len(seeds),
-        "ranks": dict(zip(labels, found.mean_ranks.tolist(), strict=True)),
-        "friedman_p": found.friedman_p,
-        "least_p": found.least_p,
-        "pairs": _pairs(found),
+        "ranks": dict(zip(labels, seed_ranking.mean_ranks.tolist(), strict=True)),
+        "friedman_p": seed_ranking.friedman_p,
+        "least_p": seed_ranking.least_p,
+        "pairs": _pairs(seed_ranking),
     }
 
 
-def _pairs(found: Ranking) -> list[dict[str, Any]]:
+def _pairs(seed_ranking: Ranking) -> list[dict[str, Any]]:
     return [
         {"first": pair.first, "second": pair.second, "p": pair.p_holm, "a": pair.a}
-        for pair in found.pairs
+        for pair in seed_ranking.pairs
     ]
 
 

@@ -32,7 +32,7 @@ from codesign.report.page.designs import (
     evenly,
     metric_documents,
 )
-from codesign.report.page.explained import Explained, Explainer, numbers_asked
+from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
 from codesign.report.page.optimizers import optimizer_document
 from codesign.report.page.packing import packed
 from codesign.report.plain import to_json_text
@@ -60,7 +60,7 @@ def write_page(
     named: Named | None = None,
     explainer: Explainer | None = None,
     every_s: float | None = None,
-    asked: Sequence[str] = (),
+    requested_designs: Sequence[str] = (),
     tolerance: float = TOLERANCE,
 ) -> Path:
     """Write a campaign as one HTML page.
@@ -72,7 +72,7 @@ def write_page(
         named: Designs to mark by name.
         explainer: How designs are explained; without it there are no diagrams and breakdowns.
         every_s: A page that is written anew this often reloads itself while the campaign runs.
-        asked: Designs by their number on the page, or by name, that must have theirs.
+        requested_designs: Numbers on the page, or names, of designs that must have diagrams.
         tolerance: Share within which designs of the front are folded under a cheaper one.
 
     Raises:
@@ -81,7 +81,7 @@ def write_page(
     """
     carried = carry(results)
     folded = fold_positions(results, carried.positions[: carried.n_front], tolerance)
-    numbers = numbers_asked(asked, carried, named)
+    numbers = parse_design_numbers(requested_designs, carried, named)
     document = page_document(results, carried, status, named, every_s, folded)
     explained = Explained(results, carried, named, numbers, document["knees"], explainer)
     text = page_html(results, carried, status, document, explained, folded)
@@ -145,13 +145,13 @@ def page_html(
 ) -> str:
     """The file: template, style, program, data and library in one text."""
     definition = results.definition
-    said = [facts.state_text(results, status), facts.empty_text(results)]
+    state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
     parts = {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
         "question": escape(definition.description or definition.name),
         "summary": escape(facts.summary_text(results, carried, folded)),
-        "state": facts.paragraphs_html(said, "status"),
+        "state": facts.paragraphs_html(state_sentences, "status"),
         "counts": facts.pairs_html(facts.counts(results, carried, folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),

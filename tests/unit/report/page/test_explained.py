@@ -16,7 +16,7 @@ from codesign.evaluated_design import EvaluatedDesign
 from codesign.evaluators.base import Explanation
 from codesign.report.page import explained as module
 from codesign.report.page.designs import Named, carry
-from codesign.report.page.explained import Explained, Explainer, numbers_asked
+from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
 
 
 def _unpacked(text: str) -> dict:
@@ -107,7 +107,7 @@ def test_designs_are_asked_for_as_the_page_names_them(results):
     carried, named = carry(results), _named(results, "Base")
     n = len(carried.positions)
     names = ["1", "#2", "design 30", "Base"]
-    assert numbers_asked(names, carried, named) == [0, 1, 29, n]
+    assert parse_design_numbers(names, carried, named) == [0, 1, 29, n]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_designs_are_asked_for_as_the_page_names_them(results):
 )
 def test_a_design_that_is_not_on_the_page_is_named(results, name, error, said):
     with pytest.raises(error, match="--design") as raised:
-        numbers_asked([name], carry(results), _named(results, "Base"))
+        parse_design_numbers([name], carry(results), _named(results, "Base"))
     assert said in str(raised.value)
 
 

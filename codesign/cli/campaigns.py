@@ -76,7 +76,7 @@ def _report_results(
     robust: RobustFront | None = None,
 ) -> None:
     from codesign.problem import most_broken
-    from codesign.report import results as shown
+    from codesign.report import results as results_report
     from codesign.report import uncertainty
     from codesign.report.tables import pairs_table, text_line
 
@@ -85,14 +85,14 @@ def _report_results(
     def document() -> dict[str, Any]:
         files = {"files": paths} if paths else {}
         more = {"uncertainty": uncertainty.front_document(robust, results, limit)} if robust else {}
-        return shown.front_document(results, limit, tolerance) | files | more
+        return results_report.front_document(results, limit, tolerance) | files | more
 
     def tables() -> list[RenderableType]:
         parts: list[RenderableType] = [
-            shown.front_table(results, limit, tolerance=tolerance),
+            results_report.front_table(results, limit, tolerance=tolerance),
             text_line(""),
-            shown.optimizers_table(results),
-            text_line(shown.reference_text(results)),
+            results_report.optimizers_table(results),
+            text_line(results_report.reference_text(results)),
         ]
         if paths:
             parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
@@ -140,12 +140,12 @@ def pareto(
     draws = sampling("--robust", robust, samples, seed)
     campaign = api.load_campaign(name, folder)
     results = campaign.results()
-    found = None
+    robust_analysis = None
     if robust:
         from codesign.analysis.uncertainty import robust_front
 
-        found = robust_front(results, **draws)
-    _report_results(campaign, results, [], limit, share(tolerance), as_json, found)
+        robust_analysis = robust_front(results, **draws)
+    _report_results(campaign, results, [], limit, share(tolerance), as_json, robust_analysis)
 
 
 def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
@@ -154,11 +154,11 @@ def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
     from codesign.report import progress
 
     campaign = api.load_campaign(name, folder)
-    found, reading = campaign.status(), campaign.reading
+    campaign_status, reading = campaign.status(), campaign.reading
     report(
         as_json,
-        lambda: progress.document(found) | {"evaluator": reading},
-        lambda: progress.status_tables(found, reading),
+        lambda: progress.document(campaign_status) | {"evaluator": reading},
+        lambda: progress.status_tables(campaign_status, reading),
     )
 
 
@@ -167,11 +167,11 @@ def runs(folder: Folder = None, as_json: AsJson = False) -> None:
     from codesign.campaign import list_campaigns
     from codesign.report import progress
 
-    found = list_campaigns(folder)
+    campaigns = list_campaigns(folder)
     report(
         as_json,
-        lambda: [progress.document(item) for item in found],
-        lambda: progress.campaigns_tables(found),
+        lambda: [progress.document(campaign) for campaign in campaigns],
+        lambda: progress.campaigns_tables(campaigns),
     )
 
 

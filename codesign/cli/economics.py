@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import given_by, naming, told_by
+from codesign.cli.flags import flag_by_key, naming, prefix_problems
 from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -101,7 +101,7 @@ def economics(
     grid: Annotated[int, typer.Option(help="Instance sizes, and batches, that are tried.")] = 400,
     max_devices: Annotated[float, typer.Option(help="Largest instance of the grid.")] = 1000.0,
     max_batch: Annotated[float, typer.Option(help="Largest batch of the grid.")] = 10_000.0,
-    whole: Annotated[
+    only_whole_numbers: Annotated[
         bool, typer.Option("--whole", help="Only whole devices and requests.")
     ] = False,
     profile: Annotated[
@@ -120,7 +120,7 @@ def economics(
     """Price a model: dollars per million tokens against speed, fastest and best-value points."""
     from codesign.evaluators.economics.frontier import Grid, feasible_points
     from codesign.evaluators.economics.serving import serve, single_point
-    from codesign.report import economics as shown
+    from codesign.report.economics import EconomicsReport, to_document, to_tables
 
     _check_numbers(alpha, devices, batch, max_devices, max_batch, grid)
     _check_figure(figure)
@@ -135,7 +135,7 @@ def economics(
     options = _options(sold, read_pairs("--option", option, as_yaml=True))
     workload = _workload(model, context_tokens, draft, acceptance)
     if draft_kv_heads is not None:
-        with told_by("--draft-kv-heads"):
+        with prefix_problems("--draft-kv-heads"):
             options.shape(draft, draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
     formats = _formats(weight_format, activation_format, kv_format, settings)
@@ -150,17 +150,19 @@ def economics(
     if devices is not None and batch is not None:
         points = single_point(serving, devices, batch)
     else:
-        tried = Grid(grid, max_devices, max_batch, whole)
+        tried = Grid(grid, max_devices, max_batch, only_whole_numbers)
         cap = options.demand_tokens_per_s
         points = feasible_points(serving.decoding, serving.usd_per_hour, tried, context_tokens, cap)
-    made = shown.EconomicsReport(
+    economics_report = EconomicsReport(
         serving,
         points.frontier(),
         alpha,
         _conventions(serving, formats, workload, speculate, options),
     )
-    made = replace(made, files=_draw(made, figure))
-    report(as_json, lambda: shown.to_document(made), lambda: shown.to_tables(made, rows))
+    economics_report = replace(economics_report, files=_draw(economics_report, figure))
+    report(
+        as_json, lambda: to_document(economics_report), lambda: to_tables(economics_report, rows)
+    )
 
 
 def _check_numbers(
@@ -190,20 +192,20 @@ def _check_figure(path: Path | None) -> None:
     if path is not None:
         from codesign.report.drawing import check_format
 
-        with told_by("--figure"):
+        with prefix_problems("--figure"):
             check_format(path.suffix.removeprefix(".").lower())
 
 
-def _options(given: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
+def _options(flag_values: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
     from codesign.evaluators.economics.options import EconomicsOptions
     from codesign.schema import Document, to_record
 
-    named = {key: value for key, value in given.items() if value is not None}
+    named = {key: value for key, value in flag_values.items() if value is not None}
     twice = sorted((named.keys() - {"profile"}) & more.keys())
     if twice:
         flag = _FLAGS[twice[0]]
         raise InputError(f"{twice[0]!r} is given twice, the other time by {flag}", "--option")
-    with naming(_FLAGS, given_by("--option", more)):
+    with naming(_FLAGS, flag_by_key("--option", more)):
         return to_record(Document("option", {**named, **more}, {}), EconomicsOptions)
 
 
@@ -211,14 +213,14 @@ def _workload(model: str, context: float, draft: str, acceptance: float) -> Econ
     from codesign.evaluators.economics.options import EconomicsWorkload
     from codesign.schema import Document, to_record
 
-    asked = {
+    inputs = {
         "model": model,
         "context_tokens": context,
         "draft": draft,
         "acceptance": acceptance,
     }
     with naming(_FLAGS):
-        return to_record(Document("workload", asked, {}), EconomicsWorkload)
+        return to_record(Document("workload", inputs, {}), EconomicsWorkload)
 
 
 def _offer(
@@ -236,13 +238,13 @@ def _offer(
     from codesign import api
     from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
 
-    found = api.load_space(space or _SPACE)
-    row = api.find_design(found, design)
-    columns = found.columns(row)
+    design_space = api.load_space(space or _SPACE)
+    row = api.find_design(design_space, design)
+    columns = design_space.columns(row)
     missing = sorted(REQUIRED_PARAMETERS - columns.keys())
     if missing:
         problem = f"its designs are no accelerators: parameter {missing[0]!r} is missing"
-        raise InputError(problem, f"space {found.name}")
+        raise InputError(problem, f"space {design_space.name}")
     accelerators = build_accelerators(columns, api.load_library())
     settings = {name: column.to_list()[0] for name, column in columns.items()}
     watts = _tdp_watts(accelerators, settings)
@@ -271,12 +273,13 @@ def _formats(
     from codesign.evaluators.economics.serving import Formats
     from codesign.workload.precision import FORMATS
 
-    asked = {"weight": weight, "activation": activation, "kv": kv}
-    for name, value in asked.items():
+    requested_formats = {"weight": weight, "activation": activation, "kv": kv}
+    for name, value in requested_formats.items():
         if value is not None and value not in FORMATS:
             raise UnknownNameError("number format", value, FORMATS, f"--{name}-format")
     chosen = {
-        name: value or settings.get(f"{name}_format") or "bf16" for name, value in asked.items()
+        name: value or settings.get(f"{name}_format") or "bf16"
+        for name, value in requested_formats.items()
     }
     if kv is None and not settings.get("kv_format"):
         chosen["kv"] = chosen["activation"]
@@ -295,12 +298,12 @@ def _split(
     if layout is not None and layout not in LAYOUTS:
         raise UnknownNameError("layout", layout, LAYOUTS, "--layout")
     if tp is not None:
-        whole = float(tp * (pp or 1))
-        if devices is not None and devices != whole:
+        product = float(tp * (pp or 1))
+        if devices is not None and devices != product:
             raise InputError(
-                f"expected --devices to be tp x pp = {whole:g}, got {devices:g}", "--tp"
+                f"expected --devices to be tp x pp = {product:g}, got {devices:g}", "--tp"
             )
-        devices, pp = whole, pp or 1
+        devices, pp = product, pp or 1
     if (pp, ep) != (None, None) and devices is None:
         raise InputError("a given split needs --devices and --batch")
     number = None if layout is None else LAYOUTS.index(layout) + 1.0
@@ -330,13 +333,13 @@ def _check_split(
         _check_divides("--ep", devices / stages, float(split.experts), "devices of a stage")
 
 
-def _check_divides(name: str, devices: float, parts: float, what: str) -> None:
+def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
     if devices % parts == 0:
         return
     near = [n for n in range(1, int(devices) + 1) if devices % n == 0] or [1]
     nearest = min(near, key=lambda n: abs(n - parts))
     raise InputError(
-        f"expected a divisor of the {devices:g} {what}, got {parts:g}; the nearest is {nearest}",
+        f"expected a divisor of the {devices:g} {noun}, got {parts:g}; the nearest is {nearest}",
         name,
     )
 
@@ -363,15 +366,17 @@ def _conventions(
     } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
 
 
-def _draw(made: Any, path: Path | None) -> tuple[Path, ...]:
+def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:
     if path is None:
         return ()
     from codesign.report.economics_figures import save_frontiers
 
-    name = made.serving.decoding.target.shape.name
-    title = f"{name} on {made.serving.machine.name}"
-    words = f"{made.conventions['formats'].split(',')[0]}, {made.conventions['rent']}"
-    return (save_frontiers({words: made.frontier}, path, title, made.alpha),)
+    serving, conventions = economics_report.serving, economics_report.conventions
+    title = f"{serving.decoding.target.shape.name} on {serving.machine.name}"
+    words = f"{conventions['formats'].split(',')[0]}, {conventions['rent']}"
+    return (
+        save_frontiers({words: economics_report.frontier}, path, title, economics_report.alpha),
+    )
 
 
 COMMANDS: list[Callable[..., Any]] = [economics]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder
-from codesign.cli.flags import given_by, naming
+from codesign.cli.flags import flag_by_key, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.errors import InputError, UnknownNameError
@@ -100,8 +100,8 @@ def evaluate(
     file = _DesignFile.read(design_file)
     more = read_pairs("--request", request, as_yaml=True)
     options = read_pairs("--option", option, as_yaml=True)
-    given = given_by("--request", more) | given_by("--option", options)
-    asked = _asked(
+    pair_flags = flag_by_key("--request", more) | flag_by_key("--option", options)
+    inputs = _read_workload_flags(
         {
             "model": model,
             "phase": phase,
@@ -111,15 +111,15 @@ def evaluate(
         },
         more,
     )
-    shown = api.load_space(space or file.space or _DEFAULT_SPACE)
+    design_space = api.load_space(space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", settings)
-    values = file.choose(design) if design_file is not None else _named(shown, design)
-    _check_design({**values, **pairs}, shown, "--design, --design-file or --set")
-    with naming(_flags(file.workload, asked, more), given):
+    values = file.choose(design) if design_file is not None else _named(design_space, design)
+    _check_design({**values, **pairs}, design_space, "--design, --design-file or --set")
+    with naming(_flags(file.workload, inputs, more), pair_flags):
         result = api.evaluate(
-            space=shown,
+            space=design_space,
             design={**values, **pairs},
-            workload=_merged(file.workload, asked),
+            workload=_merged(file.workload, inputs),
             evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
             options={**file.options, **options},
         )
@@ -158,22 +158,21 @@ def _check_design(values: Mapping[str, Any], space: DesignSpace, flags: str) -> 
 def _report(
     result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
 ) -> None:
-    from codesign.report import explanation
-    from codesign.report import uncertainty as shown
+    from codesign.report import explanation, uncertainty
 
-    found = None
+    intervals = None
     if draws is not None:
         from codesign.analysis.uncertainty import design_uncertainty
 
-        found = design_uncertainty(result, **draws)
+        intervals = design_uncertainty(result, **draws)
 
     def document() -> dict[str, Any]:
-        more = {"uncertainty": shown.design_document(found)} if found else {}
+        more = {"uncertainty": uncertainty.design_document(intervals)} if intervals else {}
         return explanation.to_document(result) | more
 
     def tables() -> Any:
         parts = explanation.to_tables(title, result, make_console().width)
-        return parts + (shown.design_tables(found, result) if found else [])
+        return parts + (uncertainty.design_tables(intervals, result) if intervals else [])
 
     report(as_json, document, tables)
     if result.broken:
@@ -186,9 +185,9 @@ def _say_what_moved(settings: Mapping[str, str], design: Mapping[str, Any]) -> N
     from codesign.report.labels import format_setting
 
     for name, text in settings.items():
-        shown = format_setting(design.get(name))
-        if text != "none" and shown != text and not _is_number(text):
-            say(f"note: {name} is {shown}: the space keeps its designs in one canonical order")
+        setting = format_setting(design.get(name))
+        if text != "none" and setting != text and not _is_number(text):
+            say(f"note: {name} is {setting}: the space keeps its designs in one canonical order")
 
 
 def _is_number(text: str) -> bool:
@@ -204,11 +203,11 @@ def _named(space: Any, design: str | None) -> Mapping[str, Any]:
         return {}
     if design not in space.designs:
         raise UnknownNameError("design", design, space.designs, f"space {space.name}")
-    found: Mapping[str, Any] = space.designs[design]
-    return found
+    named_design: Mapping[str, Any] = space.designs[design]
+    return named_design
 
 
-def _asked(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def _read_workload_flags(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """The workload of the command line; a key may be given once."""
     for key in more:
         if options.get(key) is not None:
@@ -231,22 +230,22 @@ REQUEST_FLAGS = {
 
 
 def _flags(
-    filed: Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]
+    filed: Mapping[str, Any], inputs: Mapping[str, Any], more: Mapping[str, Any]
 ) -> dict[str, str]:
     """The flags of the keys that no file and no --request gave."""
     return {
         key: flag
         for key, flag in REQUEST_FLAGS.items()
-        if key not in more and (key not in filed or asked.get(key) is not None)
+        if key not in more and (key not in filed or inputs.get(key) is not None)
     }
 
 
-def _merged(filed: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(filed: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The workload of the file, overridden by what the command line says."""
-    given = {key: value for key, value in asked.items() if value is not None}
+    overrides = {key: value for key, value in inputs.items() if value is not None}
     # A trace on the command line replaces the file's token counts, and the other way round.
-    dropped = _TOKENS if given.keys() & _TOKENS else set()
-    return {key: value for key, value in filed.items() if key not in dropped} | given
+    dropped = _TOKENS if overrides.keys() & _TOKENS else set()
+    return {key: value for key, value in filed.items() if key not in dropped} | overrides
 
 
 def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:
@@ -279,8 +278,10 @@ class _DesignFile:
         self.source = source
         is_export = isinstance(data.get("designs"), dict)
         self.designs: dict[str, Any] = dict(data["designs"]) if is_export else {"": data}
-        said = data.get("definition") if is_export else None
-        definition: Mapping[str, Any] = said if isinstance(said, dict) else {}
+        exported_definition = data.get("definition") if is_export else None
+        definition: Mapping[str, Any] = (
+            exported_definition if isinstance(exported_definition, dict) else {}
+        )
         chosen = definition.get("evaluator")
         choice: Mapping[str, Any] = chosen if isinstance(chosen, dict) else {}
         self.space: str | None = definition.get("space")

@@ -83,12 +83,12 @@ def export(
 
 def _format(form: str | None, output: Path, known: list[str]) -> str:
     ending = output.suffix.removeprefix(".").lower()
-    asked = form or ending
-    chosen = _OTHER_NAMES.get(asked, asked)
+    format_name = form or ending
+    chosen = _OTHER_NAMES.get(format_name, format_name)
     if chosen not in known:
         if not form and not ending:
             raise InputError(f"expected one of {', '.join(known)}", "--format")
-        raise UnknownNameError("export format", asked, known, "--format")
+        raise UnknownNameError("export format", format_name, known, "--format")
     return chosen
 
 

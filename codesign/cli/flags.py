@@ -1,4 +1,4 @@
-"""Problems of records that flags filled, told by the flags and not by the records' keys."""
+"""Problems of records that flags filled, named by the flags and not by the records' keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codesign.errors import InputError
 
 
 @contextmanager
-def told_by(flag: str) -> Iterator[None]:
+def prefix_problems(flag: str) -> Iterator[None]:
     """Put a flag before what is wrong with its value."""
     try:
         yield
@@ -24,21 +24,21 @@ def naming(flags: Mapping[str, str], pairs: Mapping[str, str] | None = None) -> 
 
     Args:
         flags: Flag by key, such as ``price_usd_per_hour`` by ``--price-per-hour``.
-        pairs: What to say for keys that were given as ``KEY=VALUE``; see :func:`given_by`.
+        pairs: Words for keys that were given as ``KEY=VALUE``; see :func:`flag_by_key`.
     """
     try:
         yield
     except InputError as error:
-        told = [_told(text, {**flags, **(pairs or {})}, flags) for text in error.problems]
-        raise InputError(told) from None
+        problems = [_with_flags(text, {**flags, **(pairs or {})}, flags) for text in error.problems]
+        raise InputError(problems) from None
 
 
-def given_by(flag: str, keys: Iterable[str]) -> dict[str, str]:
-    """What to say for keys that a flag was given as ``KEY=VALUE``."""
+def flag_by_key(flag: str, keys: Iterable[str]) -> dict[str, str]:
+    """Words that name the flag and the key, by key, for a flag that takes ``KEY=VALUE``."""
     return {key: f"{flag}: {key}" for key in keys}
 
 
-def _told(problem: str, places: Mapping[str, str], flags: Mapping[str, str]) -> str:
+def _with_flags(problem: str, places: Mapping[str, str], flags: Mapping[str, str]) -> str:
     # "tensor_parallel: ...", or after the record: "option: variant.kv_format: ..."
     record = re.match(r"(?:workload|option): ", problem)
     rest = problem[record.end() :] if record else problem
@@ -54,4 +54,4 @@ def _told(problem: str, places: Mapping[str, str], flags: Mapping[str, str]) -> 
         return rest
     # A key of one word may as well be a word of the sentence.
     words = "|".join(key for key in flags if "_" in key)
-    return re.sub(rf"(?<!--option: )\b({words})\b", lambda found: flags[found[1]], rest)
+    return re.sub(rf"(?<!--option: )\b({words})\b", lambda match: flags[match[1]], rest)

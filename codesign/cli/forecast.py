@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming, told_by
+from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, make_console, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -107,7 +107,7 @@ def forecast(
 ) -> None:
     """Forecast time to first token and per output token from peak rates alone."""
     from codesign import api
-    from codesign.report import forecast as shown
+    from codesign.report.forecast import to_document, to_tables
 
     _check_figures(figure or [], figure_format)
     changes = read_pairs("--set", settings, as_yaml=True)
@@ -120,19 +120,19 @@ def forecast(
         "memory_efficiency": _shares("--memory-efficiency", memory_efficiency),
         "dispatch_latency_s": _seconds("--dispatch-latency", dispatch_latency),
     }
-    asked = {"model": model, "batch": batch, **_tokens(workload, prompt_tokens, generated_tokens)}
+    inputs = {"model": model, "batch": batch, **_tokens(workload, prompt_tokens, generated_tokens)}
     with naming(_FLAGS):
-        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", asked, options))
+        evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, options))
     if device is not None:
         _check_fits(evaluator, device)
     scene = _scene(evaluator, _machine(evaluator, tops, gbps, device))
-    made = _report(evaluator, scene, timeline, heat_map)
+    forecast_report = _report(evaluator, scene, timeline, heat_map)
     files = _draw(scene, figure or [], output, figure_format)
-    made = replace(made, files=files)
+    forecast_report = replace(forecast_report, files=files)
     report(
         as_json,
-        lambda: shown.to_document(made),
-        lambda: shown.to_tables(made, make_console().width),
+        lambda: to_document(forecast_report),
+        lambda: to_tables(forecast_report, make_console().width),
     )
 
 
@@ -140,7 +140,7 @@ def _check_figures(names: list[str], form: str) -> None:
     from codesign.report.drawing import check_format
     from codesign.report.forecast_figures import FIGURES
 
-    with told_by("--format"):
+    with prefix_problems("--format"):
         check_format(form)
     for name in names:
         if name not in FIGURES:
@@ -176,14 +176,14 @@ def _shares(name: str, text: str) -> Any:
 def _number(name: str, text: str) -> float:
     from codesign.units import parse_quantity
 
-    with told_by(name):
+    with prefix_problems(name):
         return parse_quantity(text, "1")
 
 
 def _seconds(name: str, text: str) -> float:
     from codesign.units import parse_quantity
 
-    with told_by(name):
+    with prefix_problems(name):
         seconds = parse_quantity(text, "s")
     if seconds < 0:
         raise InputError(f"expected a time of 0 s or more, got {text}", name)
@@ -257,7 +257,7 @@ def _report(
         "peak_ops_per_s": machine.peak_ops_per_s,
         "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s,
     }
-    found = evaluator.evaluate({name: column_of([value]) for name, value in rates.items()})
+    evaluation = evaluator.evaluate({name: column_of([value]) for name, value in rates.items()})
     counted = evaluator.forecast({})
     steps = None
     if n_steps is not None:
@@ -285,7 +285,7 @@ def _report(
             "compute_efficiency": options.compute_efficiency,
             "memory_efficiency": options.memory_efficiency,
         },
-        metrics={name: float(values[0]) for name, values in found.metrics.items()},
+        metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
         prefill=_phase(counted.prefill, counted.prefill_demand, machine),
         decode=_phase(counted.decode, counted.decode_demand, machine),
         notes=notes(counted, request),
@@ -295,12 +295,12 @@ def _report(
     )
 
 
-def _phase(work: Work, asked: Demand, machine: Machine) -> PhaseForecast:
+def _phase(work: Work, demand: Demand, machine: Machine) -> PhaseForecast:
     from codesign.evaluators.forecast.explain import operator_rows, totals
     from codesign.evaluators.forecast.scenarios import times_s
     from codesign.report.forecast import PhaseForecast
 
-    compute, memory = times_s(asked, machine)
+    compute, memory = times_s(demand, machine)
     rows = operator_rows(
         work,
         machine.efficiencies,

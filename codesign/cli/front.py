@@ -65,14 +65,14 @@ def explain_front(
         rebuild=partial(load_problem, resources.find("runs", name).resolve()),
         progress=make_fronts_progress(),
     )
-    said = insight.explain_front(
+    explanation = insight.explain_front(
         fronts,
         front,
         minimized(campaign.problem, reference),
         step / 100.0,
         share(tolerance),
     )
-    _report(said, campaign, output, as_json)
+    _report(explanation, campaign, output, as_json)
 
 
 def _check(step: float, output: Path | None) -> None:
@@ -82,9 +82,11 @@ def _check(step: float, output: Path | None) -> None:
         raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
 
 
-def _report(said: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool) -> None:
+def _report(
+    explanation: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool
+) -> None:
     from codesign.files import replacing
-    from codesign.report import front_explanation as shown
+    from codesign.report import front_explanation
     from codesign.report.front_document import document
     from codesign.report.tables import text_line
 
@@ -92,15 +94,17 @@ def _report(said: FrontExplanation, campaign: Campaign, output: Path | None, as_
     files = []
     if output is not None:
         with replacing(output) as unfinished:
-            unfinished.write_text(shown.markdown(said, name, reading), encoding="utf-8")
+            unfinished.write_text(
+                front_explanation.markdown(explanation, name, reading), encoding="utf-8"
+            )
         files.append(shown_path(output))
 
     def tables() -> list[RenderableType]:
-        parts = shown.tables(said, name, reading)
+        parts = front_explanation.tables(explanation, name, reading)
         return [*parts, *(text_line(f"wrote {file}") for file in files)]
 
     more = {"evaluator": reading} | ({"files": files} if files else {})
-    report(as_json, lambda: document(said, name) | more, tables)
+    report(as_json, lambda: document(explanation, name) | more, tables)
 
 
 def make_fronts_progress() -> FrontsProgress:

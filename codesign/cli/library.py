@@ -18,28 +18,33 @@ def memtech(
 ) -> None:
     """List the memory technologies, or show one with its sources."""
     from codesign.memtech import load_library, load_technology
-    from codesign.report import library as shown
+    from codesign.report import library
 
     if name is None:
-        found = load_library()
-        report(as_json, lambda: dict(found), lambda: [shown.technologies_table(found)])
+        technologies = load_library()
+        report(
+            as_json, lambda: dict(technologies), lambda: [library.technologies_table(technologies)]
+        )
         return
     technology = load_technology(name)
-    report(as_json, lambda: technology, lambda: shown.technology_tables(technology))
+    report(as_json, lambda: technology, lambda: library.technology_tables(technology))
 
 
 def spaces(as_json: AsJson = False) -> None:
     """List the design spaces."""
     from codesign import api
-    from codesign.report import library as shown
+    from codesign.report import library
     from codesign.resources import listed
 
-    found = {name: api.load_space(path) for name, path in listed("spaces").items()}
+    design_spaces = {name: api.load_space(path) for name, path in listed("spaces").items()}
 
     def document() -> dict[str, Any]:
-        return {name: shown.space_document(item) for name, item in found.items()}
+        return {
+            name: library.space_document(design_space)
+            for name, design_space in design_spaces.items()
+        }
 
-    report(as_json, document, lambda: [shown.spaces_table(found)])
+    report(as_json, document, lambda: [library.spaces_table(design_spaces)])
 
 
 def space(
@@ -48,10 +53,14 @@ def space(
 ) -> None:
     """Show a design space: parameters, constraints, size, named designs."""
     from codesign import api
-    from codesign.report import library as shown
+    from codesign.report import library
 
-    found = api.load_space(name)
-    report(as_json, lambda: shown.space_document(found), lambda: shown.space_tables(found))
+    design_space = api.load_space(name)
+    report(
+        as_json,
+        lambda: library.space_document(design_space),
+        lambda: library.space_tables(design_space),
+    )
 
 
 def models(
@@ -61,48 +70,48 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List the language models, or show one with its parameters counted."""
-    from codesign.report import library as shown
+    from codesign.report import library
     from codesign.workload import list_models, load_model, summary
 
     if name is None:
-        found = [summary(load_model(known)) for known in list_models()]
-        report(as_json, lambda: found, lambda: [shown.models_table(found)])
+        summaries = [summary(load_model(known)) for known in list_models()]
+        report(as_json, lambda: summaries, lambda: [library.models_table(summaries)])
         return
     model = summary(load_model(name))
-    report(as_json, lambda: model, lambda: shown.model_tables(model))
+    report(as_json, lambda: model, lambda: library.model_tables(model))
 
 
 def workloads(as_json: AsJson = False) -> None:
     """List the named workloads: prompt and generated tokens."""
-    from codesign.report import library as shown
+    from codesign.report import library
     from codesign.workload import list_traces, load_trace
 
-    found = {name: load_trace(name).model_dump() for name in list_traces()}
-    report(as_json, lambda: found, lambda: [shown.traces_table(found)])
+    traces = {name: load_trace(name).model_dump() for name in list_traces()}
+    report(as_json, lambda: traces, lambda: [library.traces_table(traces)])
 
 
 def metrics(as_json: AsJson = False) -> None:
     """List the metrics of the built-in evaluators and what they mean."""
     from codesign.metrics import ALL_METRICS
-    from codesign.report import library as shown
+    from codesign.report import library
 
-    report(as_json, lambda: ALL_METRICS, lambda: [shown.metrics_table(ALL_METRICS.values())])
+    report(as_json, lambda: ALL_METRICS, lambda: [library.metrics_table(ALL_METRICS.values())])
 
 
 def optimizers(as_json: AsJson = False) -> None:
     """List the optimizers and their options."""
-    from codesign.report import library as shown
+    from codesign.report import library
 
-    found = _plugins("optimizers")
-    report(as_json, lambda: found, lambda: [shown.plugins_table("optimizers", found)])
+    documents = _plugins("optimizers")
+    report(as_json, lambda: documents, lambda: [library.plugins_table("optimizers", documents)])
 
 
 def evaluators(as_json: AsJson = False) -> None:
     """List the evaluators and their options."""
-    from codesign.report import library as shown
+    from codesign.report import library
 
-    found = _plugins("evaluators")
-    report(as_json, lambda: found, lambda: [shown.plugins_table("evaluators", found)])
+    documents = _plugins("evaluators")
+    report(as_json, lambda: documents, lambda: [library.plugins_table("evaluators", documents)])
 
 
 def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
@@ -111,13 +120,13 @@ def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
     from codesign.errors import CodesignError
     from codesign.report.library import plugin_document
 
-    found: dict[str, Mapping[str, Any]] = {}
+    documents: dict[str, Mapping[str, Any]] = {}
     for name in plugins.names(group):
         try:
-            found[name] = plugin_document(plugins.load(group, name))
+            documents[name] = plugin_document(plugins.load(group, name))
         except CodesignError as error:
-            found[name] = {"error": str(error)}
-    return found
+            documents[name] = {"error": str(error)}
+    return documents
 
 
 COMMANDS: list[Callable[..., Any]] = [

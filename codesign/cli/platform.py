@@ -29,12 +29,12 @@ from codesign.cli.platform_options import (
     Tp,
     UseCase,
     WeightFormat,
-    asked_of,
     build,
     count,
     degrees_of,
     formats_of,
     limits_of,
+    platform_inputs,
     workload_of,
 )
 from codesign.errors import InputError, UnknownNameError
@@ -74,25 +74,25 @@ def platform(
     as_json: AsJson = False,
 ) -> None:
     """Time to first token, time per output token and memory on one or several devices."""
-    asked = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
-    asked |= {} if chunk_tokens is None else {"chunk_tokens": chunk_tokens}
-    evaluator, name = build(asked | ({"mixed": True} if mixed else {}), option, device)
+    workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
+    workload |= {} if chunk_tokens is None else {"chunk_tokens": chunk_tokens}
+    evaluator, name = build(workload | ({"mixed": True} if mixed else {}), option, device)
     design = {"device": name, "batch_size": count("--batch", batch)}
     design |= formats_of(format_, weight_format, kv_format)
     degrees = dict(zip(DEGREE_FLAGS, (tp, pp, ep, sp, dp), strict=True))
     if devices is None:
         _report_one(evaluator, design | degrees_of(degrees), as_json)
         return
-    given = [DEGREE_FLAGS[name] for name, value in degrees.items() if value is not None]
-    if given:
-        raise InputError(f"expected --devices or degrees, got both ({', '.join(given)})")
+    degree_flags = [DEGREE_FLAGS[name] for name, value in degrees.items() if value is not None]
+    if degree_flags:
+        raise InputError(f"expected --devices or degrees, got both ({', '.join(degree_flags)})")
     _report_choices(evaluator, design, count("--devices", devices), best, as_json)
 
 
 def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:
     from codesign.columns import column_of
     from codesign.evaluators.platform.limits import describe_limits
-    from codesign.report import platforms as shown
+    from codesign.report import platforms
 
     columns = {name: column_of([value]) for name, value in design.items()}
     with naming(FLAGS):
@@ -100,12 +100,12 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
         if broken:
             raise InputError(broken)
     explanation = evaluator.explain(columns)
-    slo = shown.slo_rows(explanation, limits_of(evaluator))
-    asked = asked_of(evaluator, design)
+    slo = platforms.slo_rows(explanation, limits_of(evaluator))
+    inputs = platform_inputs(evaluator, design)
     report(
         as_json,
-        lambda: shown.platform_document(asked, explanation, slo),
-        lambda: shown.platform_tables(asked, explanation, slo, make_console().width),
+        lambda: platforms.platform_document(inputs, explanation, slo),
+        lambda: platforms.platform_tables(inputs, explanation, slo, make_console().width),
     )
 
 
@@ -118,22 +118,22 @@ def _report_choices(
 ) -> None:
     from codesign.evaluators.platform.parallelism import evaluate_choices, factorizations, ranked
     from codesign.metrics import PLATFORM_METRICS
-    from codesign.report import platforms as shown
+    from codesign.report import platforms
 
     if best not in PLATFORM_METRICS:
         raise UnknownNameError("metric", best, PLATFORM_METRICS, "--best")
     degrees = factorizations(n_devices)
     choices = evaluate_choices(evaluator, degrees, design)
     rows = ranked(choices, PLATFORM_METRICS[best])
-    asked = asked_of(evaluator, design) | {"devices": n_devices, "ranked_by": best}
+    inputs = platform_inputs(evaluator, design) | {"devices": n_devices, "ranked_by": best}
     if not rows:
         with naming(FLAGS):
             raise InputError(_why_none(evaluator, design, choices, n_devices))
     title = f"{len(rows)} of {len(degrees)} ways to use {n_devices} devices keep every limit"
     report(
         as_json,
-        lambda: {**asked, "tried": len(degrees), "choices": rows},
-        lambda: shown.choices_table(title, rows, _MOST_CHOICES, make_console().width),
+        lambda: {**inputs, "tried": len(degrees), "choices": rows},
+        lambda: platforms.choices_table(title, rows, _MOST_CHOICES, make_console().width),
     )
 
 

@@ -80,27 +80,27 @@ def workload_of(
     generated_tokens: int | None,
     beams: int | None,
 ) -> dict[str, Any]:
-    """What was said of the requests; what was not is left out.
+    """The options that describe the requests; those that were left out are absent.
 
     Raises:
-        InputError: The tokens of a request are said in no way, or in two.
+        InputError: The command line sets the tokens of a request in no way, or in two.
     """
     tokens = {"--prompt-tokens": prompt_tokens, "--generated-tokens": generated_tokens}
-    given = [name for name, value in tokens.items() if value is not None]
-    if len(given) != (2 if use_case is None else 0):
-        given = [*(() if use_case is None else ("--use-case",)), *given]
+    token_flags = [name for name, value in tokens.items() if value is not None]
+    if len(token_flags) != (2 if use_case is None else 0):
+        token_flags = [*(() if use_case is None else ("--use-case",)), *token_flags]
         raise InputError(
             "expected --use-case, or both --prompt-tokens and --generated-tokens, got "
-            f"{' and '.join(given) or 'neither'}"
+            f"{' and '.join(token_flags) or 'neither'}"
         )
-    said = {
+    workload = {
         "model": model,
         "use_case": use_case,
         "prompt_tokens": prompt_tokens,
         "generated_tokens": generated_tokens,
         "beams": beams,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in workload.items() if value is not None}
 
 
 def count(name: str, value: int) -> int:
@@ -120,11 +120,11 @@ def formats_of(all_: str, weight: str | None, cache: str | None) -> dict[str, st
     return dict(zip(_FORMATS, chosen, strict=True))
 
 
-def degrees_of(given: Mapping[str, int | None]) -> dict[str, int]:
+def degrees_of(degrees: Mapping[str, int | None]) -> dict[str, int]:
     """Degrees by parameter, 1 where none is given."""
     return {
         name: 1 if value is None else count(DEGREE_FLAGS[name], value)
-        for name, value in given.items()
+        for name, value in degrees.items()
     }
 
 
@@ -142,10 +142,11 @@ def build(
     settings = to_record(Document("--option", pairs, {}), PlatformOptions)
     if device is None:
         return PlatformEvaluator(request, settings), ""
-    found = load_device(device, "--device")
-    if found.is_announced:
-        say(f"note: the figures of {found.name} are announced ones")
-    return PlatformEvaluator(request, settings, devices={found.key: found}), found.key
+    accelerator = load_device(device, "--device")
+    if accelerator.is_announced:
+        say(f"note: the figures of {accelerator.name} are announced ones")
+    devices = {accelerator.key: accelerator}
+    return PlatformEvaluator(request, settings, devices=devices), accelerator.key
 
 
 def limits_of(evaluator: PlatformEvaluator) -> Limits | None:
@@ -158,9 +159,9 @@ def limits_of(evaluator: PlatformEvaluator) -> Limits | None:
     return Limits(case.time_to_first_token_s, case.time_per_output_token_s)
 
 
-def asked_of(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked, for the report."""
+def platform_inputs(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> dict[str, Any]:
+    """Workload, options and design of an evaluation, for its report."""
     workload = evaluator.workload.model_dump(mode="json", exclude_none=True)
     options = evaluator.options.model_dump(mode="json", exclude_unset=True)
-    asked = {"workload": workload, "options": options, "design": dict(design)}
-    return {"profile": evaluator.profile, **asked}
+    inputs = {"workload": workload, "options": options, "design": dict(design)}
+    return {"profile": evaluator.profile, **inputs}

@@ -69,7 +69,11 @@ def report_page(
 
 
 def _write(
-    campaign: Campaign, path: Path, every: float | None, asked: list[str], tolerance: float
+    campaign: Campaign,
+    path: Path,
+    every: float | None,
+    requested_designs: list[str],
+    tolerance: float,
 ) -> str:
     """Write the page once; returns the state that it shows."""
     from codesign.report.page.page import write_page
@@ -79,7 +83,7 @@ def _write(
     results = campaign.results()
     problem = results.problem
     named, explainer = _named(problem), _explainer(problem)
-    write_page(path, results, status, named, explainer, every, asked, tolerance)
+    write_page(path, results, status, named, explainer, every, requested_designs, tolerance)
     return status.state
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.flags import told_by
+from codesign.cli.flags import prefix_problems
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_options import (
     Batch,
@@ -20,11 +20,11 @@ from codesign.cli.platform_options import (
     Prompt,
     UseCase,
     WeightFormat,
-    asked_of,
     build,
     count,
     formats_of,
     limits_of,
+    platform_inputs,
     workload_of,
 )
 from codesign.errors import InputError
@@ -58,25 +58,25 @@ def requirements(
 ) -> None:
     """Size the PFLOP/s, TB/s and GB that a use case asks, and the fewest of each device."""
     from codesign.evaluators.platform import requirements as sizing
-    from codesign.report import platforms as shown
+    from codesign.report import platforms
 
-    asked = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
-    evaluator, _ = build(asked, option, None)
-    limits = _asked_limits(evaluator, first_token, output_token)
+    workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
+    evaluator, _ = build(workload, option, None)
+    limits = _read_limits(evaluator, first_token, output_token)
     others: dict[str, Any] = {"batch_size": count("--batch", batch)}
     others |= formats_of(format_, weight_format, kv_format)
     needed = sizing.size_requirements(evaluator, limits, others)
     most = count("--most-devices", most_devices)
     rows = sizing.rows_of(list(sizing.fewest_devices(evaluator, limits, others, needed, most)))
-    said = asked_of(evaluator, others)
+    inputs = platform_inputs(evaluator, others)
     report(
         as_json,
-        lambda: shown.requirements_document(said, limits, needed, rows),
-        lambda: shown.requirements_tables(said, limits, needed, rows, make_console().width),
+        lambda: platforms.requirements_document(inputs, limits, needed, rows),
+        lambda: platforms.requirements_tables(inputs, limits, needed, rows, make_console().width),
     )
 
 
-def _asked_limits(
+def _read_limits(
     evaluator: PlatformEvaluator, first_token: str | None, output_token: str | None
 ) -> Limits:
     from codesign.evaluators.platform.requirements import Limits
@@ -97,7 +97,7 @@ def _seconds(name: str, text: str | None, stated: float | None) -> float:
     if text is None:
         assert stated is not None
         return stated
-    with told_by(name):
+    with prefix_problems(name):
         value = parse_quantity(text, "s")
     if value <= 0:
         raise InputError(f"expected a time above 0, got {text!r}", name)

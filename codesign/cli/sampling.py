@@ -15,13 +15,13 @@ Seed: TypeAlias = Annotated[int | None, typer.Option(min=0, help="Of the draws. 
 
 
 def sampling(flag: str, is_on: bool, samples: int | None, seed: int | None) -> dict[str, int]:
-    """What was said about the draws, as keyword arguments; nothing where the default holds.
+    """The options of the draws as keyword arguments; those left at their default are absent.
 
     Raises:
-        InputError: Something was said, but the option that draws is not given.
+        InputError: An option of the draws is set, but the option that draws is not.
     """
-    said = {"samples": samples, "seed": seed}
-    given = {name: value for name, value in said.items() if value is not None}
-    if given and not is_on:
-        raise InputError(f"--{next(iter(given))} is of use only with {flag}")
-    return given
+    flag_values = {"samples": samples, "seed": seed}
+    draws = {name: value for name, value in flag_values.items() if value is not None}
+    if draws and not is_on:
+        raise InputError(f"--{next(iter(draws))} is of use only with {flag}")
+    return draws

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.flags import naming, told_by
+from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.platform_options import (
     DEGREE_FLAGS,
@@ -27,11 +27,11 @@ from codesign.cli.platform_options import (
     Tp,
     UseCase,
     WeightFormat,
-    asked_of,
     build,
     count,
     degrees_of,
     formats_of,
+    platform_inputs,
     workload_of,
 )
 from codesign.errors import InputError, UnknownNameError
@@ -70,45 +70,45 @@ def scaling(
     as_json: AsJson = False,
 ) -> None:
     """Vary one number of a platform and see what both phases gain (GenZ section VI)."""
-    from codesign.evaluators.platform import scaling as study
-    from codesign.report import platforms as shown
+    from codesign.evaluators.platform import scaling as platform_scaling
+    from codesign.report import platforms
     from codesign.report.drawing import check_format
 
     if plot is not None:
-        with told_by("--plot"):
+        with prefix_problems("--plot"):
             check_format(plot.suffix.removeprefix("."))
-    if axis not in study.AXES:
-        raise UnknownNameError("axis", axis, study.AXES)
-    asked = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
+    if axis not in platform_scaling.AXES:
+        raise UnknownNameError("axis", axis, platform_scaling.AXES)
+    workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
     options = [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
-    chosen = str(study.REFERENCE_FILE) if device is None else device
-    evaluator, name = build(asked, options, chosen)
+    chosen = str(platform_scaling.REFERENCE_FILE) if device is None else device
+    evaluator, name = build(workload, options, chosen)
     design = {"device": name, "batch_size": count("--batch", batch)}
     design |= degrees_of(dict(zip(DEGREE_FLAGS, (tp, pp, ep, sp), strict=False)))
     design |= formats_of(format_, weight_format, kv_format)
-    varied = study.AXES[axis]
+    varied = platform_scaling.AXES[axis]
     with naming(FLAGS):
-        found = study.scale(evaluator, design, varied, _read_factors(factors, varied))
-    said = asked_of(evaluator, design) | {"axis": axis, "paper": varied.section}
+        study = platform_scaling.scale(evaluator, design, varied, _read_factors(factors, varied))
+    inputs = platform_inputs(evaluator, design) | {"axis": axis, "paper": varied.section}
     title = f"{model} on {name}: {varied.words}"
     files = []
     if plot is not None:
         from codesign.report.platform_figures import save_scaling
 
-        files.append(str(save_scaling(found, title, plot)))
+        files.append(str(save_scaling(study, title, plot)))
         say(f"wrote {files[0]}")
     report(
         as_json,
-        lambda: {**said, "rows": found.rows(), "files": files},
-        lambda: shown.scaling_tables(title, found),
+        lambda: {**inputs, "rows": study.rows(), "files": files},
+        lambda: platforms.scaling_tables(title, study),
     )
-    _warn_of_limits(found)
-    if axis.startswith("link-") and not found.has_messages:
+    _warn_of_limits(study)
+    if axis.startswith("link-") and not study.has_messages:
         say("note: no messages are sent, so nothing changes; split the model, such as by --tp 8")
 
 
-def _warn_of_limits(found: Any) -> None:
-    for name, values in found.violations.items():
+def _warn_of_limits(study: Any) -> None:
+    for name, values in study.violations.items():
         count = int((values > 0).sum())
         if count:
             say(f"warning: {count} of {len(values)} values break the limit {name!r}")

@@ -69,20 +69,22 @@ def timeline(
     """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
     from codesign import api
     from codesign.cli.evaluation import REQUEST_FLAGS, read_pairs
-    from codesign.cli.flags import given_by, naming
+    from codesign.cli.flags import flag_by_key, naming
     from codesign.evaluators.base import reading_of
     from codesign.report.figures import save_occupancy
     from codesign.report.labels import evaluator_words
     from codesign.report.tables import pairs_table
     from codesign.studies.validation.timeline import block_timeline, occupancy, save_trace
 
-    where = api.load_space(space)
+    design_space = api.load_space(space)
     counts = {"prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens}
-    asked = {"model": model, "phase": phase, **counts}
+    workload = {"model": model, "phase": phase, **counts}
     options = read_pairs("--option", option, as_yaml=True)
-    with naming(REQUEST_FLAGS, given_by("--option", options)):
-        simulation = cast("SimulationEvaluator", api.build_evaluator("simulation", asked, options))
-    lines = block_timeline(simulation, where.columns(api.find_design(where, design)))
+    with naming(REQUEST_FLAGS, flag_by_key("--option", options)):
+        simulation = cast(
+            "SimulationEvaluator", api.build_evaluator("simulation", workload, options)
+        )
+    lines = block_timeline(simulation, design_space.columns(api.find_design(design_space, design)))
     busy = occupancy(lines)
     stem = f"{design}-{model}-{phase}".replace("/", "-")
     reading = reading_of("simulation", simulation, options)
@@ -93,11 +95,11 @@ def timeline(
     shares = {name: float(values.mean()) for name, values in busy.busy.items()}
     document = {"evaluator": reading, "time_s": lines.time_s, "busy_share": shares}
     document["files"] = [str(chart), str(trace)]
-    shown = {"evaluator": evaluator_words(reading)}
-    shown |= {"time of the layer": f"{lines.time_s:.4g} s"}
-    shown |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
-    shown |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
-    report(as_json, lambda: document, lambda: [pairs_table(layer, shown)])
+    summary = {"evaluator": evaluator_words(reading)}
+    summary |= {"time of the layer": f"{lines.time_s:.4g} s"}
+    summary |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
+    summary |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
+    report(as_json, lambda: document, lambda: [pairs_table(layer, summary)])
 
 
 COMMANDS: list[Callable[..., Any]] = [validate, timeline]

@@ -127,8 +127,8 @@ def _live_on_terminal(look: _Look, interval: float, console: Console) -> Frame:
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
         while True:
             # The last one may be longer than the terminal is high: it is printed whole.
-            shown = None if frame.is_over and console.width >= WHOLE_WIDTH else console
-            live.update(Group(*frame_tables(frame, shown)), refresh=True)
+            limiting_console = None if frame.is_over and console.width >= WHOLE_WIDTH else console
+            live.update(Group(*frame_tables(frame, limiting_console)), refresh=True)
             if frame.is_over:
                 return frame
             time.sleep(max(interval, _GENTLE * look.took_s))

@@ -124,7 +124,9 @@ def pareto(
     tolerance: Tolerance = None,
     robust: Annotated[
         bool,
-        typer.Option("--robust", help="Who stays on it over the ranges of the technologies."),
+        typer.Option(
+            "--robust", help="Designs that stay on the front over the ranges of the technologies."
+        ),
     ] = False,
     samples: Samples = None,
     seed: Seed = None,
@@ -163,7 +165,7 @@ def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
 
 
 def runs(folder: Folder = None, as_json: AsJson = False) -> None:
-    """List the campaigns, run or not."""
+    """List all campaigns, also those not yet started."""
     from codesign.campaign import list_campaigns
     from codesign.report import progress
 

@@ -226,7 +226,7 @@ def _workload(model: str, context: float, draft: str, acceptance: float) -> Econ
 def _offer(
     device: str | None, design: str | None, space: str | None, options: EconomicsOptions
 ) -> tuple[Offer, Mapping[str, Any]]:
-    """What is rented, and the design's own settings."""
+    """The rented device, and the settings of the design that describes it."""
     from codesign.evaluators.economics.serving import design_offer, device_offer
 
     if design is None:
@@ -252,7 +252,7 @@ def _offer(
 
 
 def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> float:
-    """Of a design in its own formats, 16 bits where it has none; stated, or from its parts."""
+    """TDP of a design in its own formats (16 bits by default), stated or from its parts."""
     import numpy as np
 
     from codesign.hardware.power import thermal_design_watts
@@ -269,7 +269,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
 def _formats(
     weight: str | None, activation: str | None, kv: str | None, settings: Mapping[str, Any]
 ) -> Formats:
-    """As asked; else the design's own; else 16 bits."""
+    """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving import Formats
     from codesign.workload.precision import FORMATS
 
@@ -289,7 +289,7 @@ def _formats(
 def _split(
     tp: int | None, pp: int | None, ep: int | None, layout: str | None, devices: float | None
 ) -> tuple[Fixed, float | None]:
-    """The parts of the split that are given, and the devices that they make."""
+    """The requested parts of the split, and their number of devices."""
     from codesign.evaluators.economics.load import LAYOUTS, Fixed
 
     for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():

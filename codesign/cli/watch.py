@@ -29,7 +29,7 @@ def watch(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look on while another process runs a campaign: front, hypervolume, rates, time left."""
+    """Follow a running campaign: front, hypervolume, rates, time left."""
     from codesign import api
     from codesign.report.watch import frame_document, frame_tables
 
@@ -79,7 +79,7 @@ class _Look:
         return Frame(status, results, campaign.reading, paces, rate)
 
     def _results(self) -> Results:
-        """As stored now; that the definition still fits is looked at once."""
+        """The stored state; only the first call checks that the definition still fits."""
         from codesign.campaign.results import read_results
         from codesign.campaign.store import open_store
 
@@ -126,7 +126,7 @@ def _live_on_terminal(look: _Look, interval: float, console: Console) -> Frame:
     frame = look.frame()
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
         while True:
-            # The last one may be longer than the terminal is high: it is printed whole.
+            # The last one may be longer than the terminal is high: all of it is printed.
             limiting_console = None if frame.is_over and console.width >= WHOLE_WIDTH else console
             live.update(Group(*frame_tables(frame, limiting_console)), refresh=True)
             if frame.is_over:

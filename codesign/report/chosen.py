@@ -45,7 +45,7 @@ class ChosenDesign:
 
     @property
     def place(self) -> int | None:
-        """On the front, from 0; None for a design that is taken by its name."""
+        """Position on the front, from 0; None for a design that is taken by its name."""
         number = (
             None if self.label in self.results.problem.space.designs else front_number(self.label)
         )

@@ -128,7 +128,7 @@ _LEGEND_LINE_MM = 5.0
 
 
 def _panel_height(width_mm: float | None, n_columns: int) -> float:
-    """Of one panel: two thirds of its width."""
+    """Height of one panel: two thirds of its width."""
     return 0.66 * (USUAL_WIDTH_MM if width_mm is None else width_mm) / n_columns + 6.0
 
 

@@ -123,7 +123,7 @@ def _phase_document(phase: PhaseForecast) -> dict[str, Any]:
 
 
 def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
-    """Headlines, the two phases side by side, their operators, and what else was asked for."""
+    """Headlines, the two phases side by side, their operators, and the requested extras."""
     headlines = {
         label: format_value(report.metrics[name], unit)
         for label, (name, unit) in _HEADLINES.items()

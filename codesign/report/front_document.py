@@ -60,7 +60,7 @@ class _Plain:
         return self.by_name(objectives * self.explanation.signs)
 
     def design(self, row: IntArray) -> dict[str, Any]:
-        """What is present."""
+        """Values of the parameters that the design has."""
         (decoded,) = self.explanation.problem.space.decode(row[None, :])
         return {key: value for key, value in decoded.items() if value is not None}
 

@@ -83,7 +83,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
 def tables(
     explanation: FrontExplanation, name: str, reading: Mapping[str, Any]
 ) -> list[RenderableType]:
-    """For the terminal; ``reading`` is the evaluator's."""
+    """The explanation for the terminal; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
     parts: list[RenderableType] = [text_line(headline, "bold"), text_line("")]
     for section in sections(explanation):
@@ -96,7 +96,7 @@ def tables(
 
 
 def markdown(explanation: FrontExplanation, name: str, reading: Mapping[str, Any]) -> str:
-    """As a Markdown page; ``reading`` is the evaluator's."""
+    """The explanation as a Markdown page; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
     parts = [f"# The exact front of {name}, explained", "", headline, ""]
     for section in sections(explanation):
@@ -282,7 +282,7 @@ class _Words:
         return f"{item.choice.name} = {_show(self.explanation, item.choice, item.value)}"
 
     def exchange(self, old: FloatArray, new: FloatArray) -> str:
-        """What one gives and gets by taking the new point instead of the old one."""
+        """Gains and losses of the new point against the old one, in words."""
         return exchange_words(
             self.explanation.problem.objectives, old, new, self.explanation.tolerance
         )
@@ -302,7 +302,7 @@ class _Words:
         )
 
     def differences(self, miss: Miss) -> list[str]:
-        """What is another in the dominating design, a repeated part as one."""
+        """Parameters that differ in the dominating design; a repeated part counts once."""
         ours, theirs = self.space.decode(np.stack([miss.row, miss.dominator]))
         changes: dict[str, str] = {}
         for parameter in self.space.parameters:

@@ -44,12 +44,12 @@ class Bank:
 
     @property
     def capacity_bytes(self) -> float:
-        """Of all units."""
+        """Capacity of all units together."""
         return self.count * self.technology.capacity.at(self.level)
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """Peak of all units."""
+        """Peak bandwidth of all units together."""
         return self.count * self.technology.bandwidth.at(self.level)
 
     @property
@@ -145,12 +145,12 @@ class Machine:
 
     @property
     def offchip_capacity_bytes(self) -> float:
-        """Of all tiers."""
+        """Capacity of all tiers together."""
         return sum(level.capacity_bytes for level in self.tiers)
 
     @property
     def offchip_bandwidth_bytes_per_s(self) -> float:
-        """Of all tiers together, if all deliver at once."""
+        """Bandwidth of all tiers together, if all deliver at once."""
         return sum(level.bandwidth_bytes_per_s for level in self.tiers)
 
 

@@ -106,7 +106,7 @@ def requirements_document(
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What a use case asks, and the devices that give it."""
+    """The requirements of a use case, and the devices that meet them."""
     return {
         **inputs,
         "limits": {

@@ -37,7 +37,7 @@ _MOST_TORNADO_ROWS = 4
 
 
 def design_document(uncertainty: DesignUncertainty) -> dict[str, Any]:
-    """All of it as JSON values."""
+    """The uncertainty of a design as JSON values."""
     return {
         **_draws(uncertainty),
         "feasible_share": uncertainty.feasible_share,
@@ -119,7 +119,7 @@ def _percent(share: float | None) -> str:
 def front_document(
     robust_front: RobustFront, results: Results, limit: int | None = None
 ) -> dict[str, Any]:
-    """All of it as JSON values; at most ``limit`` designs."""
+    """The robust front as JSON values, with at most ``limit`` designs."""
     objectives = [objective.metric.name for objective in results.problem.objectives]
     return {
         **_draws(robust_front),

@@ -72,7 +72,7 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
 
 
 def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
-    """An operator of any evaluator; what one of them does not tell is left out."""
+    """An operator of any evaluator; keys that the evaluator does not report are left out."""
     phase = str(row.get("phase", ""))
     work = row.get("work_flop")
     if work is None and "multiply_accumulates" in row:

@@ -186,7 +186,7 @@ def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
 def _metric_values(
     results: Results, positions: IntArray, named: Named | None
 ) -> dict[str, FloatArray]:
-    """By name the metrics that any of the designs has."""
+    """Values by name of the metrics that any of the designs has."""
     finite_metrics = {}
     for name, values in results.metrics.items():
         mine = values[positions]

@@ -47,7 +47,7 @@ from codesign.space.parameters import (
     read_values,
     repeated_part,
 )
-from codesign.space.records import ParameterRecord, RepeatedRecord, SpaceRecord
+from codesign.space.records import DesignRecord, ParameterRecord, RepeatedRecord, SpaceRecord
 from codesign.space.space import DesignSpace
 from codesign.space.structure import Batch, Constraint, Derived, Step, Structure, Symbols
 from codesign.units import Unit, parse_unit
@@ -160,7 +160,7 @@ def _add_designs(
         is_optional = is_fixed or not where.startswith(f"{document.source}:")
         with problems.caught():
             try:
-                row = space.encode(design.values, where)
+                row = space.encode(_values(design, record, where), where)
             except InputError:
                 if is_optional:
                     continue
@@ -179,6 +179,15 @@ def _add_designs(
     problems.raise_any()
     space.designs = designs
     space.design_notes = {name: record.designs[name].source for name in designs}
+
+
+def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Mapping[str, Any]:
+    """The values of a design over those of the design that it is based on."""
+    if not design.based_on:
+        return design.values
+    if design.based_on not in record.designs:
+        raise UnknownNameError("design", design.based_on, record.designs, where)
+    return {**record.designs[design.based_on].values, **design.values}
 
 
 @dataclass

@@ -86,6 +86,8 @@ class DesignRecord(Record):
     """A named design, and where it is from."""
 
     values: dict[str, Any]
+    based_on: str = ""
+    """The design that has the values which this one does not state."""
     source: str = ""
     outside: str = ""
     """Why it is listed although it does not meet the constraints."""

@@ -69,11 +69,20 @@ def space_of_batches():
     return parse_space(json.dumps(overlay), {"memtech": load_library().catalog()}, "batches")
 
 
+@cache
+def space_of_deployments():
+    return load_space("memexplorer-parallel", {"memtech": load_library().catalog()})
+
+
+KEPT = ("batch_size", "tensor_parallel", "pipeline_parallel")
+"""Parameters that sub-spaces leave open."""
+
+
 def sub_space(space, seed, smallest, largest):
     """A space with parameters fixed, as in a random design, until it is small enough."""
     rng = np.random.default_rng(seed)
     design = space.decode(space.sample(rng, 1))[0]
-    for name in rng.permutation([name for name in design if name != "batch_size"]):
+    for name in rng.permutation([name for name in design if name not in KEPT]):
         if space.size <= largest:
             break
         # A tier stays or goes as a whole, so that its technology and stacks can vary.
@@ -153,6 +162,14 @@ def assert_pruning_is_exact(*case, **more):
 def test_the_pruned_front_equals_brute_force(model, phase, m):
     sizes = [assert_pruning_is_exact(model, phase, m, seed) for seed in (m, m + 10)]
     assert max(sizes) > 1
+
+
+@pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
+def test_it_does_so_where_the_degrees_of_parallelism_vary(model, phase):
+    size = assert_pruning_is_exact(
+        model, phase, 3, 5, constraints=("tdp_watts <= 3000",), space=space_of_deployments()
+    )
+    assert size > 1
 
 
 @pytest.mark.parametrize("options", OPTIONS[1:], ids=str)

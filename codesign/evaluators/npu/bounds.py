@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.deployments import ModelPart
 from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
 from codesign.evaluators.npu.operators import Pass, modelling_of
 from codesign.evaluators.npu.options import (
@@ -35,6 +36,7 @@ from codesign.evaluators.npu.options import (
     MATRIX_SHARE,
     TILE_BUFFER_SHARE,
     NpuOptions,
+    link_time,
 )
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
@@ -145,6 +147,8 @@ class BestCase:
         self._options = options
         self._library = library
         self._modelling = modelling_of(options, workload.phase)
+        self._part = preparation.part
+        self._link = link_time(preparation.part, options)
         self._totals: dict[tuple[float, float, int, int, float], _Totals] = {}
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
@@ -169,7 +173,7 @@ class BestCase:
             reader.with_most_lanes(), self._library, self._options.technology_level
         )
         case, arrays = self._case(reader, hardware)
-        limits = _hardware_metrics(hardware, case)
+        limits = _hardware_metrics(hardware, case, self._part)
         if set(metrics) - set(limits):
             limits |= self._timed_metrics(case, arrays)
         return {name: limits[name] for name in metrics if name in limits}
@@ -194,7 +198,7 @@ class BestCase:
         smallest, largest = self._batch_range(reader, hardware, least, most)
         case = _Case(
             hardware=_fastest_first(hardware),
-            tdp_watts=sum(watts.values(), start=np.zeros(reader.n)),
+            tdp_watts=sum(watts.values(), start=np.zeros(reader.n)) * self._part.n_devices,
             array_watts=np.where(hardware.stated_tdp_watts > 0, 0.0, watts["array"]),
             weight_bytes=least["weight_format"],
             activation_bytes=least["activation_format"],
@@ -230,18 +234,18 @@ class BestCase:
             least: Bytes of an element by format parameter, at least.
             most: Likewise, at most.
         """
-        preparation, workload = self._preparation, self._workload
+        preparation, workload, part = self._preparation, self._workload, self._part
         if BATCH_SIZE in reader.designs:
             of_design = reader.designs[BATCH_SIZE].lookup(float)
             return of_design, of_design
         capacity = hardware.levels.capacity_bytes.sum(axis=0)
 
         def largest(widths: Mapping[str, FloatArray]) -> FloatArray:
-            kv = workload.kv_elements_per_request * widths["kv_format"]
+            kv = part.kv_elements_per_request * widths["kv_format"]
             return preparation.largest_batch(
                 capacity,
-                workload.weight_elements * widths["weight_format"],
-                kv + workload.state_bytes_per_request,
+                part.weight_elements * widths["weight_format"],
+                kv + part.state_bytes_per_request,
             )
 
         if preparation.batch_policy == "capacity":
@@ -291,8 +295,9 @@ class BestCase:
             passes = n_passes * (batch if is_prefill else 1.0)
             seconds[here] = np.minimum(seconds[here], pass_s * share)
             joules[here] = np.minimum(joules[here], pass_joules * share)
-            phase_s[here] = np.minimum(phase_s[here], pass_s * passes)
-            per_user_s[here] = np.minimum(per_user_s[here], pass_s * n_passes / tokens)
+            latency_s = pass_s * self._part.n_stages
+            phase_s[here] = np.minimum(phase_s[here], latency_s * passes)
+            per_user_s[here] = np.minimum(per_user_s[here], latency_s * n_passes / tokens)
         found = {
             "throughput_tokens_per_s": inverse(seconds),
             "phase_time_s": phase_s,
@@ -302,7 +307,8 @@ class BestCase:
             "tokens_per_joule_tdp": inverse(seconds * case.tdp_watts),
         }
         if is_prefill:
-            return found | {"time_to_first_token_s": seconds * (tokens / n_passes)}
+            first_s = seconds * (tokens / n_passes) * self._part.n_stages
+            return found | {"time_to_first_token_s": first_s}
         return found | {"time_per_output_token_s": per_user_s}
 
     def _pass_bounds(
@@ -337,14 +343,17 @@ class BestCase:
         operations = self._pass.vector_operations(requests)
         vector_s = self._pass.vector_s(requests, hardware)
         pass_s = whole_pass_s(matrix, vector_s, self._modelling)
+        pass_s = pass_s + self._link.seconds(requests, case.activation_bytes)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
         energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
         energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
-        background = levels.background_watts.sum(axis=0) * pass_s
-        return pass_s * ROUNDING, (energy + background) * ROUNDING
+        energy = energy + levels.background_watts.sum(axis=0) * pass_s
+        sent = self._link.sent_bytes(requests, case.activation_bytes)
+        energy = (energy + sent * self._options.link_energy) * self._part.n_devices
+        return pass_s * ROUNDING, energy * ROUNDING
 
     def _off_chip_bytes(
         self, case: _Case, totals: _Totals, held: float
@@ -366,9 +375,9 @@ class BestCase:
         )
 
     def _resident_bytes(self, case: _Case, held: float) -> tuple[FloatArray, FloatArray]:
-        kv = self._workload.kv_elements_per_request * case.kv_bytes
-        kv = (kv + self._workload.state_bytes_per_request) * held
-        return self._workload.weight_elements * case.weight_bytes, kv
+        kv = self._part.kv_elements_per_request * case.kv_bytes
+        kv = (kv + self._part.state_bytes_per_request) * held
+        return self._part.weight_elements * case.weight_bytes, kv
 
     def _off_chip_s(
         self, case: _Case, totals: _Totals, moved: FloatArray, in_pass: float, held: float
@@ -527,15 +536,18 @@ def _fastest_first(hardware: AcceleratorBatch) -> AcceleratorBatch:
     return hardware if order is None else take(hardware, np.arange(order.shape[1]), order)
 
 
-def _hardware_metrics(hardware: AcceleratorBatch, case: _Case) -> dict[str, FloatArray]:
+def _hardware_metrics(
+    hardware: AcceleratorBatch, case: _Case, part: ModelPart
+) -> dict[str, FloatArray]:
     """Those that follow from the hardware alone, summed as the designs list their tiers."""
-    levels = hardware.levels
+    levels, many = hardware.levels, part.n_devices
+    bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
     return {
         "tdp_watts": case.tdp_watts,
-        "batch_size": case.largest_batch,
-        "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0)),
+        "batch_size": case.largest_batch * part.n_stages,
+        "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
         "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
         "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
-        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz,
-        "offchip_bandwidth_bytes_per_s": np.asarray(levels.bandwidth_bytes_per_s[1:].sum(axis=0)),
+        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * many,
+        "offchip_bandwidth_bytes_per_s": np.asarray(bandwidth * many),
     }

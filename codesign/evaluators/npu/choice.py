@@ -19,8 +19,8 @@ import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.compiled import choose_compiled
-from codesign.evaluators.npu.operators import Pass, Stage, modelling_of
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.operators import Pass, Setup, Stage, modelling_of
+from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
 from codesign.evaluators.npu.records import Choices, LeastWork
@@ -110,6 +110,7 @@ class Choice:
         self._options = options
         self._modelling = modelling_of(options, preparation.phase)
         self.longest_pass_s = longest_pass_s
+        self._link = link_time(preparation.part, options)
 
     @property
     def is_limited(self) -> bool:
@@ -164,6 +165,8 @@ class Choice:
             largest_activations=self._preparation.largest_activations,
             is_prefill=setup.phase == "prefill",
             longest_pass_s=self.longest_pass_s,
+            message_fixed_s=self._link.fixed_s,
+            message_byte_s=self._link.byte_s,
         )
         in_pass = np.ones_like(footprint.sizes) if choices.is_prefill else footprint.sizes
         wanted = tuple((array, size) for array in setup.arrays for size in in_pass.tolist())
@@ -211,6 +214,7 @@ class Choice:
         setup = self._batch(designs, footprint, every).setup
         work = [values[setup.shape] for values in self._pass.least_work(setup.shapes)]
         least_s = least_pass_s(setup.inputs((-1,)), LeastWork(*work), self._modelling)
+        least_s = least_s + self._message_s(setup)
         gaining_s = np.zeros(is_possible.shape)
         is_first = orders == 0
         gaining_s[sizes[is_first], positions[is_first]] = least_s[is_first] * (1.0 - LEAST_GAIN)
@@ -234,5 +238,10 @@ class Choice:
         """(n,) the larger, the better."""
         requests = batch.setup.batch_size[:, 0]
         vector_s = self._pass.vector_s(requests, batch.setup.accelerators)
-        pass_s = whole_pass_s(array_and_memory_s, vector_s, self._modelling)
-        return score(requests, array_and_memory_s, pass_s, self.longest_pass_s)
+        message_s = self._message_s(batch.setup)
+        pass_s = whole_pass_s(array_and_memory_s, vector_s, self._modelling) + message_s
+        return score(requests, array_and_memory_s + message_s, pass_s, self.longest_pass_s)
+
+    def _message_s(self, setup: Setup) -> FloatArray:
+        """(n,) seconds of a pass's messages between devices."""
+        return self._link.seconds(setup.batch_size[:, 0], setup.activation_bytes[:, 0])

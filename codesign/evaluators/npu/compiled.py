@@ -274,8 +274,10 @@ def _choose_over_designs(
     A choice is worked out only if its least time says that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
+    fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
     for i in range(len(kind)):
         best: Any = -np.inf
+        request_s = designs.activation_bytes[i] * message_byte_s
         byte_s = pass_time.fastest_byte_s(
             (tiers[1, 0, i], tiers[1, 1, i], tiers[1, 2, i]), designs.matrix_share[i], modelling
         )
@@ -294,21 +296,22 @@ def _choose_over_designs(
             )
             if best > 0.0 and requests <= best * least_s:
                 continue
+            message_s = fixed_s + requests * request_s
             vector_s = requests * choices.lane_cycles / choices.lane_rate[i]
             gaining_s: Any = np.inf
             for order in range(len(choices.orders)):
                 if not choices.allowed[order, i]:
                     continue
                 inputs = _one_design(designs, tiers, choices, i, requests, held, order)
-                least_s = pass_time.least_pass_s(inputs, work, modelling)
+                least_s = pass_time.least_pass_s(inputs, work, modelling) + message_s
                 if order == 0:
                     gaining_s = least_s * (1.0 - pass_time.LEAST_GAIN)
                 at_best = pass_time.score(requests, least_s, least_s, longest_s)
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
                 totals = _pass_sums(operators, shapes, shape_of, inputs, modelling)
-                pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling)
-                value = pass_time.score(requests, totals[0], pass_s, longest_s)
+                pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
+                value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
                     best, sizes[i], orders[i] = value, size, order
                     for which in range(N_SUMS):

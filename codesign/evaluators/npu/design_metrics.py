@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.operators import Pass, Setup, Stage, modelling_of
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
 from codesign.evaluators.npu.preparation import Batch
 from codesign.evaluators.npu.records import Moved, PassTimes
@@ -46,8 +47,17 @@ class DesignMetrics:
     of the ``r`` designs that are distinct to the operator stage (see ``Batch``).
     """
 
-    def __init__(self, chosen: Chosen, pass_: Pass, workload: Request, options: NpuOptions) -> None:
+    def __init__(
+        self,
+        chosen: Chosen,
+        pass_: Pass,
+        workload: Request,
+        options: NpuOptions,
+        part: ModelPart,
+    ) -> None:
         self.chosen = chosen
+        self.part = part
+        self._link = link_time(part, options)
         self.options = options
         self._hardware = chosen.footprint.hardware
         self._levels = self._hardware.levels
@@ -92,7 +102,7 @@ class DesignMetrics:
     def requests_in_pass(self) -> FloatArray:
         """Requests processed together in one pass."""
         is_decode = self._workload.phase == "decode"
-        return self.batch_size if is_decode else np.ones_like(self.batch_size)
+        return self.stage_requests if is_decode else np.ones_like(self.stage_requests)
 
     @cached_property
     def vector_s(self) -> FloatArray:
@@ -100,9 +110,20 @@ class DesignMetrics:
         return self._pass.vector_s(self.requests_in_pass, self._hardware)
 
     @cached_property
+    def message_s(self) -> FloatArray:
+        """Messages between devices in one pass."""
+        if self.part.n_devices == 1:  # for which no batch need be prepared
+            return np.zeros_like(self.stage_requests)
+        return self._link.seconds(self.requests_in_pass, self._activation_bytes)
+
+    @property
+    def _activation_bytes(self) -> FloatArray:
+        return self._each(self.batch.setup.activation_bytes[:, 0])
+
+    @cached_property
     def pass_s(self) -> FloatArray:
-        """One pass: the prefill of one request, or one decode step of the batch."""
-        return whole_pass_s(self.matrix_s, self.vector_s, self._modelling)
+        """One pass of one stage: the prefill of one request, or one decode step of the batch."""
+        return whole_pass_s(self.matrix_s, self.vector_s, self._modelling) + self.message_s
 
     @cached_property
     def pass_moved(self) -> Moved:
@@ -114,16 +135,21 @@ class DesignMetrics:
         """Passes of the phase: requests are prefilled one after the other (MemExplorer §4.3)."""
         per_request = self._pass.table.n_passes
         if self._workload.phase == "prefill":
-            return per_request * self.batch_size
-        return np.full_like(self.batch_size, per_request)
+            return per_request * self.stage_requests
+        return np.full_like(self.stage_requests, per_request)
+
+    @property
+    def stage_requests(self) -> FloatArray:
+        """Requests that one stage of a pipeline works on; all of them without a pipeline."""
+        return self.chosen.batch_size
 
     @property
     def batch_size(self) -> FloatArray:
-        return self.chosen.batch_size
+        return self.stage_requests * self.part.n_stages
 
     @cached_property
     def phase_time_s(self) -> FloatArray:
-        return self.pass_s * self.n_passes
+        return self.pass_s * self.n_passes * self.part.n_stages
 
     @cached_property
     def tokens(self) -> FloatArray:
@@ -135,7 +161,7 @@ class DesignMetrics:
 
     @property
     def time_to_first_token_s(self) -> FloatArray:
-        return self.pass_s
+        return self.pass_s * self.part.n_stages
 
     @property
     def time_per_output_token_s(self) -> FloatArray:
@@ -144,16 +170,18 @@ class DesignMetrics:
     @property
     def tokens_per_s_per_user(self) -> FloatArray:
         if self._workload.phase == "prefill":
-            return float(self._workload.tokens_of_phase) / self.pass_s
+            return float(self._workload.tokens_of_phase) / self.time_to_first_token_s
         return float(self._workload.tokens_of_phase) / self.phase_time_s
 
     @cached_property
     def tdp_by_component(self) -> dict[str, FloatArray]:
+        """TDP of each component of one device."""
         return thermal_design_watts(self._hardware, *self.chosen.footprint.operand_bits)
 
     @cached_property
     def tdp_watts(self) -> FloatArray:
-        return sum(self.tdp_by_component.values(), start=np.zeros(len(self.batch_size)))
+        of_device = sum(self.tdp_by_component.values(), start=np.zeros(len(self.batch_size)))
+        return of_device * self.part.n_devices
 
     @cached_property
     def cycle_joules(self) -> FloatArray:
@@ -190,11 +218,23 @@ class DesignMetrics:
 
     @cached_property
     def pass_joules(self) -> FloatArray:
-        """Energy of one pass, background power included."""
+        """Energy of one pass of all devices and links, background power included."""
         dynamic = self.level_joules.sum(axis=0)
         compute = self.activity.array_joules + self.activity.vector_joules
         background = self._levels.background_watts.sum(axis=0) * self.pass_s
-        return np.asarray(dynamic + compute + background)
+        of_device = dynamic + compute + background + self.link_joules
+        return np.asarray(of_device * self.part.n_devices)
+
+    @cached_property
+    def link_joules(self) -> FloatArray:
+        """Energy of what one device sends in one pass."""
+        sent = self._link.sent_bytes(self.requests_in_pass, self._activation_bytes)
+        return sent * self.options.link_energy
+
+    @property
+    def phase_joules(self) -> FloatArray:
+        """Energy of the phase of one batch."""
+        return self.pass_joules * self.n_passes * self.part.n_stages
 
     @cached_property
     def average_power_watts(self) -> FloatArray:
@@ -202,11 +242,11 @@ class DesignMetrics:
 
     @property
     def energy_joules_per_token(self) -> FloatArray:
-        return self.pass_joules * self.n_passes / self.tokens
+        return self.phase_joules / self.tokens
 
     @property
     def tokens_per_joule(self) -> FloatArray:
-        return self.tokens / (self.pass_joules * self.n_passes)
+        return self.tokens / self.phase_joules
 
     @property
     def tokens_per_joule_tdp(self) -> FloatArray:
@@ -220,27 +260,30 @@ class DesignMetrics:
 
     @cached_property
     def offchip_bytes(self) -> FloatArray:
-        """Bytes between off-chip and on-chip memory in one pass."""
+        """Bytes between off-chip and on-chip memory of one device in one pass."""
         moved = self.pass_moved
         reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
         return self._each(reads + moved.kv_writes + moved.activation_writes)
 
     @property
     def bandwidth_utilization(self) -> FloatArray:
-        return self.offchip_bytes * inverse(self.pass_s * self.offchip_bandwidth_bytes_per_s)
+        every_device = self.offchip_bytes * self.part.n_devices
+        return every_device * inverse(self.pass_s * self.offchip_bandwidth_bytes_per_s)
 
     @property
     def offchip_bytes_per_token(self) -> FloatArray:
-        return self.offchip_bytes * self.n_passes / self.tokens
+        passes = self.n_passes * (self.part.n_stages * self.part.n_devices)
+        return self.offchip_bytes * passes / self.tokens
 
     @property
     def memory_capacity_bytes(self) -> FloatArray:
-        return np.asarray(self._levels.capacity_bytes.sum(axis=0))
+        return np.asarray(self._levels.capacity_bytes.sum(axis=0) * self.part.n_devices)
 
     @property
     def memory_used_bytes(self) -> FloatArray:
         footprint = self.chosen.footprint
-        return footprint.weight_bytes + self.batch_size * footprint.kv_bytes
+        of_device = footprint.weight_bytes + self.stage_requests * footprint.kv_bytes
+        return of_device * self.part.n_devices
 
     @property
     def shoreline_mm(self) -> FloatArray:
@@ -253,11 +296,17 @@ class DesignMetrics:
     @property
     def peak_flop_per_s(self) -> FloatArray:
         hardware = self._hardware
-        return 2.0 * hardware.macs_per_cycle * hardware.clock_hz
+        return 2.0 * hardware.macs_per_cycle * hardware.clock_hz * self.part.n_devices
 
     @property
     def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
-        return np.asarray(self._levels.bandwidth_bytes_per_s[1:].sum(axis=0))
+        of_device = self._levels.bandwidth_bytes_per_s[1:].sum(axis=0)
+        return np.asarray(of_device * self.part.n_devices)
+
+    @property
+    def usd_per_million_tokens(self) -> FloatArray:
+        usd_per_s = (self.options.usd_per_hour or np.nan) * self.part.n_devices / 3600.0
+        return usd_per_s / self.throughput_tokens_per_s * 1e6
 
 
 def port_traffic(moved: Moved, setup: Setup) -> tuple[FloatArray, FloatArray]:

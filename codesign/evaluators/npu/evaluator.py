@@ -10,12 +10,16 @@ tiers, plus the first chunk that nothing hides.
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
+from codesign.deployments import SINGLE, Parallelism, model_part
+from codesign.deployments.grouping import groups, has_degrees
+from codesign.deployments.parallelism import DEGREES
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
@@ -29,7 +33,7 @@ from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, load_library
-from codesign.metrics import METRICS, Metric
+from codesign.metrics import ECONOMICS_METRICS, METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
 
@@ -64,7 +68,7 @@ class NpuEvaluator:
     Options: ClassVar[type[Record]] = NpuOptions
 
     required_parameters = REQUIRED_PARAMETERS | {*FORMATS, *STRATEGIES}
-    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE}
+    optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *DEGREES}
 
     def __init__(
         self,
@@ -77,17 +81,24 @@ class NpuEvaluator:
         self.workload = workload
         self.options = (options or NpuOptions()).resolved()
         self._library = load_library() if library is None else library
-        table = workload.operators()
-        self.pass_ = Pass(table, self.options, workload.phase)
-        largest = (table.input_elements_per_request + table.output_elements_per_request).max()
-        self._largest_activations = float(largest)
-        self._longest_pass_s = np.inf
-        self._prepare_models()
+        self._limits: Mapping[str, float] = {}
+        self._spread_over(SINGLE)
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
+        if self.options.usd_per_hour is not None:
+            self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
 
     undecided_parameters = UNDECIDED_PARAMETERS
+
+    def _spread_over(self, parallelism: Parallelism) -> None:
+        """Take the part of the model that one of several devices has."""
+        self.part = model_part(self.workload, parallelism)
+        table = self.part.table
+        self.pass_ = Pass(table, self.options, self.workload.phase)
+        largest = (table.input_elements_per_request + table.output_elements_per_request).max()
+        self._largest_activations = float(largest)
+        self._prepare_models()
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Formats of equal widths are; all other values differ."""
@@ -100,14 +111,19 @@ class NpuEvaluator:
         metrics: Sequence[str],
     ) -> Mapping[str, FloatArray]:
         """(n,) what no completion of a design beats (see ``bounds.py``)."""
+        if has_degrees(designs):
+            return self._by_group(
+                designs, lambda group, columns: group.best_case(columns, undecided, metrics)
+            )
         return self._best_case.bounds(designs, undecided, metrics)
 
     def _prepare_models(self) -> None:
         """Build what depends on technologies and limits."""
+        self._deployed: dict[Parallelism, NpuEvaluator] = {}
         self.preparation = Preparation(
-            self.workload, self.options, self._library, self._largest_activations
+            self.workload, self.part, self.options, self._library, self._largest_activations
         )
-        self._choice = Choice(self.pass_, self.preparation, self.options, self._longest_pass_s)
+        self._choice = Choice(self.pass_, self.preparation, self.options, self._longest_pass_s())
         self._best_case = BestCase(
             self.pass_, self.preparation, self.workload, self.options, self._library
         )
@@ -131,16 +147,19 @@ class NpuEvaluator:
                 those on latency are ignored.
         """
         other = copy.copy(self)
-        n_passes, tokens = float(self.pass_.table.n_passes), float(self.workload.tokens_of_phase)
-        # A prefill takes as long for any batch.
+        other._limits = limits
+        other._prepare_models()
+        return other
+
+    def _longest_pass_s(self) -> float:
+        """Longest pass of a stage within the limits; a prefill takes as long for any batch."""
+        limits, tokens = self._limits, float(self.workload.tokens_of_phase)
         longest = {
             "time_per_output_token_s": limits.get("time_per_output_token_s", np.inf) * tokens,
             "tokens_per_s_per_user": tokens / max(limits.get("tokens_per_s_per_user", 0.0), 1e-300),
             "phase_time_s": limits.get("phase_time_s", np.inf),
         }
-        other._longest_pass_s = min(longest.values()) / n_passes
-        other._prepare_models()
-        return other
+        return min(longest.values()) / (float(self.pass_.table.n_passes) * self.part.n_stages)
 
     @property
     def profile(self) -> str:
@@ -160,7 +179,12 @@ class NpuEvaluator:
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
+        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each.
+
+        With degrees of parallelism also ``devices``: more of them than heads or layers.
+        """
+        if has_degrees(designs):
+            return self._by_group(designs, NpuEvaluator._violations_of_group)
         return self.preparation.violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
@@ -174,6 +198,8 @@ class NpuEvaluator:
         for name in names:
             if name not in known:
                 raise UnknownNameError("metric", name, known)
+        if has_degrees(designs):
+            return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])
         values = {name: np.empty(n) for name in names}
         violations: dict[str, FloatArray] = {}
@@ -189,7 +215,7 @@ class NpuEvaluator:
             if has_copies:
                 columns, each = self.preparation.without_copies(columns)
             chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
-            result = DesignMetrics(chosen, self.pass_, self.workload, self.options)
+            result = DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
             for name in names:
                 values[name][part] = getattr(result, name)[each]
             for name, excess in chosen.footprint.violations.items():
@@ -210,16 +236,64 @@ class NpuEvaluator:
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
         names = [metric.name for metric in self.metrics]
+        if has_degrees(designs):
+            ((parallelism, _, columns),) = groups(designs)
+            group = self.of(parallelism)
+            explanation = group.explain(columns)
+            violations = {**explanation.violations, "devices": group.excess}
+            return replace(explanation, violations=violations)
         chosen = self.choose(designs)
-        metrics = DesignMetrics(chosen, self.pass_, self.workload, self.options)
+        metrics = DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
         return explain(metrics, self.pass_, self.workload, designs, names)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
+        if has_degrees(designs):
+            return self._by_group(designs, NpuEvaluator.features)
         footprint = self.preparation.footprint(designs)
         known = features(footprint, self.preparation.batch(designs, footprint))
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
+
+    # --- several devices ---------------------------------------------------------------------
+
+    @property
+    def excess(self) -> float:
+        """By how much the devices exceed the heads or layers among which to divide; relative."""
+        return self.part.excess(self.workload.language_model)
+
+    def of(self, parallelism: Parallelism) -> NpuEvaluator:
+        """The evaluator of devices that serve the model together; ``self`` for one alone."""
+        if parallelism == self.part.parallelism:
+            return self
+        if parallelism not in self._deployed:
+            other = copy.copy(self)
+            other._spread_over(parallelism)
+            self._deployed[parallelism] = other
+        return self._deployed[parallelism]
+
+    def _by_group(
+        self,
+        designs: Columns,
+        function: Callable[[NpuEvaluator, Columns], Mapping[str, FloatArray]],
+    ) -> dict[str, FloatArray]:
+        """(n,) by name what a function has for the designs of each group."""
+        n = len(designs["pe_array"])
+        values: dict[str, FloatArray] = {}
+        for parallelism, positions, columns in groups(designs):
+            for name, of_group in function(self.of(parallelism), columns).items():
+                values.setdefault(name, np.empty(n))[positions] = of_group
+        return values
+
+    def _violations_of_group(self, designs: Columns) -> Mapping[str, FloatArray]:
+        known = self.preparation.violations(designs)
+        return {**known, "devices": np.full(len(designs["pe_array"]), self.excess)}
+
+    def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
+        values = self._by_group(
+            designs, lambda group, columns: group.evaluate(columns, names).metrics
+        )
+        return Evaluation(values, self.known_violations(designs))
 
     def choose(self, designs: Columns) -> Chosen:
         """Hardware, batch size, order of tiers and placement, from which others may start."""

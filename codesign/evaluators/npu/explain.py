@@ -38,6 +38,7 @@ def explain(
         power=_power(one, present),
         notes=[
             _balance(pass_.options, one),
+            *_deployment(one, pass_.options),
             *notes(one, pass_.options, workload),
             *_uncharged(one, designs),
         ],
@@ -189,6 +190,22 @@ def _balance(options: NpuOptions, one: DesignMetrics) -> str:
     )
 
 
+def _deployment(one: DesignMetrics, options: NpuOptions) -> list[str]:
+    """Over how many devices the model is spread, and what they exchange."""
+    part = one.part
+    if part.n_devices == 1:
+        return []
+    degrees = part.parallelism
+    return [
+        f"{part.n_devices} devices: tensor parallelism over {degrees.tensor}, "
+        f"{degrees.pipeline} pipeline stages; TDP, energy, capacity and bandwidth are of all, "
+        "operators, levels and power by component of one device of the last stage",
+        f"{part.messages.n_messages:.4g} messages in a pass take {one.message_s[0]:.4g} s of it, "
+        f"on links of {options.link_bandwidth / 1e9:g} GB/s one way, not hidden by anything; "
+        "links are not in the TDP",
+    ]
+
+
 def _uncharged(one: DesignMetrics, designs: Columns) -> list[str]:
     """Which interfaces the space lets take no die edge."""
     if not one.uncharged_shoreline_mm[0] > 0:
@@ -212,9 +229,10 @@ def _sharing(one: DesignMetrics, options: NpuOptions) -> str:
 
 def _batch(one: DesignMetrics, workload: Request) -> str:
     """How the batch size came about, and what would fit."""
-    batch, size = one.batch, one.batch_size[0]
-    room = float(one.memory_capacity_bytes[0] - batch.weight_bytes[0])
-    fits = f"; the memory holds the weights and {max(room, 0.0) / batch.kv_bytes[0]:.4g} requests"
+    batch, size, part = one.batch, one.batch_size[0], one.part
+    room = float(one.memory_capacity_bytes[0] / part.n_devices - batch.weight_bytes[0])
+    many = max(room, 0.0) / batch.kv_bytes[0] * part.n_stages
+    fits = f"; the memory holds the weights and {many:.4g} requests"
     if not batch.kv_bytes[0]:
         fits = ""
     rule = workload.batch or one.options.batch

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from codesign.deployments import LinkTime, ModelPart
 from codesign.hardware.array import Organization
+from codesign.hardware.collectives import Link
 from codesign.memtech import Level
 from codesign.schema import Record, quantity
 
@@ -91,6 +93,16 @@ class NpuOptions(Record):
     memory_edge_m: Annotated[float, quantity("mm"), Field(gt=0)] = 0.066
     """Die edge reserved for memory: two 33 mm edges of the reticle (MemExplorer Eq. 1)."""
 
+    link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 450e9
+    """What a device sends to the others of its replica, one way: NVLink 4, as in an H100 (900 GB/s
+    both ways, NVIDIA)."""
+    link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 1e-6
+    """A step over a link that carries nothing: 1 us, as in GenZ's tool."""
+    link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0)] = 1.3e-12 * 8
+    """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""
+    usd_per_hour: Annotated[float | None, Field(gt=0)] = None
+    """Rent of one device, USD; adds the metric ``usd_per_million_tokens``."""
+
     def resolved(self) -> NpuOptions:
         """The same with the profile's choices filled in."""
         chosen = {
@@ -99,3 +111,8 @@ class NpuOptions(Record):
             if getattr(self, name) is None
         }
         return self.model_copy(update=chosen)
+
+
+def link_time(part: ModelPart, options: NpuOptions) -> LinkTime:
+    """Time of the messages of a pass over the links that the options state."""
+    return part.messages.on(Link(options.link_bandwidth, options.link_latency))

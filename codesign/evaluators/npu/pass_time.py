@@ -28,18 +28,18 @@ def whole_pass_s(
 
 
 def score(
-    requests: FloatArray, array_and_memory_s: FloatArray, pass_s: FloatArray, longest_s: float
+    requests: FloatArray, busy_s: FloatArray, pass_s: FloatArray, longest_s: float
 ) -> FloatArray:
-    """The larger, the better: requests per second of array and memories, which alone tell choices
-    apart; where a pass is too long, below zero by its time.
+    """The larger, the better: requests per second of array, memories and links, which alone tell
+    choices apart; where a pass is too long, below zero by its time.
 
     Args:
-        requests: In a pass.
-        array_and_memory_s: Of the pass.
-        pass_s: With the vector unit.
+        requests: Requests in a pass.
+        busy_s: Seconds of array and memories, and of messages between devices.
+        pass_s: Seconds of the pass, with the vector unit.
         longest_s: Longest pass allowed.
     """
-    return where(pass_s <= longest_s, requests / array_and_memory_s, -pass_s)
+    return where(pass_s <= longest_s, requests / busy_s, -pass_s)
 
 
 def least_pass_s(inputs: DesignInputs, work: LeastWork, modelling: Modelling) -> FloatArray:

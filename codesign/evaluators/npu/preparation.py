@@ -21,6 +21,7 @@ from codesign.columns import (
     distinct,
     taken,
 )
+from codesign.deployments import ModelPart
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
@@ -137,6 +138,7 @@ class Preparation:
 
     Args:
         workload: Model, phase, tokens, batch.
+        part: What one device has of the model.
         options: Resolved options.
         library: Memory technologies.
         largest_activations: Elements that one request's largest operator reads and writes.
@@ -145,11 +147,13 @@ class Preparation:
     def __init__(
         self,
         workload: Request,
+        part: ModelPart,
         options: NpuOptions,
         library: Mapping[str, MemoryTechnology],
         largest_activations: float,
     ) -> None:
         self._workload = workload
+        self.part = part
         self._options = options
         self._units = UnitTables(library, options.technology_level)
         self.largest_activations = largest_activations
@@ -293,9 +297,9 @@ class Preparation:
     def footprint(self, designs: Columns) -> Footprint:
         """What is known of designs before their batch size and order of tiers are chosen."""
         hardware = accelerators = build_accelerators(designs, self._units)
-        weights = self._workload.weight_elements * self._bytes(designs, "weight_format")
-        kv = self._workload.kv_elements_per_request * self._bytes(designs, "kv_format")
-        kv = kv + self._workload.state_bytes_per_request
+        weights = self.part.weight_elements * self._bytes(designs, "weight_format")
+        kv = self.part.kv_elements_per_request * self._bytes(designs, "kv_format")
+        kv = kv + self.part.state_bytes_per_request
         levels = accelerators.levels
         capacity = levels.capacity_bytes.sum(axis=0)
         sizes, least_size, most_size = self._batch_range(designs, capacity, weights, kv)

@@ -172,6 +172,8 @@ class Choices(NamedTuple):
         largest_activations: Elements of one request's largest operator.
         is_prefill: Whether a pass has one request, however many are held.
         longest_pass_s: Longest pass within the limits on latency.
+        message_fixed_s: Time of a pass's messages between devices, whatever their bytes.
+        message_byte_s: Seconds per byte of an activation and request in the pass.
     """
 
     sizes: FloatArray
@@ -185,6 +187,8 @@ class Choices(NamedTuple):
     largest_activations: float
     is_prefill: bool
     longest_pass_s: float
+    message_fixed_s: float
+    message_byte_s: float
 
 
 class Design(NamedTuple):

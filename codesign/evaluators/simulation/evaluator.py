@@ -17,6 +17,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.columns import Columns, FloatArray, taken
+from codesign.deployments import ModelPart
+from codesign.deployments.grouping import groups
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.choice import Chosen
@@ -182,8 +184,10 @@ class Simulator:
 class SimulatedMetrics(DesignMetrics):
     """The metrics of ``npu``, from simulated times and traffic."""
 
-    def __init__(self, simulator: Simulator, chosen: Chosen, workload: Request) -> None:
-        super().__init__(chosen, simulator.pass_, workload, simulator.options)
+    def __init__(
+        self, simulator: Simulator, chosen: Chosen, workload: Request, part: ModelPart
+    ) -> None:
+        super().__init__(chosen, simulator.pass_, workload, simulator.options, part)
         self._simulator = simulator
 
     @cached_property
@@ -330,7 +334,7 @@ class SimulationEvaluator:
         for i in range(n):
             column = taken(designs, slice(i, i + 1))
             results = self._results(column)
-            for name, excess in results.chosen.footprint.violations.items():
+            for name, excess in self.known_violations(column).items():
                 violations.setdefault(name, np.empty(n))[i] = excess[0]
             if results.chosen.footprint.violations["levels"][0] > 0:
                 failures[i] = "there is no on-chip or no off-chip memory to stream through"
@@ -364,10 +368,13 @@ class SimulationEvaluator:
         ]
 
     def simulator(self, designs: Columns) -> Simulator:
-        """Single operators of single designs of a batch."""
+        """Single operators of single designs of a batch, on one device each."""
         return Simulator(self.analytical.choose(designs).batch, self.pass_, self.options)
 
     def _results(self, designs: Columns) -> SimulatedMetrics:
-        chosen = self.analytical.choose(designs)
-        simulator = Simulator(chosen.batch, self.pass_, self.options)
-        return SimulatedMetrics(simulator, chosen, self.workload)
+        """The metrics of one design."""
+        ((parallelism, _, columns),) = groups(designs)
+        analytical = self.analytical.of(parallelism)
+        chosen = analytical.choose(columns)
+        simulator = Simulator(chosen.batch, analytical.pass_, self.options)
+        return SimulatedMetrics(simulator, chosen, self.workload, analytical.part)

@@ -1,0 +1,102 @@
+"""What the devices of a replica send one another in a pass, and how long that takes.
+
+A message is a collective of a tensor-parallel group, or goes from one stage of a pipeline to the
+next. Its time is a fixed part (start and latencies) and its bytes over the link's bandwidth, by the
+ring algorithms of :mod:`codesign.hardware.collectives`; so all messages of a pass are two numbers.
+
+Limiting assumption: nothing hides a message, as serving engines add up partial sums before the next
+operator starts (GenZ §IV-D).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.deployments.parallelism import Parallelism
+from codesign.hardware.collectives import (
+    WARM_UP_S,
+    Link,
+    all_gather_s,
+    point_to_point_s,
+    ring_all_reduce_s,
+)
+
+
+@dataclass(frozen=True)
+class LinkTime:
+    """Time and traffic of all messages of a pass on given links.
+
+    Attributes:
+        fixed_s: Starts and latencies, whatever the batch.
+        byte_s: Seconds per byte of an activation element, for each request in the pass.
+        sent_elements: Elements that one device sends for each request in the pass.
+    """
+
+    fixed_s: float
+    byte_s: float
+    sent_elements: float
+
+    def seconds(self, requests: FloatArray, activation_bytes: FloatArray) -> FloatArray:
+        """Seconds of all messages of a pass.
+
+        Args:
+            requests: Requests in the pass.
+            activation_bytes: Bytes of an activation element.
+        """
+        return self.fixed_s + requests * activation_bytes * self.byte_s
+
+    def sent_bytes(self, requests: FloatArray, activation_bytes: FloatArray) -> FloatArray:
+        """Bytes that one device sends in a pass; arguments as for :meth:`seconds`."""
+        return requests * activation_bytes * self.sent_elements
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What one device takes part in, in one pass of one stage.
+
+    Attributes:
+        parallelism: Degrees of parallelism.
+        all_reduce_elements: (a,) elements of every all-reduce, of one request.
+        all_reduce_count: (a,) times that it occurs.
+        all_gather_elements: (g,) elements of every all-gather once gathered, of one request.
+        all_gather_count: (g,) times that it occurs.
+        sent_elements: Elements that a stage sends to the next one, of one request; 0 without one.
+    """
+
+    parallelism: Parallelism
+    all_reduce_elements: FloatArray
+    all_reduce_count: FloatArray
+    all_gather_elements: FloatArray
+    all_gather_count: FloatArray
+    sent_elements: float
+
+    @property
+    def n_messages(self) -> float:
+        """Messages of a pass of one stage."""
+        sends = 1.0 if self.sent_elements > 0 else 0.0
+        return float(self.all_reduce_count.sum() + self.all_gather_count.sum() + sends)
+
+    def on(self, link: Link) -> LinkTime:
+        """Time and traffic over a link that every device has to all others."""
+        ranks = self.parallelism.tensor
+        fixed_s = self._seconds(link, 0.0)
+        # Linear in the bytes: the slope is the time of one byte an element, less the fixed part.
+        free = Link(link.bandwidth_bytes_per_s, 0.0)
+        byte_s = self._seconds(free, 1.0) - self._seconds(free, 0.0)
+        reduced = float(self.all_reduce_elements @ self.all_reduce_count)
+        gathered = float(self.all_gather_elements @ self.all_gather_count)
+        sent = (ranks - 1) / ranks * (2.0 * reduced + gathered) + self.sent_elements
+        return LinkTime(fixed_s, byte_s, sent)
+
+    def _seconds(self, link: Link, element_bytes: float) -> float:
+        """Seconds of all messages of a pass of one request."""
+        ranks = self.parallelism.tensor
+        reduced, gathered = self.all_reduce_elements, self.all_gather_elements
+        time = ring_all_reduce_s(reduced * element_bytes, ranks, link) @ self.all_reduce_count
+        time += all_gather_s(gathered * element_bytes, ranks, link) @ self.all_gather_count
+        if self.sent_elements > 0:
+            time += point_to_point_s(self.sent_elements * element_bytes, link, WARM_UP_S)
+        return float(np.asarray(time))

@@ -144,7 +144,7 @@ def design_uncertainty(
     """
     space, evaluator = evaluated.space, evaluated.evaluator
     metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
-    name = str(evaluated.asked.get("evaluator", type(evaluator).__name__))
+    name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
     problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
     sweep = _Sweep(problem)
     drawn = draw(sweep.numbers, samples, seed)

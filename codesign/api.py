@@ -112,14 +112,14 @@ def evaluate(
     """
     where = space if isinstance(space, DesignSpace) else load_space(space)
     keys = {"trace": workload} if isinstance(workload, str) else dict(workload or {})
-    given = {"model": model, "phase": phase, **keys}
-    asked = {key: value for key, value in given.items() if value is not None}
+    inputs = {"model": model, "phase": phase, **keys}
+    stated_inputs = {key: value for key, value in inputs.items() if value is not None}
     if isinstance(evaluator, str):
-        name, built = evaluator, build_evaluator(evaluator, asked, options)
+        name, built = evaluator, build_evaluator(evaluator, stated_inputs, options)
     else:
         name, built = type(evaluator).__name__, evaluator
     problem = _problem(where, built, name)
-    return _evaluate_row(problem, find_design(where, design), asked, options or {})
+    return _evaluate_row(problem, find_design(where, design), stated_inputs, options or {})
 
 
 def _problem(space: DesignSpace, evaluator: Evaluator, name: str) -> Problem:
@@ -154,7 +154,7 @@ def _evaluate_row(
     return EvaluatedDesign(
         space=space,
         evaluator=evaluator,
-        asked={"evaluator": problem.evaluator_name, "workload": workload, "options": options},
+        inputs={"evaluator": problem.evaluator_name, "workload": workload, "options": options},
         design=space.decode(row)[0],
         derived={name: float(values[0]) for name, values in space.derived(row).items()},
         explanation=explanation,
@@ -213,7 +213,7 @@ def _evaluate_as(campaign: Campaign | Results, row: IntArray) -> EvaluatedDesign
     evaluated = _evaluate_row(problem, row, definition.workload, definition.evaluator.options)
     return replace(
         evaluated,
-        asked={"campaign": definition.name, **evaluated.asked},
+        inputs={"campaign": definition.name, **evaluated.inputs},
         violations={**evaluated.violations, **dict(limits)},
     )
 

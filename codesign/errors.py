@@ -54,8 +54,8 @@ class StoreError(InputError):
 class MissingExtraError(CodesignError):
     """An optional library is needed and not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional part: pip install 'codesign[{extra}]'")
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional part: pip install 'codesign[{extra}]'")
 
 
 class JobError(CodesignError):

@@ -18,8 +18,8 @@ class EvaluatedDesign:
     Attributes:
         space: Where the design comes from.
         evaluator: What evaluated it.
-        asked: Name of the evaluator, its workload and options as they were given; the campaign
-            if it is evaluated as one does.
+        inputs: Name of the evaluator, its workload and options as the caller stated them; the
+            campaign too if the design is evaluated as that campaign does.
         design: Value by parameter; None where absent.
         derived: Derived quantities of the space.
         explanation: Metrics, operators, memory levels, power, and the assumptions.
@@ -29,7 +29,7 @@ class EvaluatedDesign:
 
     space: DesignSpace
     evaluator: Evaluator
-    asked: Mapping[str, Any]
+    inputs: Mapping[str, Any]
     design: Mapping[str, Value]
     derived: Mapping[str, float]
     explanation: Explanation
@@ -38,7 +38,7 @@ class EvaluatedDesign:
     @property
     def reading(self) -> dict[str, Any]:
         """Name, profile and options of the evaluator."""
-        return reading_of(self.asked["evaluator"], self.evaluator, self.asked["options"])
+        return reading_of(self.inputs["evaluator"], self.evaluator, self.inputs["options"])
 
     @property
     def metrics(self) -> Mapping[str, float]:

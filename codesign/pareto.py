@@ -151,10 +151,10 @@ class HypervolumeTracker:
     def _add_2d(self, x: float, y: float) -> None:
         # The front is a staircase: x ascending, y descending.
         xs, ys = self._first, self._second
-        at = bisect.bisect_right(xs, x)
-        if at > 0 and ys[at - 1] <= y:
+        position = bisect.bisect_right(xs, x)
+        if position > 0 and ys[position - 1] <= y:
             return
-        start = at - 1 if at > 0 and xs[at - 1] == x else at
+        start = position - 1 if position > 0 and xs[position - 1] == x else position
         end = start
         while end < len(xs) and ys[end] >= y:
             end += 1

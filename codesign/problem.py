@@ -50,7 +50,7 @@ def cost_column(objectives: Sequence[Objective]) -> int:
     It is the last of those to minimize, as in "maximize throughput, minimize time to first token,
     minimize TDP"; where all are maximized, the last.
     """
-    minimized = [at for at, item in enumerate(objectives) if item.sense == "minimize"]
+    minimized = [position for position, item in enumerate(objectives) if item.sense == "minimize"]
     return minimized[-1] if minimized else len(objectives) - 1
 
 
@@ -175,12 +175,12 @@ class Problem:
         if not isinstance(self.evaluator, Features):
             return {}
         try:
-            told = dict(self.evaluator.features(self.space.columns(rows)))
+            features = dict(self.evaluator.features(self.space.columns(rows)))
         except Exception as error:  # a stranger's code may fail in any way
             raise JobError(
                 f"evaluator {self.evaluator_name!r} failed on features: {_words(error)}"
             ) from error
-        return {name: self._checked(name, values, len(rows)) for name, values in told.items()}
+        return {name: self._checked(name, values, len(rows)) for name, values in features.items()}
 
     @property
     def is_predicted(self) -> bool:
@@ -197,20 +197,21 @@ class Problem:
         if not isinstance(self.evaluator, Predicts):
             raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
         try:
-            told = dict(self.evaluator.predict(self.space.columns(rows), names))
+            predictions = dict(self.evaluator.predict(self.space.columns(rows), names))
         except Exception as error:  # a stranger's code may fail in any way
             raise JobError(
                 f"evaluator {self.evaluator_name!r} failed on predict: {_words(error)}"
             ) from error
-        found = np.column_stack(
+        objectives = np.column_stack(
             [
-                item.sign * self._checked(item.metric.name, told.get(item.metric.name), len(rows))
+                item.sign
+                * self._checked(item.metric.name, predictions.get(item.metric.name), len(rows))
                 for item in self.objectives
             ]
         )
-        if not np.isfinite(found).all():
+        if not np.isfinite(objectives).all():
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
-        return found
+        return objectives
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.
@@ -231,18 +232,20 @@ class Problem:
         failures = {int(i): str(reason) for i, reason in evaluation.failures.items()}
         failed = np.zeros(n, dtype=bool)
         failed[list(failures)] = True
-        found = self._metrics_of(evaluation, n, failed)
+        metric_values = self._metrics_of(evaluation, n, failed)
         violations = {name: self._checked(name, v, n) for name, v in evaluation.violations.items()}
         after = [item for item in self.constraints if not item.is_known]
-        violations |= self._violations_of(after, rows, found)
-        self._find_failures(found, violations, failures)
+        violations |= self._violations_of(after, rows, metric_values)
+        self._find_failures(metric_values, violations, failures)
         failed[list(failures)] = True
         matrix = np.column_stack([*violations.values(), np.empty((n, 0))])
         matrix[failed] = np.nan
-        found = {name: np.where(failed, np.nan, values) for name, values in found.items()}
-        objectives = [item.sign * found[item.metric.name] for item in self.objectives]
+        metric_values = {
+            name: np.where(failed, np.nan, values) for name, values in metric_values.items()
+        }
+        objectives = [item.sign * metric_values[item.metric.name] for item in self.objectives]
         return Observations(
-            rows, np.column_stack(objectives), matrix, tuple(violations), found, failures
+            rows, np.column_stack(objectives), matrix, tuple(violations), metric_values, failures
         )
 
     def provenance(self) -> dict[str, Any]:

@@ -32,12 +32,12 @@ def _folders(kind: Kind) -> list[Path]:
 
 def listed(kind: Kind) -> dict[str, Path]:
     """Every file of a kind by its name without ``.yaml``; the nearest folder wins."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in _folders(kind):
         for path in sorted(folder.glob("*.yaml")):
             if _is_of(kind, path.stem):
-                found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+                files.setdefault(path.stem, path)
+    return dict(sorted(files.items()))
 
 
 def _is_of(kind: Kind, name: str) -> bool:

@@ -104,11 +104,11 @@ class Document:
         """``file:line: a.b.c`` of a key; the nearest enclosing line if the key is missing."""
         if self.base is not None and path and path[:2] not in self.lines:
             return self.base.where(*path)
-        at = path
-        while at and at not in self.lines:
-            at = at[:-1]
+        known_path = path
+        while known_path and known_path not in self.lines:
+            known_path = known_path[:-1]
         # What was not read from a file, such as words of a command line, has no lines.
-        line = f":{self.lines.get(at, 1)}" if self.lines else ""
+        line = f":{self.lines.get(known_path, 1)}" if self.lines else ""
         dotted = ".".join(str(part) for part in path)
         return f"{self.source}{line}: {dotted}" if dotted else f"{self.source}{line}"
 
@@ -119,7 +119,7 @@ def read_document(path: Path | str) -> Document:
     Raises:
         InputError: The file cannot be read, is not YAML, repeats a key, or has another root.
     """
-    source = _shown(Path(path))
+    source = _display_path(Path(path))
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -180,7 +180,7 @@ def overlaid(document: Document, base: Document) -> Document:
     return Document(document.source, data, document.lines, base)
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -234,17 +234,21 @@ def to_record(document: Document, record: type[R], data: object = None, path: Ke
     try:
         return record.model_validate(document.data if data is None else data)
     except ValidationError as error:
-        found = error.errors()
+        errors = error.errors()
         raise InputError(
-            [_problem(document, record, path, item) for item in found if not _follows(item, found)]
+            [
+                _problem(document, record, path, item)
+                for item in errors
+                if not _follows(item, errors)
+            ]
         ) from None
 
 
-def _follows(problem: Any, found: Sequence[Any]) -> bool:
+def _follows(problem: Any, errors: Sequence[Any]) -> bool:
     """Whether a list is said to be too short only because its items were refused."""
     path = problem["loc"]
     return problem["type"] == "too_short" and any(
-        len(other["loc"]) > len(path) and other["loc"][: len(path)] == path for other in found
+        len(error["loc"]) > len(path) and error["loc"][: len(path)] == path for error in errors
     )
 
 
@@ -293,9 +297,9 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
+        model = _model_in(argument)
+        if model is not None:
+            return model
     return None
 
 

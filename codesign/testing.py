@@ -37,7 +37,7 @@ parameters:
   size: {low: 1, high: 3}
 """
 _N_INITIAL = 6
-_ASKED = (1, 2, 4, 3)
+_BATCH_SIZES = (1, 2, 4, 3)
 _MOST_LISTED = 10_000
 
 
@@ -114,8 +114,12 @@ def check_optimizer(
         )
         options = factory.Options()  # type: ignore[attr-defined] # seen on the line before
     ours = parse_space(_ORDINARY, {}, "ordinary.yaml")
-    given = ours if space is None else space
-    search = given if isinstance(given, SearchSpace) else SearchSpace(given, given.contains)
+    chosen_space = ours if space is None else space
+    search = (
+        chosen_space
+        if isinstance(chosen_space, SearchSpace)
+        else SearchSpace(chosen_space, chosen_space.contains)
+    )
     for task in _TASKS:
         _Check(factory, search, seed, options, task).replay()
     tiny = parse_space(_TINY, {}, "tiny.yaml")
@@ -161,10 +165,10 @@ class _Check:
             isinstance(preferred, int) and preferred >= 1,
             f"preferred_batch is a number of designs, got {preferred!r}",
         )
-        parts = [self._told(optimizer, self._initial)]
-        parts += [self._told(optimizer, self._asked(optimizer, n)) for n in _ASKED]
+        parts = [self._tell(optimizer, self._initial)]
+        parts += [self._tell(optimizer, self._ask(optimizer, n)) for n in _BATCH_SIZES]
         history = _joined(parts)
-        expected = self._asked(optimizer, 3)
+        expected = self._ask(optimizer, 3)
         for words, size in (("at once", len(history.rows)), ("one by one", 1)):
             fresh = self._fresh()
             for start in range(0, len(history.rows), size):
@@ -180,9 +184,9 @@ class _Check:
         optimizer = self._fresh()
         left = self._n_left()
         if left > _N_INITIAL:
-            self._told(optimizer, self._initial)
+            self._tell(optimizer, self._initial)
         while self._n_left():
-            self._told(optimizer, self._asked(optimizer, 4))
+            self._tell(optimizer, self._ask(optimizer, 4))
         rows = optimizer.ask(4)
         self._require(
             rows.shape == self._search.no_rows.shape,
@@ -195,20 +199,22 @@ class _Check:
 
     # Steps
 
-    def _told(self, optimizer: Optimizer, rows: IntArray) -> _Results:
+    def _tell(self, optimizer: Optimizer, rows: IntArray) -> _Results:
         """Evaluate designs and tell their results."""
         results = self._evaluated(rows)
-        given = results.part(slice(None))
-        given.tell(optimizer)
+        handed_results = results.part(slice(None))
+        handed_results.tell(optimizer)
         self._require(
             all(
-                np.array_equal(getattr(given, name), getattr(results, name), equal_nan=True)
+                np.array_equal(
+                    getattr(handed_results, name), getattr(results, name), equal_nan=True
+                )
                 for name in ("rows", "objectives", "violations", "failed")
             ),
             "tell leaves the arrays as they are that it was given",
         )
         # An optimizer that kept these arrays notices nothing if it copied them.
-        given.objectives[:], given.violations[:] = 1e3, 1e3
+        handed_results.objectives[:], handed_results.violations[:] = 1e3, 1e3
         self._seen.add(self._search.space.keys(rows))
         return results
 
@@ -228,7 +234,7 @@ class _Check:
         objectives[failed], violations[failed] = np.nan, np.nan
         return _Results(rows.copy(), objectives, violations, failed)
 
-    def _asked(self, optimizer: Optimizer, n: int) -> IntArray:
+    def _ask(self, optimizer: Optimizer, n: int) -> IntArray:
         """Ask twice and look at what comes."""
         state = str(np.random.get_state())  # noqa: NPY002 # the state that others may rely on
         rows = optimizer.ask(n)

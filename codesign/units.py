@@ -29,12 +29,12 @@ class Unit:
     scale: float
     exponents: tuple[int, ...] = (0,) * len(BASES)
 
-    def __mul__(self, other: Unit) -> Unit:
-        pairs = zip(self.exponents, other.exponents, strict=True)
-        return Unit(self.scale * other.scale, tuple(a + b for a, b in pairs))
+    def __mul__(self, factor: Unit) -> Unit:
+        pairs = zip(self.exponents, factor.exponents, strict=True)
+        return Unit(self.scale * factor.scale, tuple(a + b for a, b in pairs))
 
-    def __truediv__(self, other: Unit) -> Unit:
-        return self * other.power(-1)
+    def __truediv__(self, divisor: Unit) -> Unit:
+        return self * divisor.power(-1)
 
     def power(self, exponent: int) -> Unit:
         return Unit(self.scale**exponent, tuple(a * exponent for a in self.exponents))

@@ -144,7 +144,7 @@ def design_uncertainty(
     """
     space, evaluator = evaluated.space, evaluated.evaluator
     metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
-    name = str(evaluated.asked.get("evaluator", type(evaluator).__name__))
+    name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
     problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
     sweep = _Sweep(problem)
     drawn = draw(sweep.numbers, samples, seed)
@@ -193,8 +193,8 @@ class _Corners:
             if corner not in metrics:
                 ends = np.array(corner)
                 values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
-                found = sweep.observe(row, values).metrics
-                metrics[corner] = {name: float(value[0]) for name, value in found.items()}
+                corner_metrics = sweep.observe(row, values).metrics
+                metrics[corner] = {name: float(value[0]) for name, value in corner_metrics.items()}
 
         for end in (0, -1, 1):
             visit((end,) * k)
@@ -230,9 +230,9 @@ class _Corners:
     def extreme(self, metric: str, sign: float) -> tuple[float, str]:
         """The smallest (sign 1) or largest (sign -1) value over the corners, and where it is."""
         values = {
-            corner: found[metric]
-            for corner, found in self.metrics.items()
-            if not np.isnan(found[metric])
+            corner: corner_metrics[metric]
+            for corner, corner_metrics in self.metrics.items()
+            if not np.isnan(corner_metrics[metric])
         }
         if not values:
             return np.nan, "none"
@@ -283,22 +283,28 @@ def design_swings(
     """
     sweep = _Sweep(problem)
 
-    def found(i: int, end: int) -> Mapping[str, FloatArray]:
+    def evaluate_end(i: int, end: int) -> Mapping[str, FloatArray]:
         values = sweep.typical.copy()
         values[i : i + 1] = {-1: sweep.low, 0: sweep.typical, 1: sweep.high}[end][i : i + 1]
         return sweep.observe(rows, values).metrics
 
-    typical = found(0, 0)
-    ends = [{0: typical, -1: found(i, -1), 1: found(i, 1)} for i in range(len(sweep.numbers))]
+    typical = evaluate_end(0, 0)
+    ends = [
+        {0: typical, -1: evaluate_end(i, -1), 1: evaluate_end(i, 1)}
+        for i in range(len(sweep.numbers))
+    ]
     return [
         {
             name: _swings(
                 sweep.numbers,
-                [{end: float(values[name][at]) for end, values in line.items()} for line in ends],
+                [
+                    {end: float(values[name][design]) for end, values in line.items()}
+                    for line in ends
+                ],
             )
             for name in metrics
         }
-        for at in range(len(rows))
+        for design in range(len(rows))
     ]
 
 

@@ -285,8 +285,8 @@ class Campaign:
                 self._check_same(store)
                 stored: Mapping[str, float] = store.meta["reference_point"]
                 return stored
-        given = self._resolved.reference_point
-        return find_reference(self.problem, self.definition.reference_sample, given).point
+        stated_point = self._resolved.reference_point
+        return find_reference(self.problem, self.definition.reference_sample, stated_point).point
 
     def timings(self) -> list[BatchTiming]:
         """Wall time of every batch so far; empty if the campaign was not begun.
@@ -300,8 +300,8 @@ class Campaign:
             return store.timings()
 
     def _create(self) -> None:
-        given = self._resolved.reference_point
-        reference = find_reference(self.problem, self.definition.reference_sample, given)
+        stated_point = self._resolved.reference_point
+        reference = find_reference(self.problem, self.definition.reference_sample, stated_point)
         layout = Layout(
             metrics=self.problem.metric_names,
             violations=reference.violation_names,
@@ -322,15 +322,15 @@ class Campaign:
         stored, now = store.meta.get("identity", {}), self._resolved.identity()
         lines = list(_differences(stored, now))
         if lines:
-            shown = lines[:_MOST_DIFFERENCES]
-            if len(lines) > len(shown):
-                shown.append(f"... and {len(lines) - len(shown)} more")
+            listed = lines[:_MOST_DIFFERENCES]
+            if len(lines) > len(listed):
+                listed.append(f"... and {len(lines) - len(listed)} more")
             raise StoreError(
                 [
                     f"{self.store_path}: the store belongs to another definition; change it "
                     "back, give the campaign another name, or move its folder away. "
                     "Stored -> now:",
-                    *(f"  {line}" for line in shown),
+                    *(f"  {line}" for line in listed),
                 ]
             )
         for line in _differences(store.meta.get("versions", {}), library_versions()):
@@ -367,13 +367,13 @@ def results_folder(folder: str | Path | None = None) -> Path:
 
 def library_versions() -> dict[str, str]:
     """Versions of all that can change the last bits of a result."""
-    found = {"python": platform.python_version(), "codesign": codesign.__version__}
+    versions = {"python": platform.python_version(), "codesign": codesign.__version__}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def list_campaigns(folder: str | Path | None = None) -> list[CampaignStatus]:

@@ -171,19 +171,19 @@ class ResolvedDefinition:
 
     def identity(self) -> dict[str, Any]:
         """All that the results depend on besides library versions, as JSON values."""
-        said = self.definition
+        definition = self.definition
         data = {
             "problem": self.problem.provenance(),
             "optimizers": {
                 item.label: {"name": item.name, **item.options.model_dump(mode="json")}
                 for item in self.optimizers
             },
-            "initial": said.initial,
-            "budget": said.budget,
-            "seeds": said.seeds,
-            "batch": said.batch,
+            "initial": definition.initial,
+            "budget": definition.budget,
+            "seeds": definition.seeds,
+            "batch": definition.batch,
             "reference_point": self.reference_point,
-            "reference_sample": None if self.reference_point else said.reference_sample,
+            "reference_sample": None if self.reference_point else definition.reference_sample,
         }
         return to_json_values(data)
 

@@ -40,7 +40,7 @@ def front_results(
         reference_point: By objective, in natural sign.
         versions: Of the libraries.
     """
-    found = problem.evaluate(rows)
+    observations = problem.evaluate(rows)
     tracker = HypervolumeTracker(minimized(problem, reference_point))
     n = len(rows)
     return Results(
@@ -52,13 +52,13 @@ def front_results(
         step=np.arange(n),
         batch=np.zeros(n, dtype=np.int64),
         rows=rows,
-        metrics=found.metrics,
-        objectives=found.objectives,
-        violations=dict(zip(found.violation_names, found.violations.T, strict=True)),
-        feasible=found.feasible,
-        failed=found.failed,
-        reasons=found.failures,
-        hypervolume=np.array([tracker.add(point) for point in found.objectives]),
+        metrics=observations.metrics,
+        objectives=observations.objectives,
+        violations=dict(zip(observations.violation_names, observations.violations.T, strict=True)),
+        feasible=observations.feasible,
+        failed=observations.failed,
+        reasons=observations.failures,
+        hypervolume=np.array([tracker.add(point) for point in observations.objectives]),
         versions=versions,
         exact=front,
     )

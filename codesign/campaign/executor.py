@@ -186,14 +186,14 @@ def execute_in_processes(
                 crew[worker.connection] = worker
                 worker.assign(waiting.popleft(), recorder)
             ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index] # only connections were given
-            messages = [(worker, worker.said(runs)) for worker in ready]
+            messages = [(worker, worker.next_message(runs)) for worker in ready]
             # Batches that arrive together share one transaction.
-            recorder.record([said for _, said in messages if isinstance(said, Batch)])
-            for worker, said in messages:
-                if isinstance(said, Batch):
+            recorder.record([message for _, message in messages if isinstance(message, Batch)])
+            for worker, message in messages:
+                if isinstance(message, Batch):
                     worker.send(Durable())
                     continue
-                recorder.end(said)
+                recorder.end(message)
                 if waiting and worker.is_alive:
                     worker.assign(waiting.popleft(), recorder)
                 else:
@@ -225,7 +225,7 @@ class _Worker(WorkerProcess):
         self.run = run
         self.send(Assignment(run, recorder.history(run)))
 
-    def said(self, runs: Sequence[Run]) -> Batch | Ended:
+    def next_message(self, runs: Sequence[Run]) -> Batch | Ended:
         """The next message; the worker's death is the failure of its run."""
         try:
             message: Batch | Ended = self.receive()

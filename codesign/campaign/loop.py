@@ -89,9 +89,11 @@ class _Search:
             rows = self._ask()
             if not len(rows):
                 return
-            asked = time.perf_counter()
+            evaluation_start = time.perf_counter()
             observations = self._problem.evaluate(rows)
-            batch = self._recorded(observations, asked - start, time.perf_counter() - asked)
+            batch = self._recorded(
+                observations, evaluation_start - start, time.perf_counter() - evaluation_start
+            )
             yield batch
             # Told only now: the batch is durable.
             self._tell(rows, batch.numbers, batch.status == Status.FAILED)
@@ -124,8 +126,8 @@ class _Search:
         if len(self._seen) < before + len(keys):
             raise self._broken("it proposed a design twice")
 
-    def _broken(self, what: str) -> JobError:
-        return JobError(f"the optimizer of run {self._run} broke its contract: {what}")
+    def _broken(self, breach: str) -> JobError:
+        return JobError(f"the optimizer of run {self._run} broke its contract: {breach}")
 
     def _recorded(
         self, observations: Observations, ask_seconds: float, evaluate_seconds: float

@@ -66,8 +66,8 @@ class Layout:
 
     def objectives_of(self, numbers: FloatArray) -> FloatArray:
         """(n, m) objectives to minimize; NaN where the observation failed."""
-        at = [self.metrics.index(name) for name in self.objectives]
-        values: FloatArray = numbers[:, at] * np.asarray(self.signs)
+        columns = [self.metrics.index(name) for name in self.objectives]
+        values: FloatArray = numbers[:, columns] * np.asarray(self.signs)
         return values
 
     def violations_of(self, numbers: FloatArray) -> FloatArray:

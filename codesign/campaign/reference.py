@@ -45,26 +45,28 @@ class Reference:
     violation_names: tuple[str, ...]
 
 
-def find_reference(problem: Problem, n: int, given: Mapping[str, float] | None) -> Reference:
+def find_reference(problem: Problem, n: int, stated_point: Mapping[str, float] | None) -> Reference:
     """The reference point of a problem.
 
     Args:
         problem: The problem.
         n: Size of the sample.
-        given: The point, if the definition gives it; then a single design is evaluated.
+        stated_point: The point, if the definition gives it; then a single design is evaluated.
 
     Raises:
         InputError: The space has no admissible design.
         JobError: No design of the sample could be evaluated.
     """
-    observations = _trial(problem) if given else problem.evaluate(admissible_sample(problem, n))
+    observations = (
+        _trial(problem) if stated_point else problem.evaluate(admissible_sample(problem, n))
+    )
     if observations.failed.all():
         reason = next(iter(observations.failures.values()))
         raise JobError(
             f"evaluator {problem.evaluator_name!r} failed on all {len(observations.rows)} designs "
             f"of the reference sample, the first time with: {reason}"
         )
-    point = given or _worst(problem, observations)
+    point = stated_point or _worst(problem, observations)
     return Reference(point, observations.violation_names)
 
 
@@ -75,18 +77,18 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
         InputError: None was found; says which limits stand in the way.
     """
     rng = np.random.default_rng(SEED)
-    found: list[IntArray] = []
+    admitted_rows: list[IntArray] = []
     missing = n
     for _ in range(MOST_ROUNDS):
         rows = problem.space.sample(rng, DRAWS)
         rows = rows[problem.admits(rows)][:missing]
-        found.append(rows)
+        admitted_rows.append(rows)
         missing -= len(rows)
         if not missing:
             break
     if missing == n:
         raise InputError(_no_design(problem, rng))
-    return np.concatenate(found)
+    return np.concatenate(admitted_rows)
 
 
 def _no_design(problem: Problem, rng: np.random.Generator) -> str:

@@ -461,9 +461,9 @@ def _checksum(
     reason: str | None,
     hypervolume: float,
 ) -> int:
-    found = zlib.crc32(_SCALARS.pack(run, step, batch, status, hypervolume))
-    found = zlib.crc32(numbers, zlib.crc32(design, found))
-    return zlib.crc32((reason or "").encode(), found)
+    checksum = zlib.crc32(_SCALARS.pack(run, step, batch, status, hypervolume))
+    checksum = zlib.crc32(numbers, zlib.crc32(design, checksum))
+    return zlib.crc32((reason or "").encode(), checksum)
 
 
 def _journals(path: Path) -> tuple[Path, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.enumeration.front import Archive
-from codesign.enumeration.walk import Found, Tally
+from codesign.enumeration.walk import PartialFront, Tally
 from codesign.files import replacing
 
 
@@ -50,10 +50,10 @@ class State:
         """The roots of a block."""
         return block * self.block, min((block + 1) * self.block, self.n_roots)
 
-    def settle(self, block: int, found: Found) -> None:
-        """Take what a block held."""
-        self.archive.merge(found.archive)
-        self.tally.add(found.tally)
+    def settle(self, block: int, partial_front: PartialFront) -> None:
+        """Take the front of a block; the block is settled then."""
+        self.archive.merge(partial_front.archive)
+        self.tally.add(partial_front.tally)
         self.done[block] = True
 
 

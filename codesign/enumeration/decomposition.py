@@ -136,9 +136,9 @@ class Decomposition:
     def decide(self, part: Part, level: int) -> Part:
         """Every partial design with every class of the axis of that level."""
         axis = self.undecided[level]
-        whole = part.take(np.repeat(np.arange(len(part)), len(axis)))
-        _set(whole, axis, np.tile(np.arange(len(axis)), len(part)))
-        return whole
+        extended = part.take(np.repeat(np.arange(len(part)), len(axis)))
+        _set(extended, axis, np.tile(np.arange(len(axis)), len(part)))
+        return extended
 
     def remaining(self, level: int) -> int:
         """Designs that a partial design of that level stands for, besides its weight."""
@@ -159,16 +159,16 @@ class Decomposition:
 
     def members(self, numbers: IntArray) -> IntArray:
         """(k,) the lowest ``MOST_LISTED`` numbers of the designs that these stand for."""
-        found = np.empty(0, dtype=np.int64)
+        lowest = np.empty(0, dtype=np.int64)
         for number in numbers.tolist():
-            if len(found) == MOST_LISTED and number > found[-1]:
+            if len(lowest) == MOST_LISTED and number > lowest[-1]:
                 break
             group = np.array([number])
             for axis in (*self.decided, *self.undecided):
                 group = (group[:, None] + axis.members(number)[None, :]).ravel()
                 group = np.sort(group)[:MOST_LISTED]
-            found = np.sort(np.concatenate([found, group]))[:MOST_LISTED]
-        return found
+            lowest = np.sort(np.concatenate([lowest, group]))[:MOST_LISTED]
+        return lowest
 
 
 def _set(part: Part, axis: Axis, digit: IntArray) -> None:

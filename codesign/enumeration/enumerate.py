@@ -21,7 +21,7 @@ from codesign.enumeration.checkpoint import State, load_state, save_state
 from codesign.enumeration.decomposition import Decomposition
 from codesign.enumeration.front import ExactFront, dominated_by
 from codesign.enumeration.incumbents import find_incumbents
-from codesign.enumeration.walk import Found, Walk
+from codesign.enumeration.walk import PartialFront, Walk
 from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.problem import Problem, most_broken
 from codesign.processes import WorkerProcess
@@ -146,15 +146,17 @@ def _search(
     else:
         results = _in_processes(Setup(rebuild, state.incumbents), state, pending, workers)
     saved = time.monotonic()
-    for block, found in results:
-        state.settle(block, found)
-        progress.advance(found.tally.total)
+    for block, partial_front in results:
+        state.settle(block, partial_front)
+        progress.advance(partial_front.tally.total)
         if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
             save_state(checkpoint, state)
             saved = time.monotonic()
 
 
-def _here(problem: Problem, state: State, pending: Sequence[int]) -> Iterator[tuple[int, Found]]:
+def _here(
+    problem: Problem, state: State, pending: Sequence[int]
+) -> Iterator[tuple[int, PartialFront]]:
     walk = Walk(problem, state.incumbents)
     for block in pending:
         yield block, walk.search(*state.range_of(block))
@@ -162,7 +164,7 @@ def _here(problem: Problem, state: State, pending: Sequence[int]) -> Iterator[tu
 
 def _in_processes(
     setup: Setup, state: State, pending: Sequence[int], workers: int
-) -> Iterator[tuple[int, Found]]:
+) -> Iterator[tuple[int, PartialFront]]:
     waiting = deque(pending)
     crew: dict[object, _Searcher] = {}
     try:
@@ -173,7 +175,7 @@ def _in_processes(
         while crew:
             for connection in wait([item.connection for item in crew.values()]):
                 searcher = crew[connection]
-                yield searcher.block, searcher.found()
+                yield searcher.block, searcher.receive_front()
                 if waiting:
                     searcher.assign(waiting.popleft(), state)
                 else:
@@ -196,21 +198,21 @@ class _Searcher(WorkerProcess):
         self.block = block
         self.send(state.range_of(block))
 
-    def found(self) -> Found:
-        """What it found.
+    def receive_front(self) -> PartialFront:
+        """Receive the front of its block.
 
         Raises:
             InputError: The problem cannot be built there.
             JobError: It failed or died.
         """
         try:
-            said: Found | Failure = self.receive()
+            reply: PartialFront | Failure = self.receive()
         except EOFError as error:
             text = f"the worker of block {self.block} {self.death()}; run again to go on"
             raise JobError(text) from error
-        if isinstance(said, Failure):
-            raise (InputError if said.is_input else JobError)(said.message)
-        return said
+        if isinstance(reply, Failure):
+            raise (InputError if reply.is_input else JobError)(reply.message)
+        return reply
 
 
 def _finished(problem: Problem, state: State) -> ExactFront:
@@ -247,9 +249,9 @@ def _blame(problem: Problem) -> str:
         admitted &= values <= 0
     if admitted.any():
         rows = rows[admitted][:_BLAMED_EVALUATED]
-        found = problem.evaluate(rows, problem.deciding_metrics)
-        done = found.violations[~found.failed].T
-        limits = dict(zip(found.violation_names, done, strict=True))
+        observations = problem.evaluate(rows, problem.deciding_metrics)
+        done = observations.violations[~observations.failed].T
+        limits = dict(zip(observations.violation_names, done, strict=True))
     blame = most_broken(limits)
     return f"; of {len(rows):,} random ones {blame}" if blame else ""
 

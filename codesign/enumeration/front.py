@@ -101,10 +101,10 @@ class Archive:
         groups = [group[:MOST_LISTED] for group in np.split(numbers[kept], starts[1:])]
         self._merge(distinct, totals, groups)
 
-    def merge(self, other: Archive) -> None:
+    def merge(self, archive: Archive) -> None:
         """Take all that another archive holds; no design may be in both."""
-        kept = np.flatnonzero(~dominated_by(self.points, other.points))
-        self._merge(other.points[kept], other.counts[kept], [other.members[i] for i in kept])
+        kept = np.flatnonzero(~dominated_by(self.points, archive.points))
+        self._merge(archive.points[kept], archive.counts[kept], [archive.members[i] for i in kept])
 
     def _merge(self, points: FloatArray, counts: IntArray, members: list[IntArray]) -> None:
         """Join distinct points in lexicographic order that nothing here dominates."""
@@ -144,22 +144,22 @@ def dominated_by(front: FloatArray, points: FloatArray) -> BoolArray:
         return np.zeros(len(points), dtype=bool)
     if points.shape[1] <= 2:
         return _dominated_by_staircase(front, points)
-    found = _dominated_by_any(_witnesses(front), points)
-    rest = np.flatnonzero(~found)
+    is_dominated = _dominated_by_any(_witnesses(front), points)
+    rest = np.flatnonzero(~is_dominated)
     # Of the points that no witness dominates there are few; all of the front is looked at.
     for start in range(0, len(rest), 1024):
         part = rest[start : start + 1024]
-        found[part] = _dominated_by_any(front, points[part])
-    return found
+        is_dominated[part] = _dominated_by_any(front, points[part])
+    return is_dominated
 
 
 def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
     first, second = front[:, 0], front[:, -1]
     # Of the front's points with no larger first coordinate, the last has the least second one.
     before = np.searchsorted(first, points[:, 0], side="right") - 1
-    at = np.maximum(before, 0)
-    is_as_good = second[at] <= points[:, -1]
-    is_better = (second[at] < points[:, -1]) | (first[at] < points[:, 0])
+    last = np.maximum(before, 0)
+    is_as_good = second[last] <= points[:, -1]
+    is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
     return np.asarray((before >= 0) & is_as_good & is_better)
 
 

@@ -48,14 +48,14 @@ class Tally:
         """Designs that are settled."""
         return self.evaluated + self.repeated + self.excluded
 
-    def add(self, other: Tally) -> None:
+    def add(self, tally: Tally) -> None:
         """Take over another's numbers."""
-        for name, value in vars(other).items():
+        for name, value in vars(tally).items():
             setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass(frozen=True)
-class Found:
+class PartialFront:
     """The front of a part of a space, and what it took."""
 
     archive: Archive
@@ -78,25 +78,27 @@ class Walk:
         self._metrics = problem.deciding_metrics
         self._limits = [item for item in problem.constraints if item.is_limit]
 
-    def search(self, start: int, stop: int) -> Found:
+    def search(self, start: int, stop: int) -> PartialFront:
         """The front of the designs that come from these roots; see ``Decomposition.roots``."""
-        found = Found(Archive(len(self.problem.objectives)))
+        partial_front = PartialFront(Archive(len(self.problem.objectives)))
         for first in range(start, stop, _PART):
-            self._descend(self.decomposition.roots(first, min(first + _PART, stop)), 0, found)
-        return found
+            self._descend(
+                self.decomposition.roots(first, min(first + _PART, stop)), 0, partial_front
+            )
+        return partial_front
 
-    def _descend(self, part: Part, level: int, found: Found) -> None:
-        excluded = self._excluded(part, level, found.archive.points)
-        found.tally.excluded += int(part.weights[excluded].sum()) * self.decomposition.remaining(
-            level
-        )
+    def _descend(self, part: Part, level: int, partial_front: PartialFront) -> None:
+        excluded = self._excluded(part, level, partial_front.archive.points)
+        partial_front.tally.excluded += int(
+            part.weights[excluded].sum()
+        ) * self.decomposition.remaining(level)
         part = part.take(np.flatnonzero(~excluded))
         if level == len(self.decomposition.undecided):
-            self._evaluate(part, found)
+            self._evaluate(part, partial_front)
             return
         size = max(_PART // len(self.decomposition.undecided[level]), 1)
         for piece in _pieces(part, size):
-            self._descend(self.decomposition.decide(piece, level), level + 1, found)
+            self._descend(self.decomposition.decide(piece, level), level + 1, partial_front)
 
     def _excluded(self, part: Part, level: int, met: FloatArray) -> BoolArray:
         """(n,) whether no completion of a partial design can be on the front."""
@@ -117,22 +119,22 @@ class Walk:
         excluded |= dominated_by(self._incumbents, bounds)
         return np.asarray(excluded | dominated_by(met, bounds))
 
-    def _evaluate(self, part: Part, found: Found) -> None:
+    def _evaluate(self, part: Part, partial_front: PartialFront) -> None:
         if not len(part):
             return
         known = self.problem.known_violations(part.rows)
         admitted = np.ones(len(part), dtype=bool)
         for values in known.values():
             admitted &= values <= 0
-        found.tally.excluded += int(part.weights[~admitted].sum())
+        partial_front.tally.excluded += int(part.weights[~admitted].sum())
         part = part.take(np.flatnonzero(admitted))
         results = self.problem.evaluate(part.rows, self._metrics)
         designs = int(part.weights.sum())
-        found.tally.evaluated += len(part)
-        found.tally.repeated += designs - len(part)
-        found.tally.failed += int(part.weights[results.failed].sum())
+        partial_front.tally.evaluated += len(part)
+        partial_front.tally.repeated += designs - len(part)
+        partial_front.tally.failed += int(part.weights[results.failed].sum())
         feasible: IntArray = np.flatnonzero(results.feasible)
-        found.archive.add(
+        partial_front.archive.add(
             results.objectives[feasible], part.numbers[feasible], part.weights[feasible]
         )
 

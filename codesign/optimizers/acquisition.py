@@ -133,8 +133,10 @@ def expected_hypervolume_improvement(
         product = np.ones((len(mean[part]), n_boxes))
         for j, scale in enumerate(scales):
             corners = np.concatenate([lower[:, j], upper[:, j]])
-            bounds, at = np.unique(corners, return_inverse=True)
+            bounds, bound_of_corner = np.unique(corners, return_inverse=True)
             expected = scale.expected_shortfall(mean[part, j], deviation[part, j], bounds)
-            product *= expected[:, at[n_boxes:]] - expected[:, at[:n_boxes]]
+            product *= (
+                expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
+            )
         parts.append(product.sum(axis=1))
     return np.concatenate(parts)

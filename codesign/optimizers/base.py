@@ -172,8 +172,10 @@ class SearchSpace:
         rows = rows[self.admits(rows)]
         if not len(rows):
             return ()
-        found = (_Described.of(name, values) for name, values in self.describe(rows).items())
-        return tuple(item for item in found if item is not None)
+        described_numbers = (
+            _Described.of(name, values) for name, values in self.describe(rows).items()
+        )
+        return tuple(item for item in described_numbers if item is not None)
 
     @property
     def has_features(self) -> bool:
@@ -211,18 +213,18 @@ class SearchSpace:
         Fewer than ``n`` only if there are no more; or if the space is too large to be listed
         and a million draws found too few.
         """
-        found, drawn, size = self.no_rows, 0, max(_DRAWS, 2 * n)
-        while len(found) < n and drawn < _MOST_DRAWS:
+        designs, drawn, size = self.no_rows, 0, max(_DRAWS, 2 * n)
+        while len(designs) < n and drawn < _MOST_DRAWS:
             fresh = self.unseen(self.space.sample(rng, size), seen)
-            found = self.distinct(np.concatenate([found, fresh]), seen)
+            designs = self.distinct(np.concatenate([designs, fresh]), seen)
             drawn += size
             if drawn > 16 * self.space.size:
                 break
             size = min(2 * size, _LIST_CHUNK)
-        if len(found) < n and self.space.is_size_exact and self.space.size <= _LISTED:
+        if len(designs) < n and self.space.is_size_exact and self.space.size <= _LISTED:
             rest = self._all_unseen(seen)
             return rest[rng.permutation(len(rest))[:n]]
-        return found[:n]
+        return designs[:n]
 
     def _all_unseen(self, seen: KeySet) -> IntArray:
         size = self.space.size

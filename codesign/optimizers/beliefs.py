@@ -31,16 +31,16 @@ class Threshold:
 
     Attributes:
         process: The belief about what is limited.
-        at: Value on the model's scale above which a design is outside.
+        bound: Value on the model's scale above which a design is outside.
     """
 
     process: GaussianProcess
-    at: float
+    bound: float
 
     def log_probability_within(self, features: FloatArray) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
         mean, deviation = self.process.predict(features)
-        return np.asarray(log_ndtr((self.at - mean) / deviation))
+        return np.asarray(log_ndtr((self.bound - mean) / deviation))
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Beliefs:
             self,
             objectives=tuple(process.with_belief(features) for process in self.objectives),
             limits=tuple(
-                Threshold(limit.process.with_belief(features), limit.at) for limit in self.limits
+                Threshold(limit.process.with_belief(features), limit.bound) for limit in self.limits
             ),
         )
 
@@ -171,11 +171,11 @@ class Modeling:
             scales = [Scale.of(column, self.logarithmic) for column in objectives.T]
             pairs = zip(scales, objectives.T, strict=True)
             return scales, [scale.to_model(column) for scale, column in pairs]
-        both = list(zip(objectives.T, predicted.T, strict=True))
-        scales = [error_scale(column, guess, self.logarithmic) for column, guess in both]
+        predicted_pairs = list(zip(objectives.T, predicted.T, strict=True))
+        scales = [error_scale(column, guess, self.logarithmic) for column, guess in predicted_pairs]
         return scales, [
             scale.to_model(column) - expected(scale, guess)
-            for scale, (column, guess) in zip(scales, both, strict=True)
+            for scale, (column, guess) in zip(scales, predicted_pairs, strict=True)
         ]
 
 

@@ -41,11 +41,11 @@ class Exhaustive(BaseOptimizer):
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as :class:`~codesign.optimizers.base.Optimizer` promises."""
-        found, start = self._space.no_rows, self._start
-        while len(found) < n and start < self._space.space.size:
-            found = np.concatenate([found, self._unseen(start)])
+        designs, start = self._space.no_rows, self._start
+        while len(designs) < n and start < self._space.space.size:
+            designs = np.concatenate([designs, self._unseen(start)])
             start += _CHUNK
-        return found[:n]
+        return designs[:n]
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray

@@ -94,21 +94,21 @@ class Memory:
     def __init__(self, search: SearchSpace, n_objectives: int) -> None:
         self._search = search
         self._n_objectives = n_objectives
-        self._told: list[History] = []
+        self._parts: list[History] = []
 
     def add(self, part: History) -> None:
         """Take results."""
-        self._told.append(part)
+        self._parts.append(part)
 
     def history(self) -> History:
         """All that was told."""
-        if not self._told:
+        if not self._parts:
             nothing = np.empty((0, self._n_objectives))
             return History(self._search.no_rows, nothing, nothing[:, :0], np.empty(0, dtype=bool))
-        if len(self._told) > 1:
+        if len(self._parts) > 1:
             # One part from now on: appending stays cheap.
-            self._told = [History.joined(self._told)]
-        return self._told[0]
+            self._parts = [History.joined(self._parts)]
+        return self._parts[0]
 
 
 class LearningOptimizer(BaseOptimizer):

@@ -76,17 +76,17 @@ class Nsga2(BaseOptimizer):
 
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises; no more than the generation still lacks."""
-        told = self._told_in_generation()
-        lacking = self._options.population - len(told)
+        evaluated = self._told_in_generation()
+        lacking = self._options.population - len(evaluated)
         n = min(n, lacking)
         if self._offspring is None:
             self._offspring = self._propose()
         mine = KeySet()
-        mine.add(self._space.space.keys(told))
+        mine.add(self._space.space.keys(evaluated))
         rows = self._space.distinct(self._offspring, mine)
         if len(rows) < min(n, 1):
             # Others' designs took the place of all offspring.
-            more = self._space.sample_unseen(self._rng(), n + len(told), self._seen)
+            more = self._space.sample_unseen(self._rng(), n + len(evaluated), self._seen)
             rows = self._space.distinct(more, mine)
         return rows[:n]
 
@@ -136,11 +136,11 @@ class Nsga2(BaseOptimizer):
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results; a generation ends with each ``population`` of them."""
-        told = History.copied(rows, objectives, violations, failed)
+        results = History.copied(rows, objectives, violations, failed)
         start = 0
         while start < len(rows):
             lacking = self._options.population - len(self._told_in_generation())
-            part = told.part(slice(start, start + lacking))
+            part = results.part(slice(start, start + lacking))
             self._generation.append(part)
             self._n_told += len(part.rows)
             start += len(part.rows)
@@ -149,10 +149,14 @@ class Nsga2(BaseOptimizer):
 
     def _advance(self) -> None:
         """Selection among the population and the complete generation."""
-        told = History.joined(self._generation)
-        self._seen.add(self._space.space.keys(told.rows))
+        generation = History.joined(self._generation)
+        self._seen.add(self._space.space.keys(generation.rows))
         self._generation, self._offspring = [], None
-        pool = told if self._population is None else History.joined([self._population, told])
+        pool = (
+            generation
+            if self._population is None
+            else History.joined([self._population, generation])
+        )
         pool = pool.part(~pool.failed)
         self._population = pool.part(self._best_first(pool)[: self._options.population])
 

@@ -87,7 +87,7 @@ class GpEhviPaper(LearningOptimizer):
         from botorch.models import SingleTaskGP
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
-        points, asked = (
+        points, queries = (
             torch.as_tensor(self._space.space.to_unit(part)) for part in (rows, candidates)
         )
         model = SingleTaskGP(points, torch.as_tensor(values)[:, None], outcome_transform=None)
@@ -99,6 +99,6 @@ class GpEhviPaper(LearningOptimizer):
                 optimizer_kwargs={"options": {"maxiter": self._options.iterations}},
             )
         with torch.no_grad():
-            posterior = model.posterior(asked)
+            posterior = model.posterior(queries)
             mean, variance = posterior.mean[:, 0].numpy(), posterior.variance[:, 0].numpy()
         return mean, np.sqrt(variance)

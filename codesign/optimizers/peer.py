@@ -59,7 +59,7 @@ class Peer(BaseOptimizer):
         structure = self._space.space.structure
         self._first = -structure.has_absence.astype(np.int64)
         self._bins = structure.n_levels - self._first
-        self._told: list[dict[str, Any]] = []
+        self._records: list[dict[str, Any]] = []
         self._by_key: dict[int, dict[str, Any]] = {}
         parameters, reference = self._space.space.parameters, self._reference
         self._process = _PeerProcess(
@@ -84,15 +84,15 @@ class Peer(BaseOptimizer):
 
     def _new_design(self, taken: IntArray) -> IntArray:
         """(1, d) the next proposal that is admissible and new; (0, d) if no design is left."""
-        step = [self._seed, len(self._told), len(taken)]
+        step = [self._seed, len(self._records), len(taken)]
         known = KeySet()
         known.add(self._space.space.keys(taken))
         rejected = [self._record(row, None, [_INADMISSIBLE]) for row in taken]
         # Nothing to learn from: no method is asked.
-        has_results = any(record["objectives"] is not None for record in self._told)
+        has_results = any(record["objectives"] is not None for record in self._records)
         for attempt in range(_ATTEMPTS if has_results else 0):
             seed = int(np.random.default_rng([*step, attempt]).integers(2**31))
-            bins = self._process.propose(self._told, rejected, seed)
+            bins = self._process.propose(self._records, rejected, seed)
             row = self._space.space.from_unit((np.array([bins]) + 0.5) / self._bins)
             fresh = self._space.unseen(row, self._seen)
             if len(fresh) and not known.contains(self._space.space.keys(fresh)).any():
@@ -114,7 +114,7 @@ class Peer(BaseOptimizer):
             values = None if failed[i] else objectives[i].tolist()
             excess = [] if failed[i] else violations[i].tolist()
             record = self._record(rows[i], values, excess)
-            self._told.append(record)
+            self._records.append(record)
             self._by_key[key] = record
 
     def _record(
@@ -137,7 +137,7 @@ class _PeerProcess:
         self._log: IO[bytes] | None = None
 
     def propose(
-        self, told: list[dict[str, Any]], rejected: list[dict[str, Any]], seed: int
+        self, records: list[dict[str, Any]], rejected: list[dict[str, Any]], seed: int
     ) -> list[int]:
         """The bins of the next proposal.
 
@@ -147,7 +147,7 @@ class _PeerProcess:
             JobError: The process died, or the method raised.
         """
         process = self._started()
-        request = {**self._setup, "told": told, "rejected": rejected, "seed": seed}
+        request = {**self._setup, "told": records, "rejected": rejected, "seed": seed}
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(json.dumps(request) + "\n")
@@ -162,8 +162,8 @@ class _PeerProcess:
         reply = json.loads(line)
         if "missing" in reply:
             library = str(reply["missing"])
-            what = f"peer {self._setup['method']!r} (library {library!r} in {PYTHON})"
-            raise MissingExtraError(what, _EXTRAS.get(library, "peers"))
+            feature = f"peer {self._setup['method']!r} (library {library!r} in {PYTHON})"
+            raise MissingExtraError(feature, _EXTRAS.get(library, "peers"))
         if "error" in reply:
             raise JobError(f"peer {self._setup['method']!r}: {reply['error']}")
         bins: list[int] = reply["bins"]

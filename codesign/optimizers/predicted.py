@@ -34,10 +34,10 @@ class Predicted(LearningOptimizer):
     def ask(self, n: int) -> IntArray:
         """(k, d) as the protocol promises."""
         rng = self._rng()
-        told = self._memory.history().rows
-        chosen = self._space.no_rows if self._space.predict is None else self._best(n, told)
+        evaluated = self._memory.history().rows
+        chosen = self._space.no_rows if self._space.predict is None else self._best(n, evaluated)
         taken = KeySet()
-        taken.add(self._space.space.keys(np.concatenate([told, chosen])))
+        taken.add(self._space.space.keys(np.concatenate([evaluated, chosen])))
         rest = self._space.sample_unseen(rng, max(n - len(chosen), 0), taken)
         return np.concatenate([chosen, rest])
 
@@ -54,15 +54,15 @@ class Predicted(LearningOptimizer):
         assert self._space.predict is not None
         return self._space.predict(rows) if len(rows) else np.empty((0, self._n_objectives))
 
-    def _best(self, n: int, told: IntArray) -> IntArray:
+    def _best(self, n: int, evaluated: IntArray) -> IntArray:
         """(k, d) what adds most, one after the other, to what was told and chosen."""
         pool, predicted, bound = self._pool
-        met = self._predict(told)
+        met = self._predict(evaluated)
         left = np.flatnonzero(~self._seen.contains(self._space.space.keys(pool)))
         chosen: list[int] = []
         while len(chosen) < n and len(left):
             front = left[non_dominated(predicted[left])]
-            gains = [hypervolume(np.vstack([met, one]), bound) for one in predicted[front]]
+            gains = [hypervolume(np.vstack([met, point]), bound) for point in predicted[front]]
             best = front[int(np.argmax(gains))]
             chosen.append(int(best))
             met = np.concatenate([met, predicted[[best]]])

@@ -184,7 +184,7 @@ class Fitting:
 
         observed = torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64)
         f = len(self._squares)
-        found = minimize(
+        optimum = minimize(
             lambda logs: self.loss(logs, observed)[:2],
             np.full(f, prior_location(f) - PRIOR_SCALE**2),  # the prior's mode
             jac=True,
@@ -192,8 +192,8 @@ class Fitting:
             bounds=[(math.log(_SHORTEST), math.log(_LONGEST))] * f,
             options={"maxiter": self._iterations},
         )
-        mean = self.loss(found.x, observed)[2]
-        scales = torch.as_tensor(np.exp(found.x))
+        mean = self.loss(optimum.x, observed)[2]
+        scales = torch.as_tensor(np.exp(optimum.x))
         return GaussianProcess.of(self._features, observed, scales, mean)
 
     def loss(self, logs: FloatArray, observed: Tensor) -> tuple[float, FloatArray, float]:

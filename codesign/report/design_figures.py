@@ -290,7 +290,7 @@ def _need(chosen: ChosenDesign, rows: Sequence[Any], keys: Sequence[str]) -> Non
     """Raises InputError if an evaluator's explanation lacks what is to be drawn."""
     missing = [key for key in keys if not rows or key not in rows[0]]
     if missing:
-        name = chosen.evaluated.asked["evaluator"]
+        name = chosen.evaluated.inputs["evaluator"]
         raise InputError(
             f"evaluator {name!r} reports no {', '.join(missing)} of a design; npu and "
             "simulation do",

@@ -41,7 +41,7 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
     explanation = evaluated.explanation
     return {
         "space": evaluated.space.name,
-        **evaluated.asked,
+        **evaluated.inputs,
         "profile": evaluated.reading.get("profile"),
         "design": {k: value for k, value in evaluated.design.items() if value is not None},
         "derived": evaluated.derived,
@@ -62,7 +62,7 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
     context = {
         "space": evaluated.space.name,
         "evaluator": evaluator_words(evaluated.reading),
-        "workload": format_cell("", evaluated.asked["workload"]),
+        "workload": format_cell("", evaluated.inputs["workload"]),
     }
     parts: list[RenderableType] = [
         pairs_table(title, context | settings),

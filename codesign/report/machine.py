@@ -169,7 +169,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         why = f"lacks {', '.join(sorted(missing))}" if missing else "has no memory technologies"
         raise InputError(
             "expected a design with a matrix array and memory levels (evaluators npu and "
-            f"simulation), got one of evaluator {evaluated.asked['evaluator']!r}, which {why}"
+            f"simulation), got one of evaluator {evaluated.inputs['evaluator']!r}, which {why}"
         )
     columns = evaluated.space.columns(evaluated.space.encode(design))
     library = evaluator.technologies()

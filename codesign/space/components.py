@@ -81,8 +81,8 @@ class Component:
         Raises:
             InputError: There is none; says how many candidates meet each constraint.
         """
-        found = list(self._enumerated()) if self.is_enumerated else [self._pool]
-        rows = np.concatenate(found)
+        parts = list(self._enumerated()) if self.is_enumerated else [self._pool]
+        rows = np.concatenate(parts)
         if len(rows) == 0:
             raise InputError(self._contradiction())
         return rows
@@ -99,13 +99,13 @@ class Component:
         if self.is_enumerated:
             return self.rows[rng.integers(len(self.rows), size=n)]
         _ = self.rows  # an empty component is refused, not searched for ever
-        found: list[IntArray] = []
-        while sum(map(len, found)) < n:
-            found.append(self._accepted(self._random_digits(rng)))
+        parts: list[IntArray] = []
+        while sum(map(len, parts)) < n:
+            parts.append(self._accepted(self._random_digits(rng)))
         empty = np.empty((0, len(self.columns)), dtype=np.int64)
-        return np.asarray(np.concatenate([empty, *found])[:n])
+        return np.asarray(np.concatenate([empty, *parts])[:n])
 
-    def at(self, u: FloatArray) -> IntArray:
+    def rows_at(self, u: FloatArray) -> IntArray:
         """(n, p) rows at the quantiles ``u`` in [0, 1)."""
         position = np.clip((u * len(self.rows)).astype(np.int64), 0, len(self.rows) - 1)
         return self.rows[position]
@@ -157,8 +157,8 @@ class Component:
     def _tried(self) -> tuple[IntArray, int]:
         """Feasible rows among a fixed number of random candidates."""
         rng = np.random.default_rng(0)
-        found = [self._accepted(self._random_digits(rng)) for _ in range(_TRIES // _CHUNK)]
-        rows = np.concatenate(found)
+        parts = [self._accepted(self._random_digits(rng)) for _ in range(_TRIES // _CHUNK)]
+        rows = np.concatenate(parts)
         return rows, len(rows)
 
     @property

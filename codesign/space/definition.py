@@ -194,18 +194,18 @@ def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Mapping[st
 class _Problems:
     """Problems found so far."""
 
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @contextmanager
     def caught(self) -> Iterator[None]:
         try:
             yield
         except InputError as error:
-            self.found += error.problems
+            self.messages += error.problems
 
     def raise_any(self) -> None:
-        if self.found:
-            raise InputError(self.found)
+        if self.messages:
+            raise InputError(self.messages)
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class _Builder:
             for number in range(1, repeated.maximum + 1):
                 with self.problems.caught():
                     self._add_repetition(part, number, repeated)
-        self.problems.found = list(dict.fromkeys(self.problems.found))
+        self.problems.messages = list(dict.fromkeys(self.problems.messages))
         self.problems.raise_any()
 
     def _add(self, name: str, record: ParameterRecord, path: KeyPath) -> None:
@@ -603,8 +603,8 @@ def _is_fixed_to(parameter: Parameter, value: Value) -> Expression:
         return Expression(text, presence, frozenset({name + PRESENT}), None)
     (number,) = numbers_of([value])
     same = nodes.Compare("==", nodes.Name(name), nodes.Constant(number))
-    both = nodes.AllOf((presence, same))
-    return Expression(text, both, frozenset({name, name + PRESENT}), None)
+    conjunction = nodes.AllOf((presence, same))
+    return Expression(text, conjunction, frozenset({name, name + PRESENT}), None)
 
 
 def _plain_definition(

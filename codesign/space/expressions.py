@@ -384,8 +384,8 @@ class _Parser:
         return self._has_level(left, [self._literal(right)], right.column)
 
     def _same_value(self, left: _Operand, right: _Operand) -> _Operand:
-        known, other = self.scope.categories[left.key], self.scope.categories[right.key]
-        positions = [position_of(value, known.values) for value in other.values]
+        known, compared = self.scope.categories[left.key], self.scope.categories[right.key]
+        positions = [position_of(value, known.values) for value in compared.values]
         codes = [-3 if position is None else position for position in positions]
         return _condition(nodes.SameValue(left.key, right.key, (*codes, -1)), left, right)
 
@@ -428,9 +428,9 @@ class _Parser:
             return _plain(operand.node.value)
         if operand.kind == "list":
             numbers = [self._literal(item) for item in operand.items]
-            whole = [number for number in numbers if isinstance(number, int)]
-            if len(whole) == len(numbers):
-                return tuple(whole)
+            integers = [number for number in numbers if isinstance(number, int)]
+            if len(integers) == len(numbers):
+                return tuple(integers)
         _fail(f"expected a value to compare with, got {operand.text!r}", operand.column)
 
     # Numbers

@@ -47,9 +47,9 @@ def _next_codes(structure: Structure, code: int, column: int) -> Iterator[int]:
     if code >= 0 and structure.has_absence[column]:
         yield -1
     if code < 0 or structure.parameters[column].kind == "categorical":
-        yield from (other for other in range(levels) if other != code)
+        yield from (next_code for next_code in range(levels) if next_code != code)
     else:
-        yield from (other for other in (code - 1, code + 1) if 0 <= other < levels)
+        yield from (next_code for next_code in (code - 1, code + 1) if 0 <= next_code < levels)
 
 
 def _completed(structure: Structure, rows: IntArray) -> IntArray:

@@ -80,8 +80,8 @@ class Parameter:
             if position is not None:
                 return position
         known = [self.show(choice) for choice in self.values]
-        shown = self.show(value) if _is_value(value) else repr(value)
-        raise InputError(describe_unknown(f"value of {self.name}", shown, known))
+        value_text = self.show(value) if _is_value(value) else repr(value)
+        raise InputError(describe_unknown(f"value of {self.name}", value_text, known))
 
     def _nearly(self, number: float) -> int | None:
         """The position of a number that differs by rounding only, as one read back may."""

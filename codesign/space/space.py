@@ -166,7 +166,7 @@ class DesignSpace:
                 f"expected {self.n_components} coordinates, one per component, "
                 f"got {points.shape[1]}"
             )
-        parts = [part.at(points[:, i]) for i, part in enumerate(self.components)]
+        parts = [part.rows_at(points[:, i]) for i, part in enumerate(self.components)]
         return self._assembled(parts, len(points))
 
     def _assembled(self, parts: list[IntArray], n: int) -> IntArray:

@@ -152,9 +152,9 @@ class Comparison:
         if not partial:
             self._check_finished(statuses)
         finished = [
-            found
+            finished_problem
             for campaign, status in zip(self.campaigns, statuses, strict=True)
-            if (found := self._finished(campaign, status)) is not None
+            if (finished_problem := self._finished(campaign, status)) is not None
         ]
         if not finished:
             raise InputError(
@@ -209,7 +209,7 @@ class Comparison:
         return Finished(campaign, campaign.results(), seeds) if seeds else None
 
     def _measured(self, item: Finished, workers: int, tell: Tell) -> ProblemOutcome:
-        results, said = item.results, self.definition
+        results, definition = item.results, self.definition
         problem, name = results.problem, results.definition.name
         truth = self._truth(item, workers, tell)
         best = truth.hypervolume(minimized(problem, results.reference_point))
@@ -227,9 +227,11 @@ class Comparison:
             truth=truth,
             reference_point=results.reference_point,
             best_hypervolume=best,
-            tuned=tuple(label for label, names in said.tuned_on.items() if name in names),
+            tuned=tuple(label for label, names in definition.tuned_on.items() if name in names),
             seeds=item.seeds,
-            runs=tuple(measure_run(results, i, truth, said.targets, said.budget) for i in kept),
+            runs=tuple(
+                measure_run(results, i, truth, definition.targets, definition.budget) for i in kept
+            ),
             seconds_per_suggestion=_seconds_per_suggestion(item.campaign, kept),
         )
 
@@ -243,13 +245,13 @@ class Comparison:
         )
 
     def _notes(self, problems: Sequence[ProblemOutcome]) -> tuple[str, ...]:
-        said = self.definition
+        definition = self.definition
         notes = []
-        short = sorted({len(p.seeds) for p in problems if len(p.seeds) < len(said.seeds)})
+        short = sorted({len(p.seeds) for p in problems if len(p.seeds) < len(definition.seeds)})
         if len(problems) < len(self.campaigns) or short:
             notes.append(
                 f"partial: {len(problems)} of {len(self.campaigns)} problems, some with fewer than "
-                f"{len(said.seeds)} seeds"
+                f"{len(definition.seeds)} seeds"
             )
         if all(len(problem.seeds) < 2 for problem in problems):
             notes.append("one seed: no spread and no test within a problem can be given")
@@ -276,13 +278,13 @@ def _tuning_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
 
 def _seconds_per_suggestion(campaign: Campaign, kept: Sequence[int]) -> dict[str, FloatArray]:
     """(suggestions,) by optimizer; a batch counts each of its designs with an equal part."""
-    found: dict[str, list[FloatArray]] = {run.optimizer: [] for run in campaign.runs}
+    seconds: dict[str, list[FloatArray]] = {run.optimizer: [] for run in campaign.runs}
     for timing in campaign.timings():
         # Batch 0 is the initial sample, which no optimizer chooses.
         if timing.batch and timing.run in kept:
             each = timing.ask_seconds / timing.n_designs
-            found[campaign.runs[timing.run].optimizer].append(np.full(timing.n_designs, each))
-    return {label: np.concatenate([np.empty(0), *parts]) for label, parts in found.items()}
+            seconds[campaign.runs[timing.run].optimizer].append(np.full(timing.n_designs, each))
+    return {label: np.concatenate([np.empty(0), *parts]) for label, parts in seconds.items()}
 
 
 def _lines(error: JobError) -> list[str]:

@@ -154,28 +154,28 @@ def measure_run(
         JobError: The run is better than the exact front, which is therefore wrong.
     """
     run: Run = results.runs[index]
-    at = np.flatnonzero(results.run_index == index)
+    positions = np.flatnonzero(results.run_index == index)
     reference = minimized(results.problem, results.reference_point)
-    share = padded(results.hypervolume[at] / truth.hypervolume(reference), budget)
+    share = padded(results.hypervolume[positions] / truth.hypervolume(reference), budget)
     name = results.definition.name
     if share[-1] > 1 + ROUNDING:
         raise JobError(
             f"{name}: run {run} found more hypervolume than the {truth.kind} front has "
             f"({share[-1]:.9f} of it): enumeration and evaluator disagree"
         )
-    feasible = at[results.feasible[at]]
+    feasible = positions[results.feasible[positions]]
     points = results.objectives[feasible]
     front = np.unique(points[non_dominated(points)], axis=0)
     epsilon, igd_plus = distances(front, truth)
-    n_distinct = len(np.unique(results.problem.space.keys(results.rows[at])))
+    n_distinct = len(np.unique(results.problem.space.keys(results.rows[positions])))
     return RunOutcome(
         problem=name,
         optimizer=run.optimizer,
         seed=run.seed,
-        n_evaluated=len(at),
+        n_evaluated=len(positions),
         n_feasible=len(feasible),
-        n_failed=int(results.failed[at].sum()),
-        n_duplicates=len(at) - n_distinct,
+        n_failed=int(results.failed[positions].sum()),
+        n_duplicates=len(positions) - n_distinct,
         share=share,
         epsilon=epsilon,
         igd_plus=igd_plus,

@@ -42,8 +42,8 @@ class TargetRecord:
 
 def runtimes(runs: Sequence[RunOutcome], target: float) -> FloatArray:
     """(runs,) evaluations until the target; infinite where it was not reached."""
-    found = [run.evaluations_to[target] for run in runs]
-    return np.array([np.inf if value is None else float(value) for value in found])
+    evaluations = [run.evaluations_to[target] for run in runs]
+    return np.array([np.inf if value is None else float(value) for value in evaluations])
 
 
 def solved_share(

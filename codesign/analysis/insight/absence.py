@@ -151,8 +151,8 @@ class Absences:
             problem = self._fronts.problem
             parameter = problem.space.parameters[column]
             variation = Variation(fixed=((parameter.name, value),))
-            shown = "none" if value is None else parameter.show(value)
-            front = self._fronts.of(variation, f"{parameter.name} = {shown}")
+            value_text = "none" if value is None else parameter.show(value)
+            front = self._fronts.of(variation, f"{parameter.name} = {value_text}")
             space = variation.of(problem).space
             if front is not None:
                 front = replace(front, rows=recoded(front.rows, space, problem.space))
@@ -183,18 +183,18 @@ class Absences:
         measure = self._measure
         points = np.concatenate([front.objectives for front in fronts])
         regret = measure.regret(points)
-        at = measure.nearest(points)
+        nearest = measure.nearest(points)
         owner = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
-        theirs = fronts[int(owner[at])]
-        position = at - int(np.flatnonzero(owner == owner[at])[0])
-        objectives = points[at]
+        theirs = fronts[int(owner[nearest])]
+        position = nearest - int(np.flatnonzero(owner == owner[nearest])[0])
+        objectives = points[nearest]
         point, row, dominator = self._most_similar(
             objectives, theirs.rows[theirs.point == position]
         )
         return Miss(
             row=row,
             objectives=objectives,
-            regret=float(regret[at]),
+            regret=float(regret[nearest]),
             alone=measure.alone(objectives[None, :])[0],
             point=point,
             dominator=dominator,
@@ -237,15 +237,15 @@ def _some(problem: Problem, part: DesignSpace) -> IntArray:
 
 def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
     """Which limits designs break, the most broken first; ties by the larger least violation."""
-    found = problem.evaluate(rows, problem.deciding_metrics)
+    observations = problem.evaluate(rows, problem.deciding_metrics)
     known: Mapping[str, FloatArray] = problem.known_violations(rows)
-    after = dict(zip(found.violation_names, found.violations.T, strict=True))
+    after = dict(zip(observations.violation_names, observations.violations.T, strict=True))
     violations = {**after, **known}
     broken = [
         Broken(name, float((values > 0).mean()), float(np.nanmin(values)))
         for name, values in violations.items()
         if not np.isnan(values).all() and (values > 0).any()
     ]
-    if found.failed.any():
-        broken.append(Broken("an evaluation that succeeds", float(found.failed.mean()), 0.0))
+    if observations.failed.any():
+        broken.append(Broken("an evaluation that succeeds", float(observations.failed.mean()), 0.0))
     return sorted(broken, key=lambda item: (-item.share, -item.least))

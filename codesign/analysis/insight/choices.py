@@ -92,12 +92,12 @@ def choices_of(space: DesignSpace, front: ExactFront, kept: IntArray | None = No
         _choice(space, front, mask, parameter.name, np.array([column]), parameter.part)
         for column, parameter in enumerate(space.parameters)
     ]
-    whole = [
+    part_choices = [
         _choice(space, front, mask, f"{part.name} {member}", part.columns[:, place], part.name)
         for part in space.structure.parts
         for place, member in enumerate(part.members)
     ]
-    return [choice for choice in [*singles, *whole] if len(choice.values) > 1]
+    return [choice for choice in [*singles, *part_choices] if len(choice.values) > 1]
 
 
 def _choice(
@@ -223,4 +223,6 @@ def knees_of(objectives: FloatArray) -> list[Knee]:
 def neighbors_of(objectives: FloatArray, point: int) -> Iterator[int]:
     """The points next to one on a front of two objectives, which is in lexicographic order."""
     if objectives.shape[1] == 2:
-        yield from (at for at in (point - 1, point + 1) if 0 <= at < len(objectives))
+        yield from (
+            neighbor for neighbor in (point - 1, point + 1) if 0 <= neighbor < len(objectives)
+        )

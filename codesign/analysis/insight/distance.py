@@ -96,7 +96,7 @@ class Measure:
                 is_as_good = np.delete(as_good, j, axis=2).all(axis=2)
                 lacking[:, j] = np.where(is_as_good, gaps[:, :, j], 0.0).max(axis=1)
             parts.append(np.maximum(lacking, 0.0))
-        return self._told(np.concatenate(parts))
+        return self._from_raw(np.concatenate(parts))
 
     def dominating(self, point: FloatArray) -> IntArray:
         """Positions of the front's points that dominate the (m,) point up to the tolerance.
@@ -109,9 +109,9 @@ class Measure:
 
     def between(self, worse: FloatArray, better: FloatArray) -> FloatArray:
         """(m,) by how much one point is better than another in each objective."""
-        return self._told(self._raw(worse[None, None, :], better[None, None, :])[0, 0])
+        return self._from_raw(self._raw(worse[None, None, :], better[None, None, :])[0, 0])
 
-    def _told(self, gaps: FloatArray) -> FloatArray:
+    def _from_raw(self, gaps: FloatArray) -> FloatArray:
         return np.exp(gaps) if self.kind == "factor" else gaps
 
     def _gaps(self, points: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:

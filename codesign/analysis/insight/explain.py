@@ -135,7 +135,7 @@ def explain_front(
         listed = choices_of(problem.space, front, kept)
         choices, absences = Absences(fronts, front, kept, measure).explain(listed)
         limits = limits_of(problem)
-        prices = prices_of(fronts, front, limits.found, reference, step)
+        prices = prices_of(fronts, front, limits.movable, reference, step)
     finally:
         fronts.progress.finish()
     return FrontExplanation(

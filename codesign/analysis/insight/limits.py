@@ -60,7 +60,7 @@ class Limit:
         """Whether it bounds from above."""
         return self.comparison.startswith("<")
 
-    def at(self, step: float) -> float:
+    def bound_loosened_by(self, step: float) -> float:
         """The bound, looser by a share ``step`` of itself; tighter if that is negative."""
         return self.number * (1.0 + step if self.is_upper else 1.0 - step)
 
@@ -74,7 +74,7 @@ class Limit:
         text = None
         if step is not None:
             unit = f" {self.written_unit}" if self.written_unit else ""
-            text = f"{self.quantity} {self.comparison} {self.at(step)!r}{unit}"
+            text = f"{self.quantity} {self.comparison} {self.bound_loosened_by(step)!r}{unit}"
         change = ((self.text, text),)
         if self.source == "campaign":
             return replace(variation, constraints=change)
@@ -86,11 +86,11 @@ class Limits:
     """What can be priced, and what cannot.
 
     Attributes:
-        found: Limits on one quantity.
+        movable: Limits on one quantity, whose bound can be moved.
         others: Other conditions, with the reason.
     """
 
-    found: tuple[Limit, ...]
+    movable: tuple[Limit, ...]
     others: tuple[tuple[str, str], ...]
 
 
@@ -98,27 +98,27 @@ def limits_of(problem: Problem) -> Limits:
     """The limits of a problem."""
     rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     observed = problem.evaluate(rows)
-    found: list[Limit] = []
+    movable: list[Limit] = []
     others: list[tuple[str, str]] = []
     for source, text in _texts(problem):
         limit = _read(problem, source, text)
         if isinstance(limit, Limit):
-            found.append(limit)
+            movable.append(limit)
         else:
             others.append((text, limit))
     excess = _evaluator_limits(problem, rows, observed)
-    for at, limit in enumerate(found):
+    for position, limit in enumerate(movable):
         own = used(problem, limit, rows, observed) / limit.number - 1.0
         same = [name for name, values in excess.items() if limit.is_upper and _is_same(own, values)]
-        found[at] = replace(limit, tied=tuple(same))
+        movable[position] = replace(limit, tied=tuple(same))
         for name in same:
             del excess[name]
     for name, values in excess.items():
         if np.ptp(values) > 0:
-            found.append(Limit(name, "evaluator", name, "<=", 100.0, "%"))
+            movable.append(Limit(name, "evaluator", name, "<=", 100.0, "%"))
         else:
             others.append((name, "does not differ between designs"))
-    return Limits(tuple(found), tuple(others))
+    return Limits(tuple(movable), tuple(others))
 
 
 def used(problem: Problem, limit: Limit, rows: IntArray, observed: Observations) -> FloatArray:

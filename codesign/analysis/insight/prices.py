@@ -105,7 +105,9 @@ def shared_reference(
         for limit in limits:
             is_bad_side = limit.is_upper == (objective.sense == "minimize")
             if limit.quantity == objective.metric.name and is_bad_side:
-                bound = objective.sign * in_metric_unit(limit, limit.at(step), objective.metric)
+                bound = objective.sign * in_metric_unit(
+                    limit, limit.bound_loosened_by(step), objective.metric
+                )
                 beyond = _BEYOND * (bound - front.objectives[:, j].min())
                 wide[j] = max(wide[j], bound + beyond)
     return wide
@@ -187,13 +189,13 @@ class _Pricing:
             return self.front
         return self.fronts.of(variation, f"{limit.text}, tighter")
 
-    def _move(self, limit: Limit, found: ExactFront | None, step: float) -> Move:
-        number = limit.at(step)
+    def _move(self, limit: Limit, front: ExactFront | None, step: float) -> Move:
+        number = limit.bound_loosened_by(step)
         by = abs(number - limit.number)
         m = self.front.objectives.shape[1]
-        volume = 0.0 if found is None else found.hypervolume(self.reference)
+        volume = 0.0 if front is None else front.hypervolume(self.reference)
         change = volume - self.front.hypervolume(self.reference)
-        best = np.full(m, np.nan) if found is None else found.objectives.min(axis=0)
+        best = np.full(m, np.nan) if front is None else front.objectives.min(axis=0)
         return Move(
             number=number,
             hypervolume=volume,
@@ -201,13 +203,13 @@ class _Pricing:
             price=abs(change) / by,
             best=best,
             best_change=(self.front.objectives.min(axis=0) - best) / by,
-            n_points=0 if found is None else len(found),
+            n_points=0 if front is None else len(front),
         )
 
 
-def _is_same(one: ExactFront | None, other: ExactFront) -> bool:
+def _is_same(first: ExactFront | None, second: ExactFront) -> bool:
     return (
-        one is not None
-        and one.objectives.shape == other.objectives.shape
-        and bool(np.allclose(one.objectives, other.objectives, rtol=_SAME, atol=0.0))
+        first is not None
+        and first.objectives.shape == second.objectives.shape
+        and bool(np.allclose(first.objectives, second.objectives, rtol=_SAME, atol=0.0))
     )

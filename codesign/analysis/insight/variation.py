@@ -108,8 +108,8 @@ class _Slackened:
 
     def evaluate(self, designs: Columns, metrics: Any = None) -> Evaluation:
         """The evaluator's answer, its limits moved."""
-        found = self._inner.evaluate(designs, metrics)
-        return replace(found, violations=self._moved(found.violations))
+        evaluation = self._inner.evaluate(designs, metrics)
+        return replace(evaluation, violations=self._moved(evaluation.violations))
 
     def within_limits(self, limits: Mapping[str, float]) -> Any:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""

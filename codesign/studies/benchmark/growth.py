@@ -26,7 +26,7 @@ def growth(effort: Effort) -> list[Row]:
     rows: list[Row] = []
     for way in ways():
         with working(way):
-            for what, size, n, seconds in (
+            for varied, size, n, seconds in (
                 *_designs(effort),
                 *_operators(effort, way),
                 *_tiers(effort),
@@ -34,7 +34,7 @@ def growth(effort: Effort) -> list[Row]:
             ):
                 rows.append(
                     {
-                        "against": what,
+                        "against": varied,
                         "size": size,
                         "way": way,
                         "time_s": seconds,

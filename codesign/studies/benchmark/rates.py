@@ -103,14 +103,14 @@ def _one_core(model: str, phase: str, effort: Effort) -> Iterator[Row]:
             row = partial(_row, model=model, phase=phase, way=way, cores=1)
             if way == "numpy":
                 yield row("one design, explained", 1, _best(effort, partial(base, named), 10))
-            for what, size, names, is_sweep in (
+            for case, size, names, is_sweep in (
                 ("batch of 1", 1, OBJECTIVES, False),
                 (f"batch of {n:,}", n, OBJECTIVES, False),
                 (f"batch of {n:,}, all metrics", n, None, False),
                 (f"sweep of {n:,}", n, OBJECTIVES, True),
             ):
                 call = partial(npu.evaluate, batch(size, is_sweep), names)
-                yield row(what, size, _best(effort, call, 10 if size == 1 else 1))
+                yield row(case, size, _best(effort, call, 10 if size == 1 else 1))
 
 
 def _best(effort: Effort, call: Callable[[], object], factor: int) -> float:
@@ -144,14 +144,14 @@ def _together(
         worker.send("go")
     spans = [worker.receive() for worker in workers]
     seconds = max(end for _, end in spans) - min(start for start, _ in spans)
-    what = f"sweep of {n:,}" if is_sweep else f"batch of {n:,}"
+    case = f"sweep of {n:,}" if is_sweep else f"batch of {n:,}"
     n_done = n * task.repeats * len(workers)
-    return _row(what, n_done, seconds, model=model, phase=phase, way=way, cores=len(workers))
+    return _row(case, n_done, seconds, model=model, phase=phase, way=way, cores=len(workers))
 
 
-def _row(what: str, n: int, seconds: float, *, model: str, phase: str, way: str, cores: int) -> Row:
+def _row(case: str, n: int, seconds: float, *, model: str, phase: str, way: str, cores: int) -> Row:
     return {
-        "what": what,
+        "what": case,
         "model": model,
         "phase": phase,
         "way": way,

@@ -109,19 +109,18 @@ def answer_claims(
 
     Args:
         store: Where fronts come from.
-        claims: Of the paper.
-        bases: One per profile, with the largest cap.
+        claims: The paper's claims.
+        bases: One setting per profile, with the largest cap.
 
     Raises:
         InfeasibleError: Nothing is feasible at the campaigns' cap in one of these settings.
     """
-    asked = [(claim, base) for claim in claims for base in bases]
-    answers = [_Asked(store, claim, base).answer() for claim, base in asked]
+    answers = [_ClaimInSetting(store, claim, base).answer() for claim in claims for base in bases]
     store.progress.finish()
     return answers
 
 
-class _Asked:
+class _ClaimInSetting:
     """A claim in a setting."""
 
     def __init__(self, store: FrontStore, claim: Claim, base: Setting) -> None:
@@ -131,7 +130,7 @@ class _Asked:
     def answer(self) -> Answer:
         claim, base = self._claim, self._base
         others = [varied(replace(base, cap_watts=CAP_WATTS), name) for name in claim.varied]
-        shown = self._designs()
+        described_designs = self._designs()
         return Answer(
             claim=claim,
             profile=base.profile,
@@ -142,9 +141,9 @@ class _Asked:
                 if (loss := self._loss(base, CAP_WATTS, item)) is not None
             },
             points=self._points(),
-            designs=[design for design, _ in shown],
-            shifts={other.label: self._loss(other, CAP_WATTS) for other in others},
-            arithmetic=arithmetic(claim.key, base.profile, [best for _, best in shown]),
+            designs=[design for design, _ in described_designs],
+            shifts={setting.label: self._loss(setting, CAP_WATTS) for setting in others},
+            arithmetic=arithmetic(claim.key, base.profile, [best for _, best in described_designs]),
         )
 
     def _loss(self, setting: Setting, cap: float, choice: Choice | None = None) -> Loss | None:
@@ -228,15 +227,17 @@ class _Asked:
                 *_cheapest("best of all", problem, claim.phase, everything, measure),
                 *_cheapest(less, problem, claim.phase, without, measure),
             ]
-        shown = []
+        described_designs = []
         problems = {phase: self._store.problem(base, phase) for phase in _PHASES}
         for phase, problem in problems.items():
             front = self._store.front(base, phase)
-            shown += _cheapest(f"best for {phase}", problem, phase, [front])
+            described_designs += _cheapest(f"best for {phase}", problem, phase, [front])
         shared = self._sharing(base).best("rate", CAP_WATTS)
         for phase, problem in problems.items():
-            shown.append(_shown(f"shared memory, {phase}", problem, phase, shared.rows[phase]))
-        return shown
+            described_designs.append(
+                _describe_design(f"shared memory, {phase}", problem, phase, shared.rows[phase])
+            )
+        return described_designs
 
 
 def _cheapest(
@@ -261,10 +262,12 @@ def _cheapest(
     _, position, i = min(near)
     front = fronts[position]
     assert front is not None
-    return [_shown(role, problem, phase, front.representatives()[i][None, :])]
+    return [_describe_design(role, problem, phase, front.representatives()[i][None, :])]
 
 
-def _shown(role: str, problem: Problem, phase: Phase, row: IntArray) -> tuple[Design, Best]:
+def _describe_design(
+    role: str, problem: Problem, phase: Phase, row: IntArray
+) -> tuple[Design, Best]:
     metrics = {name: float(values[0]) for name, values in problem.evaluate(row).metrics.items()}
     design = problem.space.decode(row)[0]
     words = design_words(problem.space, [design])[0]

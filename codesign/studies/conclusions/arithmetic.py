@@ -52,21 +52,21 @@ class Best:
         return math.fsum(n * library[name].capacity.typical for name, n in units.items())
 
 
-def arithmetic(key: str, profile: str, shown: Sequence[Best]) -> str:
+def arithmetic(key: str, profile: str, best_designs: Sequence[Best]) -> str:
     """One line of arithmetic for an answer.
 
     Args:
-        key: Of the claim.
-        profile: Of the evaluator.
-        shown: The designs that the answer shows, the best of all first.
+        key: The claim's key.
+        profile: The evaluator's profile.
+        best_designs: The designs that the answer shows, the best of all first.
     """
-    if not shown:
+    if not best_designs:
         return ""
-    return _LINES[key](profile, shown)
+    return _LINES[key](profile, best_designs)
 
 
-def _stacked(profile: str, shown: Sequence[Best]) -> str:
-    best = shown[-1]
+def _stacked(profile: str, best_designs: Sequence[Best]) -> str:
+    best = best_designs[-1]
     if profile == "plain":
         return f"Without 3D SRAM, {_tiles(best)}."
     width = max(_widths(best.request))
@@ -101,17 +101,17 @@ def _widths(request: Request) -> tuple[int, int]:
     return int(inner.min()), int(inner.max())
 
 
-def _strategy(profile: str, shown: Sequence[Best]) -> str:
-    best = shown[-1]
+def _strategy(profile: str, best_designs: Sequence[Best]) -> str:
+    best = best_designs[-1]
     if profile == "plain":
         return (
             f"With any other pair, {_tiles(best)}: the array is the limit, and the order in which "
             "tiles are visited does not change its cycles."
         )
-    request, design = best.request, shown[0].design
+    request, design = best.request, best_designs[0].design
     tile = TILE_SHARE * design["pe_array"][1]
     passes = request.tokens.prompt_tokens / tile
-    seconds = request.tokens.prompt_tokens / shown[0].metrics["throughput_tokens_per_s"]
+    seconds = request.tokens.prompt_tokens / best_designs[0].metrics["throughput_tokens_per_s"]
     weights = request.weight_elements * _BYTES
     return (
         f"Weights that are not stationary are read once per {tile:g} rows, "
@@ -121,8 +121,8 @@ def _strategy(profile: str, shown: Sequence[Best]) -> str:
     )
 
 
-def _hbf(profile: str, shown: Sequence[Best]) -> str:
-    best = shown[0]
+def _hbf(profile: str, best_designs: Sequence[Best]) -> str:
+    best = best_designs[0]
     request = best.request
     depth = best.design["pe_array"][0]
     mean = request.tokens.prompt_tokens + request.tokens.generated_tokens / 2
@@ -147,8 +147,8 @@ def _hbf(profile: str, shown: Sequence[Best]) -> str:
     return line
 
 
-def _lpddr(profile: str, shown: Sequence[Best]) -> str:
-    del profile, shown
+def _lpddr(profile: str, best_designs: Sequence[Best]) -> str:
+    del profile, best_designs
     library = load_library()
     return (
         "For each GB of capacity, TDP (background and peak reads) and bandwidth: "
@@ -172,17 +172,17 @@ def _short(technology: str) -> str:
     return technology.split("_")[0].upper()
 
 
-def _own_memory(profile: str, shown: Sequence[Best]) -> str:
+def _own_memory(profile: str, best_designs: Sequence[Best]) -> str:
     del profile
     parts = [
         f"{best.phase} holds {_giga(best.metrics['memory_used_bytes'])} GB and moves "
         f"{_tera(best.offchip_bytes_per_s)} TB/s"
-        for best in shown[:2]
+        for best in best_designs[:2]
     ]
-    tokens = shown[0].request.tokens
+    tokens = best_designs[0].request.tokens
     times = [
-        tokens.prompt_tokens / shown[0].metrics["throughput_tokens_per_s"],
-        tokens.generated_tokens / shown[1].metrics["throughput_tokens_per_s"],
+        tokens.prompt_tokens / best_designs[0].metrics["throughput_tokens_per_s"],
+        tokens.generated_tokens / best_designs[1].metrics["throughput_tokens_per_s"],
     ]
     return (
         f"At its best, {' and '.join(parts)}; a request takes {times[0]:.3g} s of prefill and "

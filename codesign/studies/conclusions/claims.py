@@ -50,7 +50,7 @@ def _value(name: str, parameter: str, value: str, values: Sequence[str]) -> Choi
     return Choice(name, f"{parameter} == {value}", tuple(others))
 
 
-def _both(name: str, first: Choice, second: Choice) -> Choice:
+def _combine(name: str, first: Choice, second: Choice) -> Choice:
     condition = f"{first.condition} and {second.condition}"
     return Choice(name, condition, (*first.without, *second.without))
 
@@ -60,11 +60,13 @@ STACKED = Choice(
 )  # fmt: skip
 WEIGHT_STATIONARY = _value("weight stationary", "dataflow", "ws", _DATAFLOWS)
 ACTIVATIONS_FIRST = _value("activation priority", "storage_priority", "activation", _PRIORITIES)
-STRATEGY = _both("weight stationary with activation priority", WEIGHT_STATIONARY, ACTIVATIONS_FIRST)
+STRATEGY = _combine(
+    "weight stationary with activation priority", WEIGHT_STATIONARY, ACTIVATIONS_FIRST
+)
 HBF = _memory("HBF", ["hbf"])
 HBM = _memory("HBM", ["hbm3e_8h", "hbm4_12h"])
 LPDDR = _memory("LPDDR", ["lpddr5x", "lpddr6"])
-HBM_AND_HBF = _both("HBM and HBF together", HBM, HBF)
+HBM_AND_HBF = _combine("HBM and HBF together", HBM, HBF)
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,8 @@ def _facts(answer: Answer) -> Iterator[str]:
     """What is to be known besides the numbers."""
     units = _Units(answer.claim)
     losses = [
-        f"{format_value(units.shown(measure, best), digits=4)} {units.name(measure)} "
-        f"{units.with_all}, {format_value(units.shown(measure, without), digits=4)} "
+        f"{format_value(units.convert(measure, best), digits=4)} {units.name(measure)} "
+        f"{units.with_all}, {format_value(units.convert(measure, without), digits=4)} "
         f"{units.with_less} ({answer.loss.share(measure):.1%} lost)"
         for measure, (best, without) in _measured(answer.loss)
         if measure in answer.claim.measures
@@ -173,7 +173,7 @@ class _Units:
             return "requests per device and hour" if measure == "rate" else "requests/MJ"
         return "token/s" if measure == "rate" else "token/J"
 
-    def shown(self, measure: Measure, value: float) -> float:
+    def convert(self, measure: Measure, value: float) -> float:
         if not self._is_of_requests:
             return value
         return value * (3600.0 if measure == "rate" else 1e6)
@@ -206,17 +206,17 @@ def _rows(answer: Answer) -> list[dict[str, str]]:
         f"{CAP_WATTS:,.0f} W, only {item} left out": loss for item, loss in answer.beside.items()
     }
     losses |= {f"{CAP_WATTS:,.0f} W, {label}": loss for label, loss in answer.shifts.items()}
-    return [_row(answer.claim, what, loss) for what, loss in losses.items()]
+    return [_row(answer.claim, condition, loss) for condition, loss in losses.items()]
 
 
-def _row(claim: Claim, what: str, loss: Loss | None) -> dict[str, str]:
+def _row(claim: Claim, condition: str, loss: Loss | None) -> dict[str, str]:
     if loss is None:
-        return {"what": what, "verdict": "no design"}
-    units, row = _Units(claim), {"what": what, "verdict": loss.verdict(claim.measures)}
+        return {"what": condition, "verdict": "no design"}
+    units, row = _Units(claim), {"what": condition, "verdict": loss.verdict(claim.measures)}
     for measure, (best, without) in _measured(loss):
         if not math.isnan(best):
-            row[f"{measure}_all"] = format_value(units.shown(measure, best), digits=4)
-            row[f"{measure}_without"] = format_value(units.shown(measure, without), digits=4)
+            row[f"{measure}_all"] = format_value(units.convert(measure, best), digits=4)
+            row[f"{measure}_without"] = format_value(units.convert(measure, without), digits=4)
             row[f"{measure}_lost"] = _percent(loss.share(measure))
     return row
 

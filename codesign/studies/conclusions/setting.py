@@ -100,7 +100,9 @@ class FrontStore:
     workers: int = 1
     progress: FrontsProgress = field(default_factory=QuietFronts)
     _varied: dict[tuple[Setting, Phase], Fronts] = field(default_factory=dict)
-    _found: dict[tuple[Setting, Phase, Variation], ExactFront | None] = field(default_factory=dict)
+    _exact_fronts: dict[tuple[Setting, Phase, Variation], ExactFront | None] = field(
+        default_factory=dict
+    )
 
     def problem(self, setting: Setting, phase: Phase) -> Problem:
         """The phase's problem."""
@@ -112,7 +114,7 @@ class FrontStore:
         """The exact front of the phase's problem, or of a variation, as rows of the phase's space;
         None: nothing is feasible."""
         key = (setting, phase, variation or Variation())
-        if key not in self._found:
+        if key not in self._exact_fronts:
             self.progress.expect(1)
             label = f"{phase}, {setting.profile} {setting.label}"
             fronts = self._fronts(setting, phase)
@@ -120,8 +122,8 @@ class FrontStore:
             if front is not None:
                 theirs, ours = key[2].of(fronts.problem).space, fronts.problem.space
                 front = replace(front, rows=recoded(front.rows, theirs, ours))
-            self._found[key] = front
-        return self._found[key]
+            self._exact_fronts[key] = front
+        return self._exact_fronts[key]
 
     def _fronts(self, setting: Setting, phase: Phase) -> Fronts:
         key = (setting, phase)

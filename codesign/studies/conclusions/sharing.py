@@ -120,7 +120,7 @@ def _better(
     seen = replace(best, n_evaluated=best.n_evaluated + n)
     if not total[winner] < best.cost:
         return seen
-    designs = {phase: found[winner][None, :] for phase, found in rows.items()}
+    designs = {phase: candidates[winner][None, :] for phase, candidates in rows.items()}
     return replace(seen, cost=float(total[winner]), rows=designs)
 
 
@@ -203,7 +203,7 @@ class _PhaseDesigns:
         return np.concatenate(designs), np.concatenate(owners)
 
     def _costs(self, rows: IntArray, measure: Measure, cap_watts: float) -> FloatArray:
-        found = self._problem.evaluate(rows, _METRICS)
-        rate, tdp = (found.metrics[name] for name in _METRICS)
-        inside = found.feasible & (tdp <= cap_watts) & self._problem.admits(rows)
+        observations = self._problem.evaluate(rows, _METRICS)
+        rate, tdp = (observations.metrics[name] for name in _METRICS)
+        inside = observations.feasible & (tdp <= cap_watts) & self._problem.admits(rows)
         return np.asarray(np.where(inside, cost_of(measure, self._n_tokens, rate, tdp), np.inf))

@@ -67,8 +67,8 @@ def serving(
 
 def frontier(model: str, weight_format: str, device: str, n_points: int = _GRID) -> Points:
     """The frontier that Tables 2 and 3 take points from."""
-    made = serving(model, weight_format, device)
-    return feasible_points(made.decoding, made.usd_per_hour, Grid(n_points)).frontier()
+    instance = serving(model, weight_format, device)
+    return feasible_points(instance.decoding, instance.usd_per_hour, Grid(n_points)).frontier()
 
 
 def run(seed: int = 0, size: int | None = None) -> Study:
@@ -146,8 +146,8 @@ def text_rows() -> list[dict[str, Any]]:
     mistral = serving("mistral-large-2", "bf16", "h100").decoding.target
     deepseek = shape_of(load_model("deepseek-v3"))
     llama = shape_of(load_model("llama-3.3-70b"))
-    one = np.ones(1)
-    weights = float(mistral.stored_bytes(Load(one, 0 * one))[0])
+    single_device = np.ones(1)
+    weights = float(mistral.stored_bytes(Load(single_device, 0 * single_device))[0])
     cached = mistral.shape.n_layers * mistral.shape.kv_elements * 2
     ll = PROTOCOLS[0]
     # Eq. 24: 2 bytes x 10,000 x 100 over 8 devices; 112 GB/s is a quarter of an H100's 450 GB/s
@@ -193,15 +193,17 @@ def least_price(
     """Dollars of a million tokens at the cheapest instance and batch, however slow.
 
     Args:
-        served: ``model`` and ``format`` of its weights.
-        device: That serves it.
-        context_tokens: Of every request.
-        speculates: Whether with the draft of Figs. 9 and 10, which has one key and value head.
-        n_points: Of the grid, along either axis.
+        served: Name of the ``model`` and ``format`` of its weights.
+        device: The device that serves it.
+        context_tokens: Context length of every request.
+        speculates: Whether it has the draft of Figs. 9 and 10, which has one key and value head.
+        n_points: Points of the grid along either axis.
     """
     heads = _LONG_DRAFT_KV_HEADS if speculates else None
-    made = serving(served["model"], served["format"], device, context_tokens, speculates, heads)
-    points = feasible_points(made.decoding, made.usd_per_hour, Grid(n_points), context_tokens)
+    instance = serving(served["model"], served["format"], device, context_tokens, speculates, heads)
+    points = feasible_points(
+        instance.decoding, instance.usd_per_hour, Grid(n_points), context_tokens
+    )
     return float(points.usd_per_million_tokens.min())
 
 
@@ -240,13 +242,13 @@ def _targets(
     held = [row for row in context if row["is_within"] is not None]
     within = sum(row["is_within"] for row in held)
     share = load_tables()["long_context"]["tolerance"]
-    what = f"Ratio of section 4.3 without a draft, within {share:.0%}"
-    return [*targets, _target(what, len(held), within)]
+    promise = f"Ratio of section 4.3 without a draft, within {share:.0%}"
+    return [*targets, _target(promise, len(held), within)]
 
 
-def _target(what: str, n_cells: int, n_within: int) -> dict[str, Any]:
+def _target(promise: str, n_cells: int, n_within: int) -> dict[str, Any]:
     return {
-        "what": what,
+        "what": promise,
         "target": f"{n_cells} cell{'s' if n_cells != 1 else ''}",
         "measured": f"{n_within} cell{'s' if n_within != 1 else ''}",
         "is_met": n_within == n_cells,

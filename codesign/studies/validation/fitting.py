@@ -74,8 +74,8 @@ def fit(rows: Sequence[Measurement], start: Efficiency = START) -> Efficiency:
     every group alike. Constants that no row depends on stay at ``start``.
 
     Args:
-        rows: Of one class of devices, all with kernels.
-        start: First guess, to which constants are weakly drawn.
+        rows: Measurements of one class of devices, all with kernels.
+        start: The first guess, to which constants are weakly drawn.
 
     Raises:
         InputError: No rows.
@@ -83,12 +83,12 @@ def fit(rows: Sequence[Measurement], start: Efficiency = START) -> Efficiency:
     names = [name for name in Efficiency.model_fields if getattr(start, name) > 0]
     origin = np.log([getattr(start, name) for name in names])
 
-    def at(point: FloatArray) -> Efficiency:
+    def efficiency_at(point: FloatArray) -> Efficiency:
         values = dict(zip(names, map(float, np.exp(point)), strict=True))
         return start.model_copy(update=values)
 
     most = np.log([_MOST.get(name, np.inf) for name in names])
-    return at(_solve(rows, at, origin, most))
+    return efficiency_at(_solve(rows, efficiency_at, origin, most))
 
 
 def fit_rates(rows: Sequence[Measurement], others: Efficiency) -> Efficiency:
@@ -98,14 +98,14 @@ def fit_rates(rows: Sequence[Measurement], others: Efficiency) -> Efficiency:
     """
     others = others.model_copy(update={"tile_penalty": 0.0})
 
-    def at(point: FloatArray) -> Efficiency:
+    def efficiency_at(point: FloatArray) -> Efficiency:
         factors = zip(_SCALED_RATES, map(float, np.exp(point)), strict=True)
         scaled = {name: getattr(others, name) * f for group, f in factors for name in group}
         return others.model_copy(update=scaled)
 
     rooms = [min(_MOST[name] / getattr(others, name) for name in group) for group in _SCALED_RATES]
     most = np.log(np.maximum(rooms, 1 + 1e-6))
-    return at(_solve(rows, at, np.zeros(len(_SCALED_RATES)), most))
+    return efficiency_at(_solve(rows, efficiency_at, np.zeros(len(_SCALED_RATES)), most))
 
 
 def fit_classes(rows: Sequence[Measurement]) -> dict[str, Efficiency]:
@@ -129,7 +129,7 @@ def group_by_class(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
 
 def _solve(
     rows: Sequence[Measurement],
-    at: Callable[[FloatArray], Efficiency],
+    efficiency_at: Callable[[FloatArray], Efficiency],
     origin: FloatArray,
     most: FloatArray,
 ) -> FloatArray:
@@ -144,7 +144,7 @@ def _solve(
     weights *= np.sqrt(len(rows) / np.sum(weights**2))
 
     def residuals(point: FloatArray) -> FloatArray:
-        errors = np.log(_sums(kernels, owner, len(rows), at(point))) - measured
+        errors = np.log(_sums(kernels, owner, len(rows), efficiency_at(point))) - measured
         # The robust loss by hand, since the pull towards the start must stay quadratic.
         robust = np.sign(errors) * np.sqrt(
             2 * _LOSS_SCALE**2 * (np.sqrt(1 + (errors / _LOSS_SCALE) ** 2) - 1)
@@ -153,8 +153,8 @@ def _solve(
         return np.concatenate([weights * robust, pull])
 
     bounds = (-np.inf, most)
-    found = least_squares(residuals, origin, bounds=bounds, ftol=1e-5, xtol=1e-5, max_nfev=40)
-    return np.asarray(found.x)
+    solution = least_squares(residuals, origin, bounds=bounds, ftol=1e-5, xtol=1e-5, max_nfev=40)
+    return np.asarray(solution.x)
 
 
 def _joined(rows: Sequence[Measurement]) -> tuple[Kernels, IntArray]:
@@ -198,8 +198,8 @@ def _written(field: str, efficiency: Efficiency) -> str:
 def _source(name: str, counts: Mapping[str, int]) -> str:
     if name not in counts:
         return "no measurements; those of the class gpu"
-    what = "two rates, the rest as gpu," if name in SMALL_CLASSES else "all"
-    return f"{what} fitted to {counts[name]} measurements"
+    fitted_constants = "two rates, the rest as gpu," if name in SMALL_CLASSES else "all"
+    return f"{fitted_constants} fitted to {counts[name]} measurements"
 
 
 def main() -> None:

@@ -55,12 +55,12 @@ def _model(name: str) -> str:
     return name if name in list_models() else str(_FOLDER / "models" / f"{name}.yaml")
 
 
-def _evaluator(device: str, **asked: Any) -> PlatformEvaluator:
-    request = PlatformRequest.model_validate({**asked, "model": _model(asked["model"])})
-    found = load_device(device)
+def _evaluator(device: str, **workload: Any) -> PlatformEvaluator:
+    request = PlatformRequest.model_validate({**workload, "model": _model(workload["model"])})
+    loaded_device = load_device(device)
     # The paper has two all-reduces a layer (Eq. 5); the third, the router's, is the tool's.
     options = PlatformOptions(profile="genz", router_all_reduce=False)
-    return PlatformEvaluator(request, options, devices={found.key: found})
+    return PlatformEvaluator(request, options, devices={loaded_device.key: loaded_device})
 
 
 def _gain(claim: Mapping[str, Any]) -> float:
@@ -163,12 +163,12 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     del seed, size
     answered = [case for case in cases() if case["output"] is not None]
     refused = [case for case in cases() if case["output"] is None]
-    told = [row for case in answered for row in compare(case)]
+    tool_rows = [row for case in answered for row in compare(case)]
     document = claims()
     printed = [_claim_row(claim) for claim in document["claims"]]
     groups = {
-        "tool, prefill": [row["error"] for row in told if row["group"] == "prefill"],
-        "tool, decode": [row["error"] for row in told if row["group"] == "decode"],
+        "tool, prefill": [row["error"] for row in tool_rows if row["group"] == "prefill"],
+        "tool, decode": [row["error"] for row in tool_rows if row["group"] == "decode"],
         "paper, numbers that come out": [r["error"] for r in printed if r["group"] == "paper"],
         "paper, numbers that do not": [
             r["error"] for r in printed if r["group"] == "paper, unmatched"
@@ -180,13 +180,13 @@ def run(seed: int = 0, size: int | None = None) -> Study:
             "What the public tool GenZ-LLM-Analyzer answers, and what GenZ prints in its text, "
             "beside the platform evaluator under profile genz."
         ),
-        rows=[*printed, *told],
+        rows=[*printed, *tool_rows],
         summary=[summarize(name, np.array(errors)) for name, errors in groups.items()],
-        targets=_targets(told, answered, refused, printed, document["claims"]),
+        targets=_targets(tool_rows, answered, refused, printed, document["claims"]),
         notes=[
-            f"The tool's {len(answered)} cases: {len(told)} numbers. 17 cases were chosen, the "
-            "others drawn at random over models, systems, batch, tokens, parallelism, formats and "
-            "offload, and run with PyPI genz-llm 0.0.16.",
+            f"The tool's {len(answered)} cases: {len(tool_rows)} numbers. 17 cases were chosen, "
+            "the others drawn at random over models, systems, batch, tokens, parallelism, formats "
+            "and offload, and run with PyPI genz-llm 0.0.16.",
             *document["notes"],
         ],
     )
@@ -205,13 +205,13 @@ def _claim_row(claim: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _targets(
-    told: list[dict[str, Any]],
+    tool_rows: list[dict[str, Any]],
     answered: list[dict[str, Any]],
     refused: list[dict[str, Any]],
     printed: list[dict[str, Any]],
     stated: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    within = sum(abs(row["error"]) <= TOLERANCE for row in told)
+    within = sum(abs(row["error"]) <= TOLERANCE for row in tool_rows)
     n_refused = sum(_is_refused(case["input"]) for case in refused)
     held = [
         (claim, row) for claim, row in zip(stated, printed, strict=True) if "tolerance" in claim
@@ -219,7 +219,7 @@ def _targets(
     kept = sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held)
     return [
         {"what": f"numbers of the tool's {len(answered)} answers", "target": "within 1e-6",
-         "measured": f"{within} of {len(told)}", "is_met": within == len(told)},
+         "measured": f"{within} of {len(tool_rows)}", "is_met": within == len(tool_rows)},
         {"what": "cases that the tool refuses, because they do not fit", "target": "refused",
          "measured": f"{n_refused} of {len(refused)}", "is_met": n_refused == len(refused)},
         {"what": "numbers of the paper's text that the tool's conventions explain",

@@ -70,9 +70,9 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     stages = float(serving.platform.pp[0])
     if not case.get("offload") and float(kept.need_bytes[0] / kept.room_bytes[0]) > stages:
         raise InputError(broken)
-    one = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
-    seconds = float(one.total_s[0])
-    times = {name: value * 1e3 for name, value in _breakdown(one).items()}
+    timed_pass = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
+    seconds = float(timed_pass.total_s[0])
+    times = {name: value * 1e3 for name, value in _breakdown(timed_pass).items()}
     return {
         "latency_ms": seconds * 1e3,
         "throughput": case["batch"] / seconds,
@@ -80,10 +80,10 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
         "weights_MiB_per_tp_rank": float(kept.weight_bytes[0]) / _MIB,
         "kv_MiB_per_tp_rank": float(kept.kv_bytes[0]) / _MIB,
         # The tool prints operations, two per multiply-accumulate, under this name.
-        "macs_M": 2.0 * sum(float(item.mac[0]) for item in one.operators) / 1e6,
-        "attn_ms": float(one.part_s("attention")[0]) * 1e3,
-        "linear_ms": float(one.part_s("linear")[0]) * 1e3,
-        "comm_ms": float(one.part_s("collective", "send")[0]) * 1e3,
+        "macs_M": 2.0 * sum(float(item.mac[0]) for item in timed_pass.operators) / 1e6,
+        "attn_ms": float(timed_pass.part_s("attention")[0]) * 1e3,
+        "linear_ms": float(timed_pass.part_s("linear")[0]) * 1e3,
+        "comm_ms": float(timed_pass.part_s("collective", "send")[0]) * 1e3,
         "breakdown": times,
     }
 
@@ -113,8 +113,8 @@ class _Request(PlatformRequest):
 
     @property
     def language_model(self) -> LanguageModel:
-        found: LanguageModel = self.model
-        return found
+        model: LanguageModel = self.model
+        return model
 
 
 def _tokens(case: Mapping[str, Any]) -> dict[str, int]:
@@ -188,21 +188,21 @@ def _design(case: Mapping[str, Any]) -> Columns:
     return {name: column_of([value]) for name, value in values.items()}
 
 
-def _breakdown(one: TimedPass) -> dict[str, float]:
+def _breakdown(timed_pass: TimedPass) -> dict[str, float]:
     """Seconds by the tool's blocks, which overlap: a block counts its collectives too."""
-    seconds = {item.name: float(item.time_s[0]) for item in one.operators}
+    seconds = {item.name: float(item.time_s[0]) for item in timed_pass.operators}
 
     def added(*names: str) -> float:
         return sum(seconds.get(name, 0.0) for name in names)
 
     products = added("embedding", "lm_head")
-    attention = float(one.part_s("attention")[0])
+    attention = float(timed_pass.part_s("attention")[0])
     projections = added("qkv_projection", "output_projection")
-    mlp = float(one.part_s("linear")[0]) - projections - products
+    mlp = float(timed_pass.part_s("linear")[0]) - projections - products
     exchanged = added("expert_exchange")
     mlp_reduced = added("mlp_output", "expert_output", "router_scores")
     sent = added("stage_to_stage")
-    collective = float(one.part_s("collective", "send")[0])
+    collective = float(timed_pass.part_s("collective", "send")[0])
     return {
         "Embedding": products + added("embedding_sum", "logits"),
         "MHA": projections + attention + added("attention_output"),
@@ -231,7 +231,7 @@ _COMPARED = (
 
 def compare(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Rows of one case with an output: the tool's number, ours, the relative error."""
-    given, ours = case["input"], run_case(case["input"])
+    inputs, ours = case["input"], run_case(case["input"])
     published = case["output"]
     pairs = [(name, published[name], ours[name]) for name in _COMPARED if name in published]
     pairs += [
@@ -241,8 +241,8 @@ def compare(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     ]
     for name, reference, value in pairs:
         yield {
-            "what": f"case {given['id']} {given['stage']} {name}",
-            "group": given["stage"],
+            "what": f"case {inputs['id']} {inputs['stage']} {name}",
+            "group": inputs["stage"],
             "metric": name,
             "reference": reference,
             "ours": value,

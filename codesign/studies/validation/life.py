@@ -188,9 +188,9 @@ def _dispatches(cell: Cell) -> float:
 
 def _tokens_per_s(cell: Cell) -> float:
     bandwidth = cell.row["gbps"] * CONVENTIONS["life"].gigabyte * cell.row["efficiency"]
-    asked = demand(_mean_step(cell), Efficiencies())
+    step_demand = demand(_mean_step(cell), Efficiencies())
     # The time is that of the traffic alone (Eq. 5); no peak enters.
-    _, memory = times_s(asked, Machine(math.inf, bandwidth))
+    _, memory = times_s(step_demand, Machine(math.inf, bandwidth))
     return 1.0 / float(memory)
 
 

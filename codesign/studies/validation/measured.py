@@ -196,7 +196,7 @@ def _errors(rows: Sequence[Measurement], seconds: FloatArray) -> FloatArray:
 def _row(row: Measurement, seconds: float) -> Mapping[str, Any]:
     ratio = row.seconds / seconds if row.is_rate else seconds / row.seconds
     return {
-        "what": row.what,
+        "what": row.description,
         "group": row.group,
         "device": row.device.key if row.device else "",
         "unit": row.unit,
@@ -232,19 +232,26 @@ def _targets(
         ("GEMM above 1 GFLOP", (groups == "GEMM") & large, 0.12),
     )
     targets = []
-    for what, chosen, limit in promises:
-        targets += _target(f"median error, {what}", chosen, errors, limit)
-        targets += _target(f"median error, {what}, device held out", chosen, by_device, limit)
+    for quantity, chosen, limit in promises:
+        targets += _target(f"median error, {quantity}", chosen, errors, limit)
+        targets += _target(f"median error, {quantity}, device held out", chosen, by_device, limit)
     return targets
 
 
-def _target(what: str, chosen: BoolArray, errors: FloatArray, limit: float) -> list[dict[str, Any]]:
+def _target(
+    promise: str, chosen: BoolArray, errors: FloatArray, limit: float
+) -> list[dict[str, Any]]:
     known = np.abs(errors[chosen & ~np.isnan(errors)])
     if not len(known):
         return []
     median = float(np.median(known))
     return [
-        {"what": what, "target": f"<= {limit:.0%}", "measured": median, "is_met": median <= limit}
+        {
+            "what": promise,
+            "target": f"<= {limit:.0%}",
+            "measured": median,
+            "is_met": median <= limit,
+        }
     ]
 
 

@@ -50,7 +50,7 @@ class Measurement:
 
     Attributes:
         line: Line of the row in its file.
-        what: What was measured, for people.
+        description: What was measured, for people.
         group: The operator, or for whole requests ``TTFT``, ``TPOT`` or ``throughput``.
         family: The language model, if it belongs to one; rows of one are held out together.
         shape: What one shape has in common; rows of one are held out together.
@@ -65,7 +65,7 @@ class Measurement:
     """
 
     line: int
-    what: str
+    description: str
     group: str
     family: str
     shape: str
@@ -88,8 +88,10 @@ class Measurement:
         """Floating-point operations of its matrix products."""
         if self.kernels is None:
             return 0.0
-        one = self.kernels
-        return float((one.count * 2 * one.products * one.m * one.n * one.k).sum())
+        kernels = self.kernels
+        return float(
+            (kernels.count * 2 * kernels.products * kernels.m * kernels.n * kernels.k).sum()
+        )
 
 
 class _LeftOut(Exception):  # noqa: N818 - not an error: a row that says why it cannot be compared
@@ -140,7 +142,7 @@ def read_measurement(row: Row, line: int = 0) -> Measurement:
     seconds = read.amount / value if read.amount else value * _TIME_UNITS.get(row["unit"], 1.0)
     return Measurement(
         line=line,
-        what=_what(row),
+        description=_describe(row),
         group=read.group,
         family=read.family,
         shape=read.shape,
@@ -182,13 +184,13 @@ def _placed(device: Device, row: Row, read: _Read) -> tuple[Kernels | None, str]
     return on_device(device, compute, list(read.kernels)), ""
 
 
-def _what(row: Row) -> str:
+def _describe(row: Row) -> str:
     keys = (
         *("parallelism", "batch", "prompt", "output", "tokens", "gemm_m", "gemm_n", "gemm_k"),
         *("heads", "kv_heads", "rows", "cols", "message_bytes", "message_size"),
     )
-    said = [f"{key} {row[key].removesuffix('.0')}" for key in keys if row.get(key)]
-    return ", ".join([row["device"], row["model"], row["precision"], row["metric"], *said])
+    settings = [f"{key} {row[key].removesuffix('.0')}" for key in keys if row.get(key)]
+    return ", ".join([row["device"], row["model"], row["precision"], row["metric"], *settings])
 
 
 def _number(row: Row, key: str, default: float | None = None) -> float:
@@ -234,9 +236,9 @@ def _case(row: Row) -> RequestCase:
     )
 
 
-def _degree(text: str, what: str) -> int:
-    found = re.search(rf"{what}\s*=?\s*(\d+)", text, re.IGNORECASE)
-    return int(found[1]) if found else 0
+def _degree(text: str, parallelism: str) -> int:
+    match = re.search(rf"{parallelism}\s*=?\s*(\d+)", text, re.IGNORECASE)
+    return int(match[1]) if match else 0
 
 
 def framework_of(text: str) -> Framework:

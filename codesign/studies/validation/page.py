@@ -30,17 +30,17 @@ _MOST_ROWS = 40
 
 def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
     """A study for the terminal: rows (the largest errors, if there are many), summary, targets."""
-    shown: list[RenderableType] = [text_line(study.question)]
+    parts: list[RenderableType] = [text_line(study.question)]
     rows = sorted(study.rows, key=lambda row: -_size_of(row))[:n_rows]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
-    shown.append(_table(f"{study.name}{few}", _ROWS, rows))
-    shown.append(_table("Errors", _SUMMARY, study.summary))
+    parts.append(_table(f"{study.name}{few}", _ROWS, rows))
+    parts.append(_table("Errors", _SUMMARY, study.summary))
     if study.targets:
-        shown.append(_table("Promises", _TARGETS, study.targets))
-    shown += [text_line(f"Note: {note}") for note in study.notes]
-    return shown
+        parts.append(_table("Promises", _TARGETS, study.targets))
+    parts += [text_line(f"Note: {note}") for note in study.notes]
+    return parts
 
 
 def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Path]:

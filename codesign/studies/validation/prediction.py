@@ -96,13 +96,13 @@ def parse_precision(text: str) -> Precision:
     name = _ALSO.get(words[-1], words[-1]) if words else ""
     if name not in _FORMATS or len(words) > 2 or (len(words) == 2 and words[0] not in ("w4", "w8")):
         raise UnknownNameError("precision", text, [*_FORMATS, *_ALSO, "w4 fp16", "w8 bf16"])
-    found = _FORMATS[name]
+    precision = _FORMATS[name]
     if len(words) == 1:
-        return found
+        return precision
     bits = float(words[0][1:])
     if bits == 4:  # scale of 16 bits, zero point of 4, per group
         bits += 20 / _GROUP_SIZE
-    return Precision(bits, found.activation_bits, found.kv_bits, found.compute)
+    return Precision(bits, precision.activation_bits, precision.kv_bits, precision.compute)
 
 
 def find_model(name: str) -> LanguageModel:
@@ -212,11 +212,11 @@ def predict_gemm_s(
         launch: ``device``: timed on the device; ``host-matrix``: started and waited for.
         efficiency: Instead of the shipped ones.
     """
-    found = load_device(device) if isinstance(device, str) else device
+    loaded_device = load_device(device) if isinstance(device, str) else device
     formats = parse_precision(precision)
     bits = (formats.weight_bits, formats.activation_bits)
-    kernels = on_device(found, formats.compute, [gemm(m, n, k, bits, launch=launch)])
-    return float(kernel_times_s(kernels, efficiency or efficiency_of(found))[0])
+    kernels = on_device(loaded_device, formats.compute, [gemm(m, n, k, bits, launch=launch)])
+    return float(kernel_times_s(kernels, efficiency or efficiency_of(loaded_device))[0])
 
 
 def predict_request(
@@ -266,8 +266,8 @@ def predict_request(
     used = efficiency or efficiency_of(case.device)
     first = total_s(first_token_kernels(case), used)
     step = total_s(step_kernels(case), used)
-    whole = total_s(whole_kernels(case), used)
-    return RequestTimes(first, step, batch * output / whole, case.running)
+    request_s = total_s(whole_kernels(case), used)
+    return RequestTimes(first, step, batch * output / request_s, case.running)
 
 
 def total_s(kernels: Kernels, efficiency: Efficiency) -> float:
@@ -303,13 +303,13 @@ def step_kernels(case: RequestCase) -> Kernels:
 def _kernels(case: RequestCase, table: OperatorTable, batch: int, tokens: int) -> Kernels:
     kernels: list[Kernel] = []
     for position, kind in enumerate(table.kinds):
-        one = _Operator(case, table, position, batch)
+        operator = _Operator(case, table, position, batch)
         if kind == "gemm":
-            kernels.append(one.product())
+            kernels.append(operator.product())
         elif kind == "attention_qk":
-            kernels += one.attention()
+            kernels += operator.attention()
         elif kind != "attention_pv" and table.names[position] != "softmax":
-            kernels.append(one.elementwise())
+            kernels.append(operator.elementwise())
     return on_device(case.device, case.precision.compute, kernels + _messages(case, batch * tokens))
 
 
@@ -366,14 +366,15 @@ class _Operator:
 
     def attention(self) -> list[Kernel]:
         """Queries, keys and values of one layer; scores stay on the chip if it is fused."""
-        table, at, precision = self.table, self.position, self.case.precision
-        values = at + 1 + table.kinds[at + 1 :].index("attention_pv")
+        table, position, precision = self.table, self.position, self.case.precision
+        values = position + 1 + table.kinds[position + 1 :].index("attention_pv")
         cached = float(
-            table.kv_read_elements_per_request[at] + table.kv_read_elements_per_request[values]
+            table.kv_read_elements_per_request[position]
+            + table.kv_read_elements_per_request[values]
         )
         moved = sum(
             float(column[i])
-            for i in (at, values)
+            for i in (position, values)
             for column in (table.input_elements_per_request, table.output_elements_per_request)
         )
         is_decode = table.tokens_per_request == 1
@@ -386,14 +387,14 @@ class _Operator:
             products=self._value(table.products_per_request) * self.batch / self.share,
             m=self._value(table.m_per_request),
             n=self._value(table.n),
-            k=(float(table.k[at]) + float(table.n[values])) / 2,
+            k=(float(table.k[position]) + float(table.n[values])) / 2,
             traffic_bytes=(kv + others) * share,
         )
-        return [kernel] + ([self._scores(at)] if self.case.framework == "eager" else [])
+        return [kernel] + ([self._scores(position)] if self.case.framework == "eager" else [])
 
-    def _scores(self, at: int) -> Kernel:
+    def _scores(self, position: int) -> Kernel:
         """Masked scores, written and read by the two products and by the softmax, in full."""
-        written = 2 * float(self.table.score_written_elements_per_request[at])
+        written = 2 * float(self.table.score_written_elements_per_request[position])
         bits = self.case.precision.activation_bits
         size = 4 * written * bits / 8 * self.batch / self.share
         return Kernel("rowwise", "device-vector", count=self.count, traffic_bytes=size)

@@ -150,8 +150,8 @@ def _evaluate(
     metric: str,
 ) -> float:
     values = {**_space().designs[design], **strategy}
-    given = {name: value for name, value in values.items() if value is not None}
-    columns = _space().columns(_space().encode(given))
+    present_values = {name: value for name, value in values.items() if value is not None}
+    columns = _space().columns(_space().encode(present_values))
     evaluator = _evaluator(tuple(workload.items()), phase, profile)
     return float(evaluator.evaluate(columns, [metric]).metrics[metric][0])
 

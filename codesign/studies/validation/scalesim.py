@@ -157,20 +157,20 @@ def environment(cache: str | Path | None = None) -> Path:
     return interpreter
 
 
-def simulate(asked: list[tuple[int, ...]], python: Path) -> Simulated:
+def simulate(cases: list[tuple[int, ...]], python: Path) -> Simulated:
     """Let SCALE-Sim count the cycles of (m, k, n, rows, columns) cases.
 
     Raises:
         JobError: SCALE-Sim fails; its last words are quoted.
     """
     with tempfile.TemporaryDirectory() as folder:
-        given, results = Path(folder) / "cases.csv", Path(folder) / "results.csv"
-        lines = [",".join(str(number) for number in case) for case in asked]
-        given.write_text("\n".join([",".join(_CASE), *lines, ""]), encoding="utf-8")
+        cases_path, results = Path(folder) / "cases.csv", Path(folder) / "results.csv"
+        lines = [",".join(str(number) for number in case) for case in cases]
+        cases_path.write_text("\n".join([",".join(_CASE), *lines, ""]), encoding="utf-8")
         template = Path(folder) / "template.cfg"
         template.write_text(_TEMPLATE, encoding="utf-8")
         # Isolated, as our module of the same name is next to the runner.
-        _call([python, "-I", _RUNNER, given, results, template], "running")
+        _call([python, "-I", _RUNNER, cases_path, results, template], "running")
         return read_results(results)
 
 

@@ -60,9 +60,9 @@ def main(cases: Path, results: Path, template: Path) -> None:
     """Simulate every case under every dataflow."""
     text = template.read_text(encoding="utf-8")
     with cases.open(encoding="utf-8") as file:
-        asked = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        records = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
     by_array = defaultdict(list)
-    for case in asked:
+    for case in records:
         by_array[case["rows"], case["columns"]].append(case)
     for (rows, columns), group in by_array.items():
         products = [(case["m"], case["k"], case["n"]) for case in group]
@@ -72,14 +72,14 @@ def main(cases: Path, results: Path, template: Path) -> None:
                 case[dataflow] = cycles
     with results.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# scalesim {version('scalesim')}\n")
-        writer = csv.DictWriter(file, list(asked[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(asked)
+        writer.writerows(records)
 
 
 if __name__ == "__main__":
-    given = [Path(argument).resolve() for argument in sys.argv[1:4]]
+    paths = [Path(argument).resolve() for argument in sys.argv[1:4]]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        main(*given)
-        os.chdir(given[1].parent)
+        main(*paths)
+        os.chdir(paths[1].parent)

@@ -137,10 +137,10 @@ def draw(space: DesignSpace, rng: np.random.Generator, n: int) -> IntArray:
 
 def _cycle(names: Sequence[Any], strata: Mapping[Any, list[int]], n: int) -> Iterator[int]:
     """Positions of strata in turn, exhausted ones left out."""
-    i = given = 0
-    while given < n:
+    i = n_yielded = 0
+    while n_yielded < n:
         if strata[names[i % len(names)]]:
-            given += 1
+            n_yielded += 1
             yield i
         i += 1
 
@@ -162,9 +162,9 @@ def _transfers(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dic
     rows: list[dict[str, Any]] = []
     for setting, share in _settings(n):
         evaluator = setting.evaluator()
-        found = 0
-        while found < share:
-            designs = draw(space, rng, share - found)
+        n_compared = 0
+        while n_compared < share:
+            designs = draw(space, rng, share - n_compared)
             columns = space.columns(designs)
             closed = _closed(evaluator, columns)
             expected = _transfer_times(closed)
@@ -177,7 +177,7 @@ def _transfers(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dic
                 label = _label(setting, design, evaluator.pass_, operator)
                 ours = float(expected[i, operator])
                 rows.append(label | _compare(simulator, i, operator, ours))
-                found += 1
+                n_compared += 1
     return rows
 
 
@@ -313,8 +313,8 @@ def _compare_block(
     reason = ""
     if abs(error) > _OUTLIER:
         worst = int(np.argmax(np.abs(closed_s - simulated_s) * weight))
-        told = _explain(simulator, design, worst, float(closed_s[worst]), is_transfer_only=False)
-        reason = f"{simulator.pass_.table.names[worst]}: {told}"
+        cause = _explain(simulator, design, worst, float(closed_s[worst]), is_transfer_only=False)
+        reason = f"{simulator.pass_.table.names[worst]}: {cause}"
     return {
         "reference": reference,
         "ours": ours,
@@ -428,10 +428,12 @@ def _targets(
 ) -> list[dict[str, Any]]:
     limits = (("transfers", transfers, 0.01, 0.05), ("block time", blocks, 0.03, 0.10))
     targets = []
-    for what, rows, median, p95 in limits:
+    for quantity, rows, median, p95 in limits:
         errors = np.abs(_errors(rows))
-        targets.append(_at_most(f"{what}, median error", median, float(np.median(errors))))
-        targets.append(_at_most(f"{what}, 95th percentile", p95, float(np.quantile(errors, 0.95))))
+        targets.append(_at_most(f"{quantity}, median error", median, float(np.median(errors))))
+        targets.append(
+            _at_most(f"{quantity}, 95th percentile", p95, float(np.quantile(errors, 0.95)))
+        )
     correlation = _rank_correlation(blocks)
     targets.append(
         {
@@ -448,9 +450,9 @@ def _targets(
     return targets
 
 
-def _at_most(what: str, limit: float, measured: float) -> dict[str, Any]:
+def _at_most(promise: str, limit: float, measured: float) -> dict[str, Any]:
     return {
-        "what": what,
+        "what": promise,
         "target": f"<= {limit:g}",
         "measured": measured,
         "is_met": bool(measured <= limit),

@@ -91,10 +91,10 @@ def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
         # A resource serves one at a time, so the busy time before an instant is what has ended
         # and the part of the one at hand.
         done = np.concatenate([[0.0], np.cumsum(lengths)])
-        at = np.searchsorted(starts, edges, side="right")
-        last = np.maximum(at - 1, 0)
+        n_started = np.searchsorted(starts, edges, side="right")
+        last = np.maximum(n_started - 1, 0)
         part = np.minimum(edges - starts[last], lengths[last])
-        before = np.where(at > 0, done[last] + part, 0.0)
+        before = np.where(n_started > 0, done[last] + part, 0.0)
         busy[resource] = np.clip(np.diff(before) / np.diff(edges), 0.0, 1.0)
     return Occupancy(edges, busy)
 

@@ -85,7 +85,7 @@ def test_rates_become_times() -> None:
 
 def test_the_work_of_a_measured_layer_is_that_of_its_shapes(used: list[Measurement]) -> None:
     # LLMCompass: GPT-3 up projection of 8 x 2048 tokens on one of four devices.
-    row = next(row for row in used if "prefill: W1_proj" in row.what)
+    row = next(row for row in used if "prefill: W1_proj" in row.description)
     assert row.flop == 2 * 8 * 2048 * 12288 * 4 * 12288 / 4
 
 
@@ -274,7 +274,7 @@ def test_nothing_to_fit_is_refused() -> None:
 def test_a_bandwidth_that_is_ten_percent_wrong_shows(gpu: list[Measurement]) -> None:
     """At least 7 % more error in decode, where traffic is nearly all."""
     shipped = load_efficiencies().classes["gpu"]
-    decode = [row for row in gpu if row.group == "TPOT" and "A100" in row.what]
+    decode = [row for row in gpu if row.group == "TPOT" and "A100" in row.description]
     truth = predict_s(decode, shipped)
     planted = [replace(row, seconds=float(s)) for row, s in zip(decode, truth, strict=True)]
     wrong = [

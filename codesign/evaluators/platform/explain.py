@@ -37,25 +37,25 @@ def _operators(serving: Serving) -> Iterator[dict[str, Any]]:
     if serving.request.mixed:
         phases = [("mixed pass", [(1, serving.decode_pass)])]
     for phase, passes in phases:
-        total = sum(n * float(one.total_s[0]) for n, one in passes)
+        total = sum(n * float(timed_pass.total_s[0]) for n, timed_pass in passes)
         for i, first in enumerate(passes[0][1].operators):
             if first.count[0] > 0:
-                yield _row(phase, [(n, one.operators[i]) for n, one in passes], total)
+                yield _row(phase, [(n, timed_pass.operators[i]) for n, timed_pass in passes], total)
 
 
 def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> dict[str, Any]:
     def added(name: str) -> float:
         return sum(n * float(getattr(item, name)[0]) for n, item in items)
 
-    one = items[0][1]
-    if one.part in ("linear", "attention"):
+    operator_time = items[0][1]
+    if operator_time.part in ("linear", "attention"):
         bound = "compute" if added("compute_s") >= added("memory_s") else "memory"
     else:
         bound = "links"
     return {
         "phase": phase,
-        "name": one.name,
-        "part": one.part,
+        "name": operator_time.name,
+        "part": operator_time.part,
         "count": added("count"),
         "time_s": added("time_s"),
         "time_share": added("time_s") / total_s,
@@ -102,24 +102,24 @@ def _power(serving: Serving) -> list[dict[str, Any]]:
 
 def _notes(serving: Serving) -> list[str]:
     options, request = serving.options, serving.request
-    found = [_profile_note(options), _efficiency_note(options)]
-    found.append(
+    notes = [_profile_note(options), _efficiency_note(options)]
+    notes.append(
         "Norms, softmax, activations, sampling and launches cost nothing; a decode step is the "
         "mean step of the answer."
         if not options.is_genz
         else "Norms, softmax, activations, sampling and launches cost nothing."
     )
-    found.append(
+    notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap
         else "Collectives and operators follow one another."
     )
     if request.mixed:
-        found.append(
+        notes.append(
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
-    return found
+    return notes
 
 
 def _profile_note(options: PlatformOptions) -> str:

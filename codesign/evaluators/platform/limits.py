@@ -23,7 +23,7 @@ def limits(serving: Serving) -> Mapping[str, FloatArray]:
 
     GenZ's tool rounds splits up instead, but for experts, and asks for no links.
     """
-    found = {
+    violations = {
         "memory": np.maximum(
             excess(serving.prefill_footprint, serving.platform, serving.options),
             excess(serving.decode_footprint, serving.platform, serving.options),
@@ -31,8 +31,8 @@ def limits(serving: Serving) -> Mapping[str, FloatArray]:
         "experts": _experts(serving),
     }
     if serving.options.is_genz:
-        return found
-    return found | _even_splits(serving) | {"links": _links(serving)}
+        return violations
+    return violations | _even_splits(serving) | {"links": _links(serving)}
 
 
 def _uneven(amount: FloatArray | float, parts: FloatArray) -> FloatArray:
@@ -82,8 +82,8 @@ def describe_limits(serving: Serving) -> list[str]:
 
 
 def _divisors(amount: int, most: int = 12) -> str:
-    found = [str(i) for i in range(1, amount + 1) if amount % i == 0]
-    return ", ".join(found[:most]) + (", …" if len(found) > most else "")
+    divisors = [str(i) for i in range(1, amount + 1) if amount % i == 0]
+    return ", ".join(divisors[:most]) + (", …" if len(divisors) > most else "")
 
 
 def _memory_words(serving: Serving) -> str:

@@ -106,8 +106,14 @@ def _held(model: LanguageModel, platform: Platform, sharding: Sharding, item: Wo
         return item.weight_bytes
     moe = model.moe_dims
     matrices = model.n_up_matrices if "up" in item.name else 1
-    one = moe.moe_intermediate_size * model.hidden_size * matrices * platform.weight_bytes
-    return one * sharding.share(item.name).work * np.ceil(moe.n_routed_experts / platform.ep)
+    expert_weight_bytes = (
+        moe.moe_intermediate_size * model.hidden_size * matrices * platform.weight_bytes
+    )
+    return (
+        expert_weight_bytes
+        * sharding.share(item.name).work
+        * np.ceil(moe.n_routed_experts / platform.ep)
+    )
 
 
 def excess(kept: Footprint, platform: Platform, options: PlatformOptions) -> FloatArray:

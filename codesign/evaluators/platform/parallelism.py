@@ -83,8 +83,8 @@ class Choices:
 
     def values(self, metric: str) -> FloatArray:
         """(f,) a metric; NaN where infeasible."""
-        found = np.asarray(getattr(self.serving, metric), dtype=np.float64)
-        return np.where(self.feasible, found, np.nan)
+        metric_values = np.asarray(getattr(self.serving, metric), dtype=np.float64)
+        return np.where(self.feasible, metric_values, np.nan)
 
 
 def evaluate_choices(
@@ -122,6 +122,6 @@ def columns_of(degrees: IntArray, others: Mapping[str, Any]) -> Columns:
         values, codes = np.unique(degrees[:, j], return_inverse=True)
         columns[name] = Column(tuple(int(value) for value in values), codes.reshape(n))
     for name, value in others.items():
-        one = column_of([value])
-        columns[name] = Column(one.values, np.repeat(one.codes, n))
+        column = column_of([value])
+        columns[name] = Column(column.values, np.repeat(column.codes, n))
     return columns

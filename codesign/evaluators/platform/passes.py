@@ -115,5 +115,5 @@ class Passes:
 
     def mixed(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
         """A decode step of a micro-batch together with a chunk of one other request's prompt."""
-        one = np.ones_like(micro_batch)
-        return [*self.prefill(prompt, one), *self.decode(micro_batch)]
+        single_request = np.ones_like(micro_batch)
+        return [*self.prefill(prompt, single_request), *self.decode(micro_batch)]

@@ -183,8 +183,8 @@ class _Chosen:
         stated = self.lookup(of)
         if override is None or override not in self.designs:
             return stated
-        given = self.designs[override].lookup(float, absent=np.nan)
-        return np.where(np.isnan(given), stated, given)
+        override_values = self.designs[override].lookup(float, absent=np.nan)
+        return np.where(np.isnan(override_values), stated, override_values)
 
 
 def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
@@ -218,8 +218,8 @@ def _flop_per_s(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> 
         rates = np.where(bits == width, base * (16 / width) if options.is_genz else stated, rates)
     if "compute_flop_per_s" not in designs:
         return rates
-    given = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
-    return np.where(np.isnan(given), rates, given)
+    override_flop_per_s = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
+    return np.where(np.isnan(override_flop_per_s), rates, override_flop_per_s)
 
 
 def peak_flop_per_s(device: Device, bits: int) -> float:

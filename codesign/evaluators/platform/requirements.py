@@ -73,8 +73,8 @@ def size_requirements(
     design = {name: column_of([value]) for name, value in {**others, "device": device}.items()}
     serving = evaluator.serving(design)
     flop = sum(
-        n * 2.0 * float(sum(item.mac[0] for item in one.operators))
-        for n, one in serving.prefill_passes
+        n * 2.0 * float(sum(item.mac[0] for item in timed_pass.operators))
+        for n, timed_pass in serving.prefill_passes
     )
     kept = serving.decode_footprint
     weights, kv = float(kept.weight_bytes[0]), float(kept.kv_bytes[0])
@@ -162,27 +162,27 @@ def _least(serving: Serving, needed: Requirements) -> tuple[int, int, int]:
         / (platform.fast_bandwidth[0] * (options.memory_efficiency or 1.0)),
         needed.capacity_bytes / platform.fast_capacity[0],
     )
-    found = [max(int(np.ceil(float(rate) - 1e-12)), 1) for rate in rates]
-    return found[0], found[1], found[2]
+    n_devices = [max(int(np.ceil(float(rate) - 1e-12)), 1) for rate in rates]
+    return n_devices[0], n_devices[1], n_devices[2]
 
 
 def _why_not(first: Any, step: Any, limits: Limits) -> str:
     if np.isnan(first).all():
         return "does not fit, or no links join enough of them"
-    found = (np.nanmin(first), np.nanmin(step))
+    best_times_s = (np.nanmin(first), np.nanmin(step))
     allowed = (limits.time_to_first_token_s, limits.time_per_output_token_s)
     names = ("first token", "output token")
     missed = [
         f"{name} {format_engineering(float(value), 's', 3)} at best"
-        for name, value, limit in zip(names, found, allowed, strict=True)
+        for name, value, limit in zip(names, best_times_s, allowed, strict=True)
         if value > limit
     ]
     return ", ".join(missed) or "not both limits at once"
 
 
-def rows_of(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows with the fewest devices first; those that cannot serve last."""
     return [
         dict(row)
-        for row in sorted(found, key=lambda row: (row["devices"] is None, row["devices"] or 0))
+        for row in sorted(rows, key=lambda row: (row["devices"] is None, row["devices"] or 0))
     ]

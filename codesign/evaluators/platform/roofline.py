@@ -121,11 +121,11 @@ def time_pass(
     """
     timed = [time_operator(item, platform, residence, options) for item in work]
     timed += [_time_message(item, platform, options) for item in messages]
-    found = TimedPass(timed, platform.tp, platform.tp)
-    layers = _joint(found, options, in_layers=True)
-    ends = _joint(found, options, in_layers=False)
+    pass_without_totals = TimedPass(timed, platform.tp, platform.tp)
+    layers = _joint(pass_without_totals, options, in_layers=True)
+    ends = _joint(pass_without_totals, options, in_layers=False)
     share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    send = found.part_s("send")
+    send = pass_without_totals.part_s("send")
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(timed, layers + ends + send, layers * share + ends + one_send)
 

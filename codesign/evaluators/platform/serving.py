@@ -115,13 +115,13 @@ class Serving:
 
     def _prefill_s(self, *parts: str) -> FloatArray:
         zero = np.zeros_like(self.platform.tp)
-        return sum((n * one.part_s(*parts) for n, one in self.prefill_passes), zero)
+        return sum((n * timed_pass.part_s(*parts) for n, timed_pass in self.prefill_passes), zero)
 
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:
         """Prefill of a micro-batch through the whole pipeline."""
         zero = np.zeros_like(self.platform.tp)
-        return sum((n * one.total_s for n, one in self.prefill_passes), zero)
+        return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), zero)
 
     @cached_property
     def time_per_output_token_s(self) -> FloatArray:
@@ -147,7 +147,7 @@ class Serving:
     def prefill_requests_per_s(self) -> FloatArray:
         """Prompts per second while nothing is generated."""
         zero = np.zeros_like(self.platform.tp)
-        stages = sum((n * one.stage_s for n, one in self.prefill_passes), zero)
+        stages = sum((n * timed_pass.stage_s for n, timed_pass in self.prefill_passes), zero)
         batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
         return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
 

@@ -84,19 +84,19 @@ def list_work(
 ) -> list[Work]:
     """The operators of a pass on one device, in the order in which they first run."""
     done: set[str] = set()
-    found: list[Work] = []
+    operators: list[Work] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
             if not sharding.knows(name):
                 continue
             share = sharding.share(name)
             if stream.table.is_attention[i]:
-                found.append(_attention(platform, sharding, stream, i, is_genz))
+                operators.append(_attention(platform, sharding, stream, i, is_genz))
             elif stream.has_products and name not in done:
                 done.add(name)
                 parts = _parts(platform, streams, name)
-                found.append(_product(model, platform, share, parts, is_genz))
-    return found
+                operators.append(_product(model, platform, share, parts, is_genz))
+    return operators
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _product(
         loads = load(model, platform, share, parts)
     else:
         loads = _dense(share, parts)
-    moved = (loads.given + loads.made) * platform.activation_bytes
+    moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
     # GenZ keeps the activations of a decode step on chip, but for the router's and the LM head's.
     is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
@@ -167,15 +167,15 @@ class _Loads:
 
     mac: FloatArray
     weights: FloatArray
-    given: FloatArray
-    made: FloatArray
+    input_elements: FloatArray
+    output_elements: FloatArray
 
 
 def _written(table: OperatorTable, i: int) -> float:
     return float(table.output_elements_per_request[i] + table.kv_written_elements_per_request[i])
 
 
-def _given(table: OperatorTable, i: int) -> float:
+def _read(table: OperatorTable, i: int) -> float:
     return float(table.input_elements_per_request[i])
 
 
@@ -190,8 +190,8 @@ def _dense(share: Share, parts: Sequence[_Part]) -> _Loads:
     return _Loads(
         mac=_total(parts, _mac) * share.work,
         weights=(table.weight_elements[i] * table.n_experts[i] + looked_up) * share.work,
-        given=_total(parts, _given) * share.input,
-        made=_total(parts, _written) * share.output,
+        input_elements=_total(parts, _read) * share.input,
+        output_elements=_total(parts, _written) * share.output,
     )
 
 
@@ -209,8 +209,8 @@ def _expected_experts(
     return _Loads(
         mac=_total(parts, _mac) * share.work / platform.ep,
         weights=table.weight_elements[i] * touched / platform.ep * share.work,
-        given=_total(parts, _given) * share.input / platform.ep,
-        made=_total(parts, _written) * share.output / platform.ep,
+        input_elements=_total(parts, _read) * share.input / platform.ep,
+        output_elements=_total(parts, _written) * share.output / platform.ep,
     )
 
 
@@ -236,8 +236,8 @@ def _genz_experts(
     return _Loads(
         mac=rows * k * n * experts,
         weights=table.weight_elements[i] * share.work * experts,
-        given=rows * k * (experts if is_down else 1.0),
-        made=rows * n * (1.0 if is_down else experts),
+        input_elements=rows * k * (experts if is_down else 1.0),
+        output_elements=rows * n * (1.0 if is_down else experts),
     )
 
 

@@ -113,13 +113,13 @@ class EconomicsEvaluator:
             )
             for i in range(0, max(n, 1), _CHUNK)
         ]
-        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        values = {name: np.concatenate([part[name] for part in parts]) for name in names}
         violations = dict(self.known_violations(designs))
         demand = self.options.demand_tokens_per_s
         if demand is not None:
             generated = np.concatenate([part["throughput_tokens_per_s"] for part in parts])
             violations["demand"] = generated / demand - 1.0
-        return Evaluation(found, violations)
+        return Evaluation(values, violations)
 
     def _results(self, designs: Columns) -> dict[str, FloatArray]:
         batch = self._prepare(designs)

@@ -324,13 +324,15 @@ class ForwardPass:
         together = self._block(stage, layout, work, np.ones_like(stage.devices))
         # With fewer requests than this, experts apart would idle (section 3.5).
         is_spread = stage.requests >= 2.0 * self.shape.sparsity
-        found = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
+        searched_parts = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
         if self.fixed.experts is None:
-            return Parts(*found)
+            return Parts(*searched_parts)
         degree = np.minimum(np.nan_to_num(self.fixed.experts, nan=1.0), apart)
-        given = self._block(stage, layout, work, degree)
+        fixed_parts = self._block(stage, layout, work, degree)
         is_open = np.isnan(self.fixed.experts)
-        return Parts(*(np.where(is_open, a, b) for a, b in zip(found, given, strict=True)))
+        return Parts(
+            *(np.where(is_open, a, b) for a, b in zip(searched_parts, fixed_parts, strict=True))
+        )
 
     def _block(self, stage: _Stage, layout: int, load: _Work, degree: FloatArray) -> Parts:
         """The block with its experts over ``degree`` groups of devices."""
@@ -373,22 +375,23 @@ class ForwardPass:
         depth, layout = divmod(rest, len(LAYOUTS))
         stage = self._stage(load, depth)
 
-        def at(values: FloatArray) -> float:
+        def value_of_design(values: FloatArray) -> float:
             shaped = np.broadcast_to(values, np.broadcast_shapes(values.shape, load.batch.shape))
             return float(shaped.ravel()[position])
 
-        devices, requests = at(stage.devices), at(stage.requests)
+        devices, requests = value_of_design(stage.devices), value_of_design(stage.requests)
         experts = 1.0
         if self.shape.is_mixture and requests >= 2.0 * self.shape.sparsity:
             experts = min(devices, self.shape.n_experts)
         if self.fixed.experts is not None:
-            given = at(np.asarray(self.fixed.experts, dtype=np.float64))
-            experts = experts if np.isnan(given) else min(given, devices, self.shape.n_experts)
+            fixed_experts = value_of_design(np.asarray(self.fixed.experts, dtype=np.float64))
+            if not np.isnan(fixed_experts):
+                experts = min(fixed_experts, devices, self.shape.n_experts)
         return Split(
             layout=LAYOUTS[layout],
             tensor=devices,
-            pipeline=at(stage.stages),
-            attention=at(self._attention_devices(stage, shrink)),
+            pipeline=value_of_design(stage.stages),
+            attention=value_of_design(self._attention_devices(stage, shrink)),
             experts=experts,
         )
 

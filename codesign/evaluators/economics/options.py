@@ -91,9 +91,9 @@ class EconomicsOptions(Record):
         if self.price_usd_per_hour is not None and self.capital_cost_usd is not None:
             raise ValueError("expected price_usd_per_hour or capital_cost_usd, got both")
         bought = {"power_watts", "lifetime_years", "busy_share", "electricity_usd_per_kwh", "pue"}
-        given = sorted(bought & self.model_fields_set)
-        if given and self.capital_cost_usd is None:
-            raise ValueError(f"{given[0]}: only of a bought device, with capital_cost_usd")
+        stated = sorted(bought & self.model_fields_set)
+        if stated and self.capital_cost_usd is None:
+            raise ValueError(f"{stated[0]}: only of a bought device, with capital_cost_usd")
         return self
 
     @cached_property
@@ -147,11 +147,11 @@ class EconomicsOptions(Record):
         Raises:
             InputError: The model cannot have so many.
         """
-        found = load_model(model)
+        language_model = load_model(model)
         if kv_heads is not None:
-            heads = found.num_attention_heads
-            if found.is_latent or kv_heads < 1 or heads % kv_heads:
+            heads = language_model.num_attention_heads
+            if language_model.is_latent or kv_heads < 1 or heads % kv_heads:
                 problem = f"expected a divisor of its {heads} heads, got {kv_heads}"
-                raise InputError(problem, f"key and value heads of {found.name}")
-            found = found.model_copy(update={"num_key_value_heads": kv_heads})
-        return shape_of(found, self.profile)
+                raise InputError(problem, f"key and value heads of {language_model.name}")
+            language_model = language_model.model_copy(update={"num_key_value_heads": kv_heads})
+        return shape_of(language_model, self.profile)

@@ -171,9 +171,9 @@ class ForecastEvaluator:
 
     def inference(self, settings: Mapping[str, Value]) -> Inference:
         """The model under software settings, to look at other phases than the workload's."""
-        said = self.options.variant.model_dump()
-        said |= {name: settings[name] for name in Variant.model_fields if name in settings}
-        variant = to_record(Document("design", said, {}), Variant)
+        definition = self.options.variant.model_dump()
+        definition |= {name: settings[name] for name in Variant.model_fields if name in settings}
+        variant = to_record(Document("design", definition, {}), Variant)
         tile = settings.get("attention_tile", self.options.attention_tile)
         return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))
 
@@ -257,8 +257,8 @@ class ForecastEvaluator:
 def _gathered(
     forecasts: Sequence[Forecast], position: IntArray, value: Callable[[Forecast], float]
 ) -> FloatArray:
-    found: FloatArray = np.array([value(forecast) for forecast in forecasts], dtype=np.float64)
-    return found[position]
+    values: FloatArray = np.array([value(forecast) for forecast in forecasts], dtype=np.float64)
+    return values[position]
 
 
 def _require(kept: Any, values: FloatArray, name: str, expected: str) -> None:
@@ -282,10 +282,10 @@ class _Results:
     def _of(self, value: Callable[[Forecast], float]) -> FloatArray:
         return _gathered(self.forecasts, self._position, value)
 
-    def _time_s(self, asked: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
-        ops = self._of(lambda forecast: float(asked(forecast).ops))
-        moved = self._of(lambda forecast: float(asked(forecast).bytes_moved))
-        launches = self._of(lambda forecast: float(asked(forecast).dispatches))
+    def _time_s(self, demand_of: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
+        ops = self._of(lambda forecast: float(demand_of(forecast).ops))
+        moved = self._of(lambda forecast: float(demand_of(forecast).bytes_moved))
+        launches = self._of(lambda forecast: float(demand_of(forecast).dispatches))
         machines = self.machines
         latency = machines.dispatch_latency_s
         memory = memory_time_s(

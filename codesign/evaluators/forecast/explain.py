@@ -119,7 +119,7 @@ def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
     """The assumptions that limit the numbers."""
     conventions, variant = forecast.inference.conventions, forecast.inference.variant
     bound = "traffic alone" if conventions.is_decode_memory_bound else "the longer of both times"
-    said = [
+    assumptions = [
         f"profile {conventions.name}; a prefill takes the longer of its compute and memory time, a "
         f"decode step {bound}; launches come on top",
         f"{variant.weight_format} weights, {variant.activation_format} activations, "
@@ -130,5 +130,5 @@ def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
         "one peak rate for every kind of operation and number format",
     ]
     if variant.lora == "merged":
-        said.append("adapters are merged before the inference, which costs nothing here")
-    return said
+        assumptions.append("adapters are merged before the inference, which costs nothing here")
+    return assumptions

@@ -29,9 +29,12 @@ def misfit(
     if need <= capacity_bytes:
         return None
     tokens = request.tokens.prompt_tokens + request.tokens.generated_tokens
-    weights, one = forecast.inference.weight_bytes(), forecast.inference.kv_bytes(tokens)
+    weights, kv_bytes_per_request = (
+        forecast.inference.weight_bytes(),
+        forecast.inference.kv_bytes(tokens),
+    )
     ways = ["--variant bf16-int4-kv4"] if narrow.memory_bytes <= capacity_bytes else []
-    batch = int((capacity_bytes - weights) // one)
+    batch = int((capacity_bytes - weights) // kv_bytes_per_request)
     if batch >= 1:
         ways.append(f"--batch {batch}")
     ways.append(f"{math.ceil(need / capacity_bytes)} devices (see codesign platform)")

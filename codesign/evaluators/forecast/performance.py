@@ -35,9 +35,9 @@ class Efficiencies:
             InputError: One problem for each.
         """
         known = set(CLASSES) | set(names)
-        for what, given in (("compute", self.compute), ("memory", self.memory)):
-            where = f"{what}_efficiency"
-            for name, share in given.items():
+        for resource, shares in (("compute", self.compute), ("memory", self.memory)):
+            where = f"{resource}_efficiency"
+            for name, share in shares.items():
                 if name not in known:
                     raise UnknownNameError("operator", name, known, where)
                 if not 0.0 < share <= 1.0:
@@ -74,8 +74,8 @@ def operator_times(
 ) -> tuple[FloatArray, FloatArray]:
     """(..., o) seconds of arithmetic and of traffic of each operator, launches apart."""
     compute, memory = (
-        np.array([_share(given, *pair) for pair in zip(work.names, work.classes, strict=True)])
-        for given in (efficiencies.compute, efficiencies.memory)
+        np.array([_share(shares, *pair) for pair in zip(work.names, work.classes, strict=True)])
+        for shares in (efficiencies.compute, efficiencies.memory)
     )
     return (
         work.of(*OPS) / (compute * peak_ops_per_s),
@@ -83,8 +83,8 @@ def operator_times(
     )
 
 
-def _share(given: Mapping[str, float], name: str, kind: str) -> float:
-    return given.get(name, given.get(kind, 1.0))
+def _share(shares: Mapping[str, float], name: str, kind: str) -> float:
+    return shares.get(name, shares.get(kind, 1.0))
 
 
 def compute_time_s(

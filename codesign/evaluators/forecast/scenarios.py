@@ -130,13 +130,19 @@ def timeline(
     )
 
 
-def times_s(asked: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
+def times_s(phase_demand: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
     """Compute and memory time of what is asked, on a machine (LIFE Eqs. 1 and 2)."""
     latency = machine.dispatch_latency_s
     return (
-        compute_time_s(asked.ops, asked.dispatches, machine.peak_ops_per_s, 1.0, latency),
+        compute_time_s(
+            phase_demand.ops, phase_demand.dispatches, machine.peak_ops_per_s, 1.0, latency
+        ),
         memory_time_s(
-            asked.bytes_moved, asked.dispatches, machine.bandwidth_bytes_per_s, 1.0, latency
+            phase_demand.bytes_moved,
+            phase_demand.dispatches,
+            machine.bandwidth_bytes_per_s,
+            1.0,
+            latency,
         ),
     )
 
@@ -150,11 +156,13 @@ def prefill_times_s(
     dispatch_latency_s: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Compute and memory time of a prefill; the machines broadcast (LIFE Eqs. 1 and 2)."""
-    asked = demand(inference.prefill(prompt_tokens), efficiencies)
-    launches = asked.dispatches
+    prefill_demand = demand(inference.prefill(prompt_tokens), efficiencies)
+    launches = prefill_demand.dispatches
     return (
-        compute_time_s(asked.ops, launches, peak_ops_per_s, 1.0, dispatch_latency_s),
-        memory_time_s(asked.bytes_moved, launches, bandwidth_bytes_per_s, 1.0, dispatch_latency_s),
+        compute_time_s(prefill_demand.ops, launches, peak_ops_per_s, 1.0, dispatch_latency_s),
+        memory_time_s(
+            prefill_demand.bytes_moved, launches, bandwidth_bytes_per_s, 1.0, dispatch_latency_s
+        ),
     )
 
 
@@ -168,12 +176,12 @@ def chunk_ratios(
         "written_bytes": WRITTEN,
         "dispatches": ("dispatches",),
     }
-    whole = inference.prefill(prompt_tokens)
+    unchunked = inference.prefill(prompt_tokens)
     rows = []
     for size in chunk_tokens:
         chunked = inference.prefill(prompt_tokens, size)
         ratios = {
-            name: float(chunked.total(*parts) / whole.total(*parts))
+            name: float(chunked.total(*parts) / unchunked.total(*parts))
             for name, parts in quantities.items()
         }
         rows.append({"chunk_tokens": float(size), **ratios})
@@ -188,12 +196,12 @@ def padded_attention_ops(
     A tile of 1 is the ideal (LIFE Fig. 8).
     """
     layers = inference.model.num_hidden_layers
-    found = {}
+    ops_by_tile = {}
     for tile in (1, *tiles):
         steps = replace(inference, tile=tile).decode(contexts)
         is_product = np.array([kind == "bmm" for kind in steps.classes])
-        found[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
-    return found
+        ops_by_tile[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
+    return ops_by_tile
 
 
 def lora_linear_ops(

@@ -95,9 +95,9 @@ class BenchmarkFunctions:
             if name not in known:
                 raise UnknownNameError("metric", name, known)
         values = objectives_of(self.options, self._variables(designs))
-        found = dict(zip(known, values.T, strict=True))
+        objectives = dict(zip(known, values.T, strict=True))
         return Evaluation(
-            {name: np.ascontiguousarray(found[name]) for name in names},
+            {name: np.ascontiguousarray(objectives[name]) for name in names},
             self.known_violations(designs),
         )
 

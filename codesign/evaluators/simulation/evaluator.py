@@ -296,9 +296,9 @@ class SimulationEvaluator:
 
     def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
         """The same evaluator; batch sizes keep the limits by the closed form of ``npu``."""
-        other = copy.copy(self)
-        other.analytical = self.analytical.within_limits(limits)
-        return other
+        limited_evaluator = copy.copy(self)
+        limited_evaluator.analytical = self.analytical.within_limits(limits)
+        return limited_evaluator
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
@@ -341,18 +341,19 @@ class SimulationEvaluator:
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
-        one = self._results(designs)
+        results = self._results(designs)
         names = [metric.name for metric in self.metrics]
-        account = explain(one, self.pass_, self.workload, designs, names)
+        account = explain(results, self.pass_, self.workload, designs, names)
         steps_of = {
-            name: run.n_steps for name, run in zip(self.pass_.table.names, one.runs[0], strict=True)
+            name: run.n_steps
+            for name, run in zip(self.pass_.table.names, results.runs[0], strict=True)
         }
         operators = [{**row, "steps": steps_of.get(row["name"], 0)} for row in account.operators]
-        said = (
+        note = (
             "simulated: ports serve one transaction at a time, in order of arrival; landing "
             f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"
         )
-        return replace(account, operators=operators, notes=[*account.notes, said])
+        return replace(account, operators=operators, notes=[*account.notes, note])
 
     def timeline(self, designs: Columns) -> list[tuple[str, float, Run]]:
         """Operators of one design in order, with their count in a pass and all transactions."""

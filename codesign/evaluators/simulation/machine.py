@@ -63,7 +63,7 @@ class Transaction:
 
     Attributes:
         resource: Such as ``tier1 matrix``.
-        what: Such as ``read``, ``land``, ``work``.
+        activity: Kind of activity, such as ``matrix read`` or ``work``.
         step: Which step of the operator it belongs to.
         start_s: From the operator's start.
         end_s: Likewise.
@@ -71,7 +71,7 @@ class Transaction:
     """
 
     resource: str
-    what: str
+    activity: str
     step: int
     start_s: float
     end_s: float
@@ -145,7 +145,7 @@ class _Builder:
         self.levels: list[int] = []
         self.is_write: list[bool] = []
         self.sizes: list[float] = []
-        self.what: list[str] = []
+        self.activities: list[str] = []
         self.step_of: list[int] = []
         self.crossings: list[int] = []
         self.landings: list[int] = []
@@ -316,13 +316,13 @@ class _Builder:
         level: int,
         is_write: bool,
         size: float,
-        what: str,
+        activity: str,
         earliest: float = 0.0,
     ) -> int:
         self.levels.append(level)
         self.is_write.append(is_write)
         self.sizes.append(size)
-        self.what.append(what)
+        self.activities.append(activity)
         self.step_of.append(self.step)
         return self.schedule.add(resource, duration, after, earliest)
 
@@ -357,7 +357,7 @@ class _Builder:
         return [
             Transaction(
                 resource=self._name(schedule.resources[i]),
-                what=self.what[i],
+                activity=self.activities[i],
                 step=self.step_of[i],
                 start_s=schedule.starts[i],
                 end_s=schedule.ends[i],

@@ -146,8 +146,8 @@ def steps(work: Work, tiling: Tiling, most_steps: int) -> Steps:
 def step_ends(n_visits: float, most_steps: int) -> FloatArray:
     """(s,) visits done at the end of each step: small steps first and last, full ones between."""
     if n_visits <= most_steps:
-        whole = np.arange(1.0, math.ceil(n_visits))
-        return np.append(whole, n_visits)
+        visit_ends = np.arange(1.0, math.ceil(n_visits))
+        return np.append(visit_ends, n_visits)
     full = n_visits / (0.75 * most_steps)
     ramp: list[float] = []
     size = 1.0
@@ -199,7 +199,7 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
     """Cycles, bytes read and bytes written of every visit of one product, in order."""
     sizes = _axes(work, tiling)
     share = {axis: values / values.sum() for axis, values in sizes.items()}
-    one = {axis: np.ones_like(values) for axis, values in share.items()}
+    ones = {axis: np.ones_like(values) for axis, values in share.items()}
     first = {axis: _only(values, 0) for axis, values in share.items()}
     last_inner = _only(share["inner"], -1)
     stationary = (work.weight_bytes + work.kv_bytes) / work.n_products
@@ -208,9 +208,9 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
     sums = outputs * ACCUMULATOR_BYTES / work.sum_bytes
     # What depends on an axis varies along it; what is kept is taken at the first tile of the
     # axis along which it is kept, what streams past is taken anew at every visit.
-    of_weights = one | {"inner": share["inner"], "column": share["column"]}
-    of_inputs = one | {axis: share[axis] for axis in ("row", "inner")}
-    of_sums = one | {axis: share[axis] for axis in ("row", "column")}
+    of_weights = ones | {"inner": share["inner"], "column": share["column"]}
+    of_inputs = ones | {axis: share[axis] for axis in ("row", "inner")}
+    of_sums = ones | {axis: share[axis] for axis in ("row", "column")}
     if tiling.dataflow == "ws":
         of_weights |= {"row": first["row"]}
     if tiling.dataflow == "is":
@@ -275,17 +275,17 @@ def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArra
 def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
     """(s,) sums of the visits of each step; the visits of a product are repeated in turn."""
     done = np.concatenate([[0.0], np.cumsum(values)])
-    whole, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
+    n_whole_products, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
     inside = np.interp(part, np.arange(len(done)), done)
-    return _scaled(np.diff(whole * done[-1] + inside), done[-1] * ends[-1] / len(values))
+    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1] * ends[-1] / len(values))
 
 
 def _paced(progress: FloatArray, passes: FloatArray, n_repeats: float) -> FloatArray:
     """(s,) bytes of each step of streams that take equal shares of every product's visits."""
     done = np.concatenate([[0.0], np.cumsum(passes)])
-    whole, part = np.divmod(progress * n_repeats, 1.0)
+    n_whole_products, part = np.divmod(progress * n_repeats, 1.0)
     inside = np.interp(part * len(passes), np.arange(len(done)), done)
-    return _scaled(np.diff(whole * done[-1] + inside), done[-1])
+    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
 
 
 def _scaled(values: FloatArray, total: float) -> FloatArray:

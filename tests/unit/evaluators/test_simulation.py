@@ -146,8 +146,8 @@ def test_one_landing_buffer_cannot_hide_the_array() -> None:
 def test_the_array_takes_operands_for_two_steps_at_most() -> None:
     moved = only(9, cycles=90.0, weight_reads=9.0, array_reads=9.0)
     run = simulate(moved, machine([1e3, 1e3], [0.0, 0.0], [1.0]), keeps_transactions=True)
-    worked = {item.step: item.end_s for item in run.transactions if item.what == "work"}
-    taken = [item for item in run.transactions if (item.resource, item.what) == _TAKE]
+    worked = {item.step: item.end_s for item in run.transactions if item.activity == "work"}
+    taken = [item for item in run.transactions if (item.resource, item.activity) == _TAKE]
     assert len(taken) == 9
     assert all(item.start_s >= worked[item.step - 2] for item in taken if item.step > 1)
 

@@ -169,7 +169,7 @@ class UnitTables:
             return known
         if name not in self._library:
             raise UnknownNameError("memory technology", name, self._library)
-        value = float(getattr(self._library[name], attribute).at(self._level))
+        value = float(getattr(self._library[name], attribute).value_at(self._level))
         self._known[name, attribute] = value
         return value
 

@@ -232,10 +232,10 @@ def on_device(device: Device, precision: str, kernels: list[Kernel]) -> Kernels:
     peak = device.peak_flop_per_s(precision) * device.sustained_fraction
     same = np.ones(len(kernels))
     numbers = ("count", "products", "m", "n", "k", "traffic_bytes", "steps", "wire_factor")
-    columns = {name: column([getattr(one, name) for one in kernels]) for name in numbers}
+    columns = {name: column([getattr(kernel, name) for kernel in kernels]) for name in numbers}
     return Kernels(
-        kind=column([KINDS.index(one.kind) for one in kernels]),
-        launch=column([LAUNCHES.index(one.launch) for one in kernels]),
+        kind=column([KINDS.index(kernel.kind) for kernel in kernels]),
+        launch=column([LAUNCHES.index(kernel.launch) for kernel in kernels]),
         peak=peak * same,
         bandwidth=device.bandwidth * same,
         link=(device.link_bandwidth or np.nan) * same,
@@ -284,45 +284,46 @@ def _overlapped(compute: FloatArray, memory: FloatArray) -> FloatArray:
     return np.asarray(larger * powers ** (1 / _OVERLAP))
 
 
-def _gemm_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    memory = one.traffic_bytes / (efficiency.bandwidth * one.bandwidth)
-    rate = efficiency.compute * one.peak / one.n_cores
-    best = np.full(len(one), np.inf)
+def _gemm_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    memory = kernels.traffic_bytes / (efficiency.bandwidth * kernels.bandwidth)
+    rate = efficiency.compute * kernels.peak / kernels.n_cores
+    best = np.full(len(kernels), np.inf)
     for rows, columns in TILES:
         slowdown = 1 + efficiency.tile_penalty * (1 / rows + 1 / columns - _LARGEST_TILE)
-        tiles = one.products * np.ceil(one.m / rows) * np.ceil(one.n / columns)
+        tiles = kernels.products * np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns)
         for splits in SPLITS:
-            waves = np.ceil(tiles * splits / one.n_cores)
-            flop = 2 * rows * columns * np.ceil(one.k / splits)
-            partial = 2 * _PARTIAL_BYTES * splits * one.products * one.m * one.n * (splits > 1)
-            time = waves * flop * slowdown / rate + partial / one.bandwidth
+            waves = np.ceil(tiles * splits / kernels.n_cores)
+            flop = 2 * rows * columns * np.ceil(kernels.k / splits)
+            partial = 2 * _PARTIAL_BYTES * splits * kernels.products
+            partial = partial * kernels.m * kernels.n * (splits > 1)
+            time = waves * flop * slowdown / rate + partial / kernels.bandwidth
             best = np.minimum(best, time)
     return _overlapped(best, memory)
 
 
-def _attention_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    memory = one.traffic_bytes / (efficiency.bandwidth * one.bandwidth)
-    rate = efficiency.attention * one.peak / one.n_cores
+def _attention_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    memory = kernels.traffic_bytes / (efficiency.bandwidth * kernels.bandwidth)
+    rate = efficiency.attention * kernels.peak / kernels.n_cores
     # Blocks of few queries are not filled up: a decode step is bound by traffic.
-    rows = np.minimum(one.m, ATTENTION_ROWS)
-    blocks = one.products * np.ceil(one.m / ATTENTION_ROWS)
-    keys = one.n + efficiency.attention_keys
-    shared = np.maximum(blocks / one.n_cores, 1.0)
-    return _overlapped(shared * 4 * rows * keys * one.k / rate, memory)
+    rows = np.minimum(kernels.m, ATTENTION_ROWS)
+    blocks = kernels.products * np.ceil(kernels.m / ATTENTION_ROWS)
+    keys = kernels.n + efficiency.attention_keys
+    shared = np.maximum(blocks / kernels.n_cores, 1.0)
+    return _overlapped(shared * 4 * rows * keys * kernels.k / rate, memory)
 
 
-def _stream_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    return np.asarray(one.traffic_bytes / (efficiency.bandwidth * one.bandwidth))
+def _stream_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    return np.asarray(kernels.traffic_bytes / (efficiency.bandwidth * kernels.bandwidth))
 
 
-def _rowwise_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    return np.asarray(one.traffic_bytes / (efficiency.rowwise_bandwidth * one.bandwidth))
+def _rowwise_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    return np.asarray(kernels.traffic_bytes / (efficiency.rowwise_bandwidth * kernels.bandwidth))
 
 
-def _collective_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    waiting = efficiency.link_latency + efficiency.link_step * one.steps
-    sent = one.wire_factor * one.traffic_bytes
-    return np.asarray(waiting + sent / (efficiency.link * one.link))
+def _collective_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    waiting = efficiency.link_latency + efficiency.link_step * kernels.steps
+    sent = kernels.wire_factor * kernels.traffic_bytes
+    return np.asarray(waiting + sent / (efficiency.link * kernels.link))
 
 
 def gemm(m: float, n: float, k: float, bits: tuple[float, float], **how: Any) -> Kernel:

@@ -61,7 +61,10 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     def catalog(self) -> Catalog:
         """The attributes that expressions of a design space may use."""
         entries = {
-            name: {attribute: getattr(item, attribute).at(self.level) for attribute in _ATTRIBUTES}
+            name: {
+                attribute: getattr(item, attribute).value_at(self.level)
+                for attribute in _ATTRIBUTES
+            }
             for name, item in self.items()
         }
         return Catalog(units=_ATTRIBUTES, entries=entries)

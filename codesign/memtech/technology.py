@@ -26,7 +26,7 @@ class Range(Record):
     typical: float
     high: float
 
-    def at(self, level: Level) -> float:
+    def value_at(self, level: Level) -> float:
         """The value at one of the three levels."""
         return float(getattr(self, level))
 

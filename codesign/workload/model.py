@@ -287,12 +287,14 @@ class LanguageModel(Record):
             )
         return self
 
-    def _check_together(self, what: str, keys: tuple[str, ...], extra: tuple[str, ...]) -> None:
+    def _check_together(
+        self, component: str, keys: tuple[str, ...], extra: tuple[str, ...]
+    ) -> None:
         defaults = type(self).model_fields
         missing = [key for key in keys if getattr(self, key) is None]
         used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]
         if missing and used:
-            raise ValueError(f"{missing[0]}: required for {what}, since {used[0]} is given")
+            raise ValueError(f"{missing[0]}: required for {component}, since {used[0]} is given")
 
     def _check_latent(self) -> None:
         if not self.is_latent:

@@ -189,7 +189,7 @@ def _check_bounds(
     order = [name for name in bounds.undecided_parameters if name in designs]
     rng = np.random.default_rng(0)
     for level in range(len(order) + 1):
-        box = _Box(evaluator.metrics, bounds, designs, reference, tuple(order[level:]))
+        box = _UndecidedBox(evaluator.metrics, bounds, designs, reference, tuple(order[level:]))
         whole_box = {name: _possible(designs[name]) for name in order[level:]}
         box.check(whole_box)
         box.check_alone(whole_box)
@@ -220,7 +220,7 @@ def _around(
 
 
 @dataclass(frozen=True)
-class _Box:
+class _UndecidedBox:
     """Designs of which some parameters are undecided, for ``best_case`` to bound."""
 
     metrics: Sequence[Metric]

@@ -75,7 +75,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Pass:
+class LayerPass:
     """One pass through the layers.
 
     Attributes:
@@ -157,19 +157,19 @@ def _pass(
     logits: Logits,
     context: float | None,
     past: int,
-) -> Pass:
+) -> LayerPass:
     if model.is_diffusion:
         length = prompt if phase == "prefill" else prompt + generated
         predicted = 1 if phase == "prefill" else generated
         spans = _spans(model, lambda _: (length, length))
-        return Pass(length, spans, length if logits == "all" else predicted, True, False)
+        return LayerPass(length, spans, length if logits == "all" else predicted, True, False)
     if phase == "prefill":
         end = past + prompt
         spans = _spans(
             model,
             lambda window: (_mean_window(window, past + 1, end) if causal else float(end), end),
         )
-        return Pass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
+        return LayerPass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
 
     def step(window: int | None) -> tuple[float, float]:
         if context is None:
@@ -178,7 +178,7 @@ def _pass(
             mean = float(min(context, window or context))
         return mean, mean
 
-    return Pass(1, _spans(model, step), 1, False, True)
+    return LayerPass(1, _spans(model, step), 1, False, True)
 
 
 def _spans(
@@ -209,7 +209,7 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
     return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
 
 
-def _embedding(model: LanguageModel, layer_pass: Pass, embedding: Embedding) -> Operator:
+def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding) -> Operator:
     width = layer_pass.tokens * model.hidden_size
     positions = width if model.position == "learned" else 0
     if embedding == "lookup":
@@ -238,7 +238,7 @@ def _embedding(model: LanguageModel, layer_pass: Pass, embedding: Embedding) -> 
     )
 
 
-def _norm(model: LanguageModel, layer_pass: Pass) -> Operator:
+def _norm(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     weights = model.hidden_size * model.n_norm_vectors
     count = 2 * model.num_hidden_layers + 1  # before attention, before the MLP, and the last
     return elementwise(
@@ -246,7 +246,7 @@ def _norm(model: LanguageModel, layer_pass: Pass) -> Operator:
     )
 
 
-def _residual(model: LanguageModel, layer_pass: Pass) -> Operator:
+def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     width = layer_pass.tokens * model.hidden_size
     return Operator(
         "residual",
@@ -259,13 +259,13 @@ def _residual(model: LanguageModel, layer_pass: Pass) -> Operator:
     )
 
 
-def _lm_head(model: LanguageModel, layer_pass: Pass) -> Operator:
+def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     return projection(
         "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.hidden_size, model.vocab_size
     )
 
 
-def _attention(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
+def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head, grouped-query or multi-query attention."""
     layers, tokens, width = model.n_attention_layers, layer_pass.tokens, model.head_dim
     queries, keys = model.num_attention_heads * width, model.num_key_value_heads * width
@@ -347,7 +347,7 @@ def _output_projection(model: LanguageModel, tokens: float, inner: float) -> Ope
 
 
 def _scores(
-    layer_pass: Pass,
+    layer_pass: LayerPass,
     *,
     products: float,
     rows: float,
@@ -410,7 +410,7 @@ def _scores(
     return operators
 
 
-def _latent_attention(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
+def _latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head latent attention, expanded in prefill and absorbed in decode."""
     if not model.n_attention_layers:
         return []
@@ -455,7 +455,7 @@ def _latent_attention(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
     return [*operators, _output_projection(model, tokens, inner)]
 
 
-def _expanded(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
+def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
     (span,) = layer_pass.spans
     nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
@@ -482,7 +482,7 @@ def _expanded(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
     ]
 
 
-def _absorbed(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
+def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
     return [
@@ -520,7 +520,7 @@ def _per_head(name: str, model: LanguageModel, tokens: float, k: float, n: float
     )
 
 
-def _dense_mlp(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
+def _dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     return _mlp(model, "", "mlp", model.n_dense_layers, layer_pass.tokens, model.intermediate_size)
 
 
@@ -552,7 +552,7 @@ def _activation(
     )
 
 
-def _experts(model: LanguageModel, layer_pass: Pass) -> list[Operator]:
+def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Router, shared experts, routed experts and their combination."""
     if not model.is_mixture:
         return []

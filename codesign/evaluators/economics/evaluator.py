@@ -21,8 +21,8 @@ from codesign.evaluators.base import Evaluation
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Precision
-from codesign.evaluators.economics.machine import Machine, device_machine, paper_devices
+from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
+from codesign.evaluators.economics.machine import SustainedDevice, device_machine, paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
@@ -145,9 +145,9 @@ class EconomicsEvaluator:
 
     # --- designs ------------------------------------------------------------------------------
 
-    def _prepare(self, designs: Columns) -> _Batch:
+    def _prepare(self, designs: Columns) -> _PreparedDesigns:
         """Machines, precisions and splits of a batch as arrays."""
-        precision = Precision(*(_bits(designs, name) / 8 for name in _FORMATS))
+        precision = ElementBytes(*(_bits(designs, name) / 8 for name in _FORMATS))
         weight_bits = np.asarray(precision.weight_bytes) * 8
         draft_bits = np.full(weight_bits.shape, self.workload.draft_weight_bits)
         n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
@@ -162,14 +162,14 @@ class EconomicsEvaluator:
         load = Load(n_devices, batch, self.workload.context_tokens)
         if "speculation" in designs:
             machine = self._machine(designs, draft_bits)
-            drafts = Precision(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
+            drafts = ElementBytes(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
             draft = ForwardPass(self._draft, machine, drafts)
             decoding = _Choosing(
                 target,
                 Speculation(draft, self.workload.acceptance),
                 wanted=designs["speculation"].lookup(_length, absent=0.0),
             )
-        return _Batch(load, decoding, designs["device"].lookup(self._price))
+        return _PreparedDesigns(load, decoding, designs["device"].lookup(self._price))
 
     def _price(self, name: str) -> float:
         device = load_device(name)
@@ -177,7 +177,7 @@ class EconomicsEvaluator:
         rent = paper.price_usd_per_hour if paper is not None else None
         return self.options.usd_per_hour(device.name, rent, device.power)
 
-    def _machine(self, designs: Columns, weight_bits: FloatArray) -> Machine:
+    def _machine(self, designs: Columns, weight_bits: FloatArray) -> SustainedDevice:
         """One machine of arrays; rates depend on the device and on the width of the weights."""
         column = designs["device"]
         tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
@@ -192,7 +192,7 @@ class EconomicsEvaluator:
                 owners = machines if name in _RATES else [item.fabric for item in machines]
                 values = np.array([getattr(owner, name) for owner in owners], dtype=np.float64)
                 table[where] = values[codes]
-        return Machine(
+        return SustainedDevice(
             name="devices",
             flop_per_s=tables["flop_per_s"],
             bytes_per_s=tables["bytes_per_s"],
@@ -203,7 +203,7 @@ class EconomicsEvaluator:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _PreparedDesigns:
     """Designs made ready.
 
     Attributes:
@@ -308,7 +308,7 @@ def _length(value: Value) -> float:
     return float(str(value))
 
 
-def _left_over(designs: Columns, batch: _Batch, n_layers: float) -> FloatArray:
+def _left_over(designs: Columns, batch: _PreparedDesigns, n_layers: float) -> FloatArray:
     """Devices that a fixed split leaves over, or stages without a layer or a request."""
     fixed, load = batch.decoding.target.fixed, batch.load
     excess = np.zeros(len(designs["n_devices"]))

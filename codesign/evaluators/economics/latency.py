@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Precision, Split
-from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
+from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.hardware.nccl import ONE_WAY, Collective, collective
 
@@ -138,7 +138,11 @@ class ForwardPass:
     """
 
     def __init__(
-        self, shape: ModelShape, machine: Machine, precision: Precision, fixed: Fixed | None = None
+        self,
+        shape: ModelShape,
+        machine: SustainedDevice,
+        precision: ElementBytes,
+        fixed: Fixed | None = None,
     ) -> None:
         self.shape = shape
         self.machine = machine

@@ -12,7 +12,7 @@ LAYOUTS = ("1d", "2d")
 
 
 @dataclass(frozen=True)
-class Precision:
+class ElementBytes:
     """Bytes of an element; each broadcasts with the designs."""
 
     weight_bytes: FloatArray | float = 2.0

@@ -56,7 +56,7 @@ def paper_devices() -> dict[str, PaperDevice]:
 
 
 @dataclass(frozen=True)
-class Machine:
+class SustainedDevice:
     """``n`` kinds of device, or one; every array broadcasts with the designs.
 
     Attributes:
@@ -99,7 +99,7 @@ class MachineChoices:
 
 def device_machine(
     name: str, weight_bits: float, profile: Profile, choices: MachineChoices
-) -> Machine:
+) -> SustainedDevice:
     """A device of the library, or of a file.
 
     Under ``epoch`` the paper's figures serve the devices that it has; any other device has those
@@ -121,9 +121,9 @@ def device_machine(
     return _of_file(device, weight_bits, profile, choices)
 
 
-def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> Machine:
+def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> SustainedDevice:
     peak = paper.peak_8_bit if weight_bits <= 8 else paper.peak_16_bit
-    return Machine(
+    return SustainedDevice(
         name=device.name,
         flop_per_s=peak,
         bytes_per_s=paper.bandwidth,
@@ -133,7 +133,9 @@ def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> Machine
     )
 
 
-def _chosen(machine: Machine, paper: PaperDevice, choices: MachineChoices) -> Machine:
+def _chosen(
+    machine: SustainedDevice, paper: PaperDevice, choices: MachineChoices
+) -> SustainedDevice:
     """The machine with its caps applied and the chosen figures put in place."""
     fabric = Fabric(
         _halved(choices.link_bytes_per_s, machine.fabric.intra_bytes_per_s),
@@ -155,11 +157,11 @@ def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray 
 
 def _of_file(
     device: Device, weight_bits: float, profile: Profile, choices: MachineChoices
-) -> Machine:
+) -> SustainedDevice:
     peak = _peak(device, weight_bits)
     cap = device.sustained_fraction if profile == "plain" else COMPUTE_CAP
     fabric, notes = _fabric(device.link_bandwidth, device.network_bandwidth, choices)
-    return Machine(
+    return SustainedDevice(
         name=device.name,
         flop_per_s=peak * (choices.compute_cap or cap),
         bytes_per_s=device.bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),
@@ -201,7 +203,7 @@ def _fabric(
 
 def accelerator_machine(
     name: str, accelerators: AcceleratorBatch, choices: MachineChoices
-) -> Machine:
+) -> SustainedDevice:
     """One designed accelerator as a device; its array has one rate whatever the number format.
 
     Weights and KV cache lie in all memory levels; they are read at the sum of the off-chip peak
@@ -218,7 +220,7 @@ def accelerator_machine(
     peak = float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0])
     fabric, notes = _fabric(None, None, choices)
     node_size = choices.node_size or fabric.node_size
-    return Machine(
+    return SustainedDevice(
         name=name,
         flop_per_s=peak * (choices.compute_cap or COMPUTE_CAP),
         bytes_per_s=bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),

@@ -131,13 +131,13 @@ class ForecastEvaluator:
         for name in names:
             if name not in known:
                 raise UnknownNameError("metric", name, known)
-        results = _Results(self, designs)
+        results = _ForecastMetrics(self, designs)
         values = {name: np.array(getattr(results, name), dtype=np.float64) for name in names}
         return Evaluation(values, dict(self.known_violations(designs)))
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design: both phases, operator by operator."""
-        results = _Results(self, designs)
+        results = _ForecastMetrics(self, designs)
         values = {name: float(getattr(results, name)[0]) for name in _METRICS}
         violations = {
             name: float(excess[0]) for name, excess in self.known_violations(designs).items()
@@ -272,7 +272,7 @@ def _count(value: Value, name: str) -> int:
     return value
 
 
-class _Results:
+class _ForecastMetrics:
     """Metrics of a batch of designs, each computed when asked for; (n,) under its own name."""
 
     def __init__(self, evaluator: ForecastEvaluator, designs: Columns) -> None:

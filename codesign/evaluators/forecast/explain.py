@@ -12,7 +12,7 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, Efficiencies, operator_times
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Forecast:
     """
 
     inference: Inference
-    prefill: Work
-    decode: Work
+    prefill: PassWork
+    decode: PassWork
     prefill_demand: Demand
     decode_demand: Demand
     batch_size: int
@@ -39,7 +39,7 @@ class Forecast:
 
 
 def operator_rows(
-    work: Work,
+    work: PassWork,
     efficiencies: Efficiencies,
     peak_ops_per_s: float,
     bandwidth_bytes_per_s: float,
@@ -65,7 +65,7 @@ def operator_rows(
     ]
 
 
-def totals(work: Work) -> dict[str, float]:
+def totals(work: PassWork) -> dict[str, float]:
     """The workload metrics of LIFE §4.2.1, over all operators."""
     parts = {
         "ops": OPS,

@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Demand:
     dispatches: FloatArray
 
 
-def demand(work: Work, efficiencies: Efficiencies) -> Demand:
+def demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     """The sums over the operators in Eqs. 1 and 2."""
     # At rates of 1, times are amounts.
     ops, moved = operator_times(work, efficiencies, 1.0, 1.0)
@@ -70,7 +70,7 @@ def demand(work: Work, efficiencies: Efficiencies) -> Demand:
 
 
 def operator_times(
-    work: Work, efficiencies: Efficiencies, peak_ops_per_s: float, bandwidth_bytes_per_s: float
+    work: PassWork, efficiencies: Efficiencies, peak_ops_per_s: float, bandwidth_bytes_per_s: float
 ) -> tuple[FloatArray, FloatArray]:
     """(..., o) seconds of arithmetic and of traffic of each operator, launches apart."""
     compute, memory = (

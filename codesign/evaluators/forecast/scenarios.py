@@ -37,7 +37,7 @@ ADAPTED = (
 
 
 @dataclass(frozen=True)
-class Machine:
+class ForecastMachine:
     """One machine.
 
     Attributes:
@@ -54,7 +54,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class DecodeTimeline:
     """Decode steps as the cache grows; (c,) each.
 
     Attributes:
@@ -98,12 +98,12 @@ class Timeline:
 
 def timeline(
     inference: Inference,
-    machine: Machine,
+    machine: ForecastMachine,
     prompt_tokens: int,
     generated_tokens: int,
     n_points: int | None = None,
     batch_size: int = 1,
-) -> Timeline:
+) -> DecodeTimeline:
     """Time, traffic and operations of decode steps over a generation (LIFE Fig. 7, Table 9).
 
     Args:
@@ -120,7 +120,7 @@ def timeline(
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
     compute, memory = times_s(demand(steps, machine.efficiencies), machine)
     bound_by_memory = inference.conventions.is_decode_memory_bound
-    return Timeline(
+    return DecodeTimeline(
         token=token,
         context_tokens=prompt_tokens + token,
         moved_bytes=moved,
@@ -130,7 +130,7 @@ def timeline(
     )
 
 
-def times_s(phase_demand: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
+def times_s(phase_demand: Demand, machine: ForecastMachine) -> tuple[FloatArray, FloatArray]:
     """Compute and memory time of what is asked, on a machine (LIFE Eqs. 1 and 2)."""
     latency = machine.dispatch_latency_s
     return (

@@ -11,10 +11,10 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.roofline import OperatorTime
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 
 
-def explain(serving: Serving, names: Sequence[str]) -> Explanation:
+def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
     """The full account of a batch of one.
 
     Args:
@@ -31,7 +31,7 @@ def explain(serving: Serving, names: Sequence[str]) -> Explanation:
     )
 
 
-def _operators(serving: Serving) -> Iterator[dict[str, Any]]:
+def _operators(serving: PlatformServing) -> Iterator[dict[str, Any]]:
     """Rows of both phases; a chunked prefill's chunks are added up."""
     phases = [("prefill", serving.prefill_passes), ("decode", [(1, serving.decode_pass)])]
     if serving.request.mixed:
@@ -67,7 +67,7 @@ def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> d
     }
 
 
-def _levels(serving: Serving) -> Iterator[dict[str, Any]]:
+def _levels(serving: PlatformServing) -> Iterator[dict[str, Any]]:
     platform, kept = serving.platform, serving.decode_footprint
     share = float(serving.residence(kept).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
@@ -92,7 +92,7 @@ def _levels(serving: Serving) -> Iterator[dict[str, Any]]:
         }
 
 
-def _power(serving: Serving) -> list[dict[str, Any]]:
+def _power(serving: PlatformServing) -> list[dict[str, Any]]:
     watts = float(serving.platform.power_watts[0])
     if np.isnan(watts):
         return []
@@ -100,7 +100,7 @@ def _power(serving: Serving) -> list[dict[str, Any]]:
     return [{"name": "devices", "count": n, "each_watts": watts, "tdp_watts": n * watts}]
 
 
-def _notes(serving: Serving) -> list[str]:
+def _notes(serving: PlatformServing) -> list[str]:
     options, request = serving.options, serving.request
     notes = [_profile_note(options), _efficiency_note(options)]
     notes.append(

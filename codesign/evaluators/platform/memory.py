@@ -9,16 +9,16 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import Passes
+from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.evaluators.platform.work import Work
+from codesign.evaluators.platform.work import DeviceWork
 from codesign.workload.model import LanguageModel, kv_elements_per_token
 from codesign.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)
-class Footprint:
+class DeviceFootprint:
     """Bytes of one device, (n,) each.
 
     Attributes:
@@ -50,8 +50,8 @@ class Residence:
 
 
 def footprint(
-    model: LanguageModel, platform: Platform, sharding: Sharding, passes: Passes
-) -> Footprint:
+    model: LanguageModel, platform: Platform, sharding: Sharding, passes: RequestPasses
+) -> DeviceFootprint:
     """Weights and KV cache of the fullest device when the last token is generated.
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
@@ -66,7 +66,7 @@ def footprint(
     held = per_request * platform.batch + passes.prefix_tokens * passes.request.mixed
     per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
     kv = held * per_token * platform.kv_bytes
-    return Footprint(weights, kv, weights + kv, platform.fast_capacity)
+    return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
 
 
 def _weights(
@@ -89,18 +89,20 @@ def _weights(
 
 
 def genz_footprint(
-    model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[Work]
-) -> Footprint:
+    model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[DeviceWork]
+) -> DeviceFootprint:
     """As GenZ's tool counts: what one pass reads, of all stages and of all experts."""
     weights = sum(
         (_held(model, platform, sharding, item) * item.count for item in work),
         np.zeros_like(platform.tp),
     )
     kv = sum((item.kv_bytes * item.count for item in work), np.zeros_like(platform.tp))
-    return Footprint(weights, kv, weights + kv, platform.fast_capacity)
+    return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
 
 
-def _held(model: LanguageModel, platform: Platform, sharding: Sharding, item: Work) -> FloatArray:
+def _held(
+    model: LanguageModel, platform: Platform, sharding: Sharding, item: DeviceWork
+) -> FloatArray:
     """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
     if not item.name.startswith("expert_"):
         return item.weight_bytes
@@ -116,7 +118,7 @@ def _held(model: LanguageModel, platform: Platform, sharding: Sharding, item: Wo
     )
 
 
-def excess(kept: Footprint, platform: Platform, options: PlatformOptions) -> FloatArray:
+def excess(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> FloatArray:
     """Relative excess of what must be kept over the memories that may keep it; <= 0 fits."""
     stages = platform.pp if options.is_genz else 1.0
     room = kept.room_bytes
@@ -125,7 +127,7 @@ def excess(kept: Footprint, platform: Platform, options: PlatformOptions) -> Flo
     return np.where(np.isinf(room), -1.0, kept.need_bytes / (room * stages) - 1.0)
 
 
-def reside(kept: Footprint, platform: Platform, options: PlatformOptions) -> Residence:
+def reside(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> Residence:
     """Read rates when a fixed share of everything kept lies in the slow memory (Eq. 1).
 
     Both memories are read at once, so a byte takes the longer of its two shares. Without

@@ -15,7 +15,7 @@ import numpy as np
 from codesign.columns import Column, Columns, FloatArray, IntArray, column_of
 from codesign.evaluators.platform.evaluator import PlatformEvaluator
 from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.metrics import PLATFORM_METRICS, Metric
 from codesign.workload.model import LanguageModel
 
@@ -68,7 +68,7 @@ def candidates(
 
 
 @dataclass(frozen=True)
-class Choices:
+class ParallelismChoices:
     """Ways to spread the work over devices.
 
     Attributes:
@@ -78,7 +78,7 @@ class Choices:
     """
 
     degrees: IntArray
-    serving: Serving
+    serving: PlatformServing
     feasible: Any
 
     def values(self, metric: str) -> FloatArray:
@@ -89,7 +89,7 @@ class Choices:
 
 def evaluate_choices(
     evaluator: PlatformEvaluator, degrees: IntArray, others: Mapping[str, Any]
-) -> Choices:
+) -> ParallelismChoices:
     """Evaluate ways to spread the work, all in one batch.
 
     Args:
@@ -99,10 +99,10 @@ def evaluate_choices(
     """
     serving = evaluator.serving(columns_of(degrees, others))
     kept = [np.asarray(values) <= 0 for values in limits(serving).values()]
-    return Choices(degrees, serving, np.all(kept, axis=0))
+    return ParallelismChoices(degrees, serving, np.all(kept, axis=0))
 
 
-def ranked(choices: Choices, by: Metric) -> list[dict[str, Any]]:
+def ranked(choices: ParallelismChoices, by: Metric) -> list[dict[str, Any]]:
     """The feasible ways, the best first, each with its degrees and metrics."""
     order = np.argsort(by.sign * choices.values(by.name), kind="stable")
     order = order[choices.feasible[order]]

@@ -32,7 +32,7 @@ class Prompt:
     count: int
 
 
-class Passes:
+class RequestPasses:
     """The operators of a request's passes, lowered once.
 
     Args:

@@ -19,11 +19,11 @@ from codesign.columns import column_of
 from codesign.evaluators.platform.evaluator import PlatformEvaluator
 from codesign.evaluators.platform.parallelism import (
     DEGREES,
-    Choices,
+    ParallelismChoices,
     candidates,
     evaluate_choices,
 )
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.units import format_engineering
 
@@ -52,7 +52,7 @@ class Requirements:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LatencyLimits:
     """The times that users set, in seconds."""
 
     time_to_first_token_s: float
@@ -60,7 +60,7 @@ class Limits:
 
 
 def size_requirements(
-    evaluator: PlatformEvaluator, limits: Limits, others: Mapping[str, Any]
+    evaluator: PlatformEvaluator, limits: LatencyLimits, others: Mapping[str, Any]
 ) -> Requirements:
     """The rates and the memory that one platform must offer in all.
 
@@ -90,7 +90,7 @@ def size_requirements(
     )
 
 
-def _weights_read(serving: Serving) -> float:
+def _weights_read(serving: PlatformServing) -> float:
     """Bytes of weights that a decode step reads: of experts, those it touches."""
     streams = serving.passes.decode(serving.micro_batch)
     return sum(float(item.weight_bytes[0]) * item.count for item in serving.work(streams))
@@ -98,7 +98,7 @@ def _weights_read(serving: Serving) -> float:
 
 def fewest_devices(
     evaluator: PlatformEvaluator,
-    limits: Limits,
+    limits: LatencyLimits,
     others: Mapping[str, Any],
     needed: Requirements,
     most_devices: int,
@@ -122,9 +122,9 @@ def fewest_devices(
 def _row(
     name: str,
     device: Device,
-    limits: Limits,
+    limits: LatencyLimits,
     needed: Requirements,
-    choices: Choices,
+    choices: ParallelismChoices,
 ) -> dict[str, Any]:
     first = choices.values("time_to_first_token_s")
     step = choices.values("time_per_output_token_s")
@@ -153,7 +153,7 @@ def _row(
     }
 
 
-def _least(serving: Serving, needed: Requirements) -> tuple[int, int, int]:
+def _least(serving: PlatformServing, needed: Requirements) -> tuple[int, int, int]:
     """Devices that each requirement alone asks for."""
     platform, options = serving.platform, serving.options
     rates = (
@@ -166,7 +166,7 @@ def _least(serving: Serving, needed: Requirements) -> tuple[int, int, int]:
     return n_devices[0], n_devices[1], n_devices[2]
 
 
-def _why_not(first: Any, step: Any, limits: Limits) -> str:
+def _why_not(first: Any, step: Any, limits: LatencyLimits) -> str:
     if np.isnan(first).all():
         return "does not fit, or no links join enough of them"
     best_times_s = (np.nanmin(first), np.nanmin(step))

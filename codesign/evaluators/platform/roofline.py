@@ -12,7 +12,7 @@ from codesign.evaluators.platform.communication import Message, message_time_s
 from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.work import Work
+from codesign.evaluators.platform.work import DeviceWork
 from codesign.workload.model import LanguageModel
 
 
@@ -64,7 +64,7 @@ class TimedPass:
 
 
 def time_operator(
-    work: Work, platform: Platform, residence: Residence, options: PlatformOptions
+    work: DeviceWork, platform: Platform, residence: Residence, options: PlatformOptions
 ) -> OperatorTime:
     """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
     rate = platform.flop_per_s * (options.compute_efficiency or 1.0)
@@ -109,7 +109,7 @@ def _time_message(message: Message, platform: Platform, options: PlatformOptions
 def time_pass(
     model: LanguageModel,
     platform: Platform,
-    work: Sequence[Work],
+    work: Sequence[DeviceWork],
     messages: Sequence[Message],
     residence: Residence,
     options: PlatformOptions,

@@ -17,7 +17,7 @@ REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
 
 
 @dataclass(frozen=True)
-class Axis:
+class ScalingAxis:
     """What is varied.
 
     Attributes:
@@ -37,16 +37,16 @@ class Axis:
     section: str
 
 
-AXES: dict[str, Axis] = {
-    "flops": Axis("compute_flop_per_s", "compute", (1, 2, 4, 8, 12),
+AXES: dict[str, ScalingAxis] = {
+    "flops": ScalingAxis("compute_flop_per_s", "compute", (1, 2, 4, 8, 12),
                   "arithmetic rate", "FLOP/s", "VI-A, Fig. 10"),
-    "bandwidth": Axis("fast_bandwidth_bytes_per_s", "bandwidth", (1, 2, 4, 8, 12),
+    "bandwidth": ScalingAxis("fast_bandwidth_bytes_per_s", "bandwidth", (1, 2, 4, 8, 12),
                       "memory bandwidth", "B/s", "VI-B, Fig. 11"),
-    "link-bandwidth": Axis("link_bandwidth_bytes_per_s", "link_bandwidth", (1, 2, 3, 6),
+    "link-bandwidth": ScalingAxis("link_bandwidth_bytes_per_s", "link_bandwidth", (1, 2, 3, 6),
                            "link bandwidth", "B/s", "VI-C, Fig. 12"),
-    "link-latency": Axis("link_latency_s", "link_latency", (1, 0.5, 0.25, 0.05),
+    "link-latency": ScalingAxis("link_latency_s", "link_latency", (1, 0.5, 0.25, 0.05),
                          "link latency", "s", "VI-D, Fig. 13"),
-    "offload": Axis("batch_size", "", (1, 2, 4, 8, 16, 32, 64),
+    "offload": ScalingAxis("batch_size", "", (1, 2, 4, 8, 16, 32, 64),
                     "batch size", "", "VI-E, Fig. 14"),
 }  # fmt: skip
 """The paper's studies: arithmetic, bandwidths and latency of the device, offload by batch."""
@@ -64,7 +64,7 @@ class Scaling:
         violations: (k,) by limit.
     """
 
-    axis: Axis
+    axis: ScalingAxis
     factors: FloatArray
     values: FloatArray
     metrics: Mapping[str, FloatArray]
@@ -97,7 +97,7 @@ class Scaling:
 def scale(
     evaluator: PlatformEvaluator,
     design: Mapping[str, Any],
-    axis: Axis,
+    axis: ScalingAxis,
     factors: Sequence[float] | None = None,
 ) -> Scaling:
     """Vary one number.
@@ -114,7 +114,7 @@ def scale(
     return Scaling(axis, chosen, values, result.metrics, result.violations)
 
 
-def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Axis) -> float:
+def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: ScalingAxis) -> float:
     if not axis.field:
         return 1.0
     platform = evaluator.platform({name: column_of([value]) for name, value in design.items()})
@@ -132,7 +132,7 @@ def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Axis) -
     return float(np.asarray(shares[axis.field])[0])
 
 
-def _columns(design: Mapping[str, Any], axis: Axis, values: FloatArray) -> Columns:
+def _columns(design: Mapping[str, Any], axis: ScalingAxis, values: FloatArray) -> Columns:
     varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
     columns = {
         name: column_of([value] * len(values))

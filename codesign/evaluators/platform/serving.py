@@ -9,22 +9,22 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import list_messages
 from codesign.evaluators.platform.memory import (
-    Footprint,
+    DeviceFootprint,
     Residence,
     footprint,
     genz_footprint,
     reside,
 )
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import Passes, Prompt
+from codesign.evaluators.platform.passes import Prompt, RequestPasses
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.roofline import TimedPass, time_pass
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.evaluators.platform.work import Stream, Work, list_work
+from codesign.evaluators.platform.work import DeviceWork, Stream, list_work
 
 
-class Serving:
+class PlatformServing:
     """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.
 
     Args:
@@ -38,7 +38,7 @@ class Serving:
         self,
         request: PlatformRequest,
         options: PlatformOptions,
-        passes: Passes,
+        passes: RequestPasses,
         platform: Platform,
     ) -> None:
         self.request = request
@@ -49,11 +49,11 @@ class Serving:
         self.sharding = Sharding(self.model, platform, options.is_genz)
         self.micro_batch = platform.micro_batch(options.is_genz)
 
-    def work(self, streams: list[Stream]) -> list[Work]:
+    def work(self, streams: list[Stream]) -> list[DeviceWork]:
         """What one device does in a pass."""
         return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
 
-    def _time(self, streams: list[Stream], kept: Footprint) -> TimedPass:
+    def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
         messages = list_messages(self.model, self.platform, self.sharding, streams, self.options)
         residence = reside(kept, self.platform, self.options)
         work = self.work(streams)
@@ -65,7 +65,7 @@ class Serving:
         return self.passes.prefill(prompt, self.micro_batch)
 
     @cached_property
-    def prefill_footprint(self) -> Footprint:
+    def prefill_footprint(self) -> DeviceFootprint:
         """What a device keeps while it prefills."""
         if not self.options.is_genz:
             return self.decode_footprint
@@ -73,7 +73,7 @@ class Serving:
         return genz_footprint(self.model, self.platform, self.sharding, work)
 
     @cached_property
-    def decode_footprint(self) -> Footprint:
+    def decode_footprint(self) -> DeviceFootprint:
         """What a device keeps when the last token is generated."""
         if not self.options.is_genz:
             return footprint(self.model, self.platform, self.sharding, self.passes)
@@ -95,7 +95,7 @@ class Serving:
             return self.prefill_passes[0][1]
         return self._time(self.passes.decode(self.micro_batch), self.decode_footprint)
 
-    def residence(self, kept: Footprint) -> Residence:
+    def residence(self, kept: DeviceFootprint) -> Residence:
         """Where data lie and how fast they are read."""
         return reside(kept, self.platform, self.options)
 

@@ -50,7 +50,7 @@ _RULES: dict[str, tuple[Style, Dimension]] = {
 
 
 @dataclass(frozen=True)
-class Share:
+class RankShare:
     """A rank's part of an operator; (n,) each, of the work, the input and the output."""
 
     work: FloatArray
@@ -99,12 +99,12 @@ class Sharding:
         """Whether the operator is a product or a look-up, which take time here."""
         return name in _RULES
 
-    def share(self, name: str) -> Share:
+    def share(self, name: str) -> RankShare:
         """A rank's part of the operator of that name."""
         style, dimension = _RULES[name]
         part = self._parts[dimension]
         unsplit = np.ones_like(part)
-        return Share(
+        return RankShare(
             work=part,
             input=unsplit if style == "column" else part,
             output=unsplit if style == "row" else part,

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.sharding import Sharding, Share
+from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.model import LanguageModel
 from codesign.workload.operators import OperatorTable, expected_distinct_experts
 
@@ -49,7 +49,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceWork:
     """One operator on one device, per instance; arrays are (n,).
 
     Attributes:
@@ -81,10 +81,10 @@ def list_work(
     sharding: Sharding,
     streams: Sequence[Stream],
     is_genz: bool,
-) -> list[Work]:
+) -> list[DeviceWork]:
     """The operators of a pass on one device, in the order in which they first run."""
     done: set[str] = set()
-    operators: list[Work] = []
+    operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
             if not sharding.knows(name):
@@ -100,7 +100,7 @@ def list_work(
 
 
 @dataclass(frozen=True)
-class _Part:
+class _StreamPart:
     """An operator in one stream, and the requests whose tokens one device has."""
 
     stream: Stream
@@ -108,10 +108,10 @@ class _Part:
     requests: FloatArray
 
 
-def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_Part]:
+def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_StreamPart]:
     """The streams whose tokens pass through an operator with weights."""
     return [
-        _Part(
+        _StreamPart(
             stream,
             stream.table.names.index(name),
             stream.requests / platform.sp if stream.is_prefill else stream.requests,
@@ -122,7 +122,7 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_Pa
 
 
 def _total(
-    parts: Sequence[_Part], per_request: Callable[[OperatorTable, int], float]
+    parts: Sequence[_StreamPart], per_request: Callable[[OperatorTable, int], float]
 ) -> FloatArray:
     """(n,) a quantity over all requests of all streams."""
     terms = [per_request(part.stream.table, part.position) * part.requests for part in parts]
@@ -132,10 +132,10 @@ def _total(
 def _product(
     model: LanguageModel,
     platform: Platform,
-    share: Share,
-    parts: Sequence[_Part],
+    share: RankShare,
+    parts: Sequence[_StreamPart],
     is_genz: bool,
-) -> Work:
+) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
     name = stream.table.names[i]
@@ -148,7 +148,7 @@ def _product(
     nothing = np.zeros_like(moved)
     # GenZ keeps the activations of a decode step on chip, but for the router's and the LM head's.
     is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
-    return Work(
+    return DeviceWork(
         name=name,
         block=_BLOCKS.get(name, "layers"),
         is_attention=False,
@@ -183,7 +183,7 @@ def _mac(table: OperatorTable, i: int) -> float:
     return float(table.mac_per_request[i])
 
 
-def _dense(share: Share, parts: Sequence[_Part]) -> _Loads:
+def _dense(share: RankShare, parts: Sequence[_StreamPart]) -> _Loads:
     """Every token meets all weights; of a table, only the rows that it looks up are read."""
     table, i = parts[0].stream.table, parts[0].position
     looked_up = _total(parts, lambda t, j: float(t.lookup_elements_per_request[j]))
@@ -196,7 +196,7 @@ def _dense(share: Share, parts: Sequence[_Part]) -> _Loads:
 
 
 def _expected_experts(
-    model: LanguageModel, platform: Platform, share: Share, parts: Sequence[_Part]
+    model: LanguageModel, platform: Platform, share: RankShare, parts: Sequence[_StreamPart]
 ) -> _Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
     table, i = parts[0].stream.table, parts[0].position
@@ -215,7 +215,7 @@ def _expected_experts(
 
 
 def _genz_experts(
-    model: LanguageModel, platform: Platform, share: Share, parts: Sequence[_Part]
+    model: LanguageModel, platform: Platform, share: RankShare, parts: Sequence[_StreamPart]
 ) -> _Loads:
     """As GenZ's tool has it: a rank's experts are one wide matrix.
 
@@ -243,7 +243,7 @@ def _genz_experts(
 
 def _attention(
     platform: Platform, sharding: Sharding, stream: Stream, i: int, is_genz: bool
-) -> Work:
+) -> DeviceWork:
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
     table = stream.table
     share = sharding.share(table.names[i])
@@ -258,7 +258,7 @@ def _attention(
     if is_genz and not stream.is_prefill:
         moved, kept = np.zeros_like(moved), kept + moved
     cache = stream.cache_requests if stream.is_prefill else stream.cache_requests / platform.sp
-    return Work(
+    return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         block="layers",
         is_attention=True,

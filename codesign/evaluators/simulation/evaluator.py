@@ -27,8 +27,8 @@ from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass, sum_ov
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.preparation import Batch
 from codesign.evaluators.npu.records import PassTimes
-from codesign.evaluators.simulation.machine import Machine, Run, simulate
-from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, steps
+from codesign.evaluators.simulation.machine import SimulatedNpu, SimulatedOperator, simulate
+from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
@@ -88,7 +88,7 @@ class Simulator:
         operator: int,
         is_transfer_only: bool = False,
         keeps_transactions: bool = False,
-    ) -> Run:
+    ) -> SimulatedOperator:
         """One instance of an operator, both given by position."""
         return simulate(
             self.steps(design, operator),
@@ -102,14 +102,14 @@ class Simulator:
         work = self.work(design, operator)
         return steps(work, self.tiling(design), self.options.most_steps)
 
-    def work(self, design: int, operator: int) -> Work:
+    def work(self, design: int, operator: int) -> OperatorWork:
         """What the operator asks of the design."""
         table, setup = self.pass_.table, self.batch.setup
         requests = float(setup.batch_size[design, 0])
         activation = float(setup.activation_bytes[design, 0])
         kv = float(setup.kv_bytes[design, 0]) * requests
         moves = float(self.pass_.moves_activations[operator]) * activation * requests
-        return Work(
+        return OperatorWork(
             n_products=float(self._n_products[design, operator]),
             rows=float(self._rows[design, operator]),
             is_per_head=bool(self.pass_.is_per_head[operator]),
@@ -145,7 +145,7 @@ class Simulator:
             is_paced=options.demand == "paced",
         )
 
-    def machine(self, design: int) -> Machine:
+    def machine(self, design: int) -> SimulatedNpu:
         """The design's ports."""
         setup, options = self.batch.setup, self.options
         levels = setup.accelerators.levels
@@ -157,7 +157,7 @@ class Simulator:
         tails = setup.tails[:, : n_levels - 1, design]
         matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]] or 1.0
         is_shared = bool(setup.is_shared_freely[design, 0])
-        return Machine(
+        return SimulatedNpu(
             clock_hz=float(setup.accelerators.clock_hz[design]),
             bandwidth_bytes_per_s=bandwidth,
             latency_s=latency,
@@ -187,7 +187,7 @@ class SimulatedMetrics(DesignMetrics):
         self._simulator = simulator
 
     @cached_property
-    def runs(self) -> list[list[Run]]:
+    def runs(self) -> list[list[SimulatedOperator]]:
         """One per design and operator."""
         n_operators = len(self._pass.table)
         return [
@@ -355,7 +355,7 @@ class SimulationEvaluator:
         )
         return replace(account, operators=operators, notes=[*account.notes, note])
 
-    def timeline(self, designs: Columns) -> list[tuple[str, float, Run]]:
+    def timeline(self, designs: Columns) -> list[tuple[str, float, SimulatedOperator]]:
         """Operators of one design in order, with their count in a pass and all transactions."""
         simulator = self.simulator(designs)
         table = self.pass_.table

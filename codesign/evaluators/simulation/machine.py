@@ -33,7 +33,7 @@ STREAMS = ("matrix", "vector")
 
 
 @dataclass(frozen=True)
-class Machine:
+class SimulatedNpu:
     """What moves an operator on one design; levels are on chip first, then tiers.
 
     Attributes:
@@ -79,7 +79,7 @@ class Transaction:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedOperator:
     """One simulated operator.
 
     Attributes:
@@ -106,8 +106,11 @@ class Run:
 
 
 def simulate(
-    steps: Steps, machine: Machine, is_transfer_only: bool = False, keeps_transactions: bool = False
-) -> Run:
+    steps: Steps,
+    machine: SimulatedNpu,
+    is_transfer_only: bool = False,
+    keeps_transactions: bool = False,
+) -> SimulatedOperator:
     """Runs an operator.
 
     Args:
@@ -117,13 +120,13 @@ def simulate(
             the on-chip memory's latency.
         keeps_transactions: Whether the run lists them.
     """
-    return _Builder(steps, machine, is_transfer_only).run(keeps_transactions)
+    return _TransactionBuilder(steps, machine, is_transfer_only).run(keeps_transactions)
 
 
-class _Builder:
+class _TransactionBuilder:
     """Turns steps into transactions."""
 
-    def __init__(self, steps: Steps, machine: Machine, is_transfer_only: bool) -> None:
+    def __init__(self, steps: Steps, machine: SimulatedNpu, is_transfer_only: bool) -> None:
         self.machine = machine
         self.n_levels = len(machine.bandwidth_bytes_per_s)
         self.schedule = Schedule(_FIRST_TIER + len(STREAMS) * self.n_levels)
@@ -151,7 +154,7 @@ class _Builder:
         self.landings: list[int] = []
         self.step = 0
 
-    def run(self, keeps_transactions: bool) -> Run:
+    def run(self, keeps_transactions: bool) -> SimulatedOperator:
         chains = self._chains(self.up)
         outgoing = self._chains(self.down)
         takers: list[list[int]] = []
@@ -326,7 +329,7 @@ class _Builder:
         self.step_of.append(self.step)
         return self.schedule.add(resource, duration, after, earliest)
 
-    def _result(self, keeps_transactions: bool) -> Run:
+    def _result(self, keeps_transactions: bool) -> SimulatedOperator:
         schedule = self.schedule
         time = schedule.run()
         if self.is_transfer_only and self.landings:
@@ -340,7 +343,7 @@ class _Builder:
             moved = np.bincount(levels[chosen], sizes[chosen], minlength=self.n_levels)
             return moved.astype(np.float64)
 
-        return Run(
+        return SimulatedOperator(
             time_s=time,
             compute_s=float(durations[resources == ARRAY].sum()),
             on_chip_s=float(durations[resources == ON_CHIP].sum()),

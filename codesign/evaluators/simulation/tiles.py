@@ -32,7 +32,7 @@ _GROWTH = 1.5
 
 
 @dataclass(frozen=True)
-class Work:
+class OperatorWork:
     """One instance of an operator on one design.
 
     Attributes:
@@ -118,7 +118,7 @@ class Steps:
     activation_writes: FloatArray
 
 
-def steps(work: Work, tiling: Tiling, most_steps: int) -> Steps:
+def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     """The operator cut into about ``most_steps`` steps at most."""
     near = _visits(work, tiling) if work.n_products else _copy(work, tiling)
     n_repeats = work.n_products or 1.0
@@ -180,7 +180,7 @@ _Factors: TypeAlias = dict[str, FloatArray]
 """What depends on the position in each loop, to be multiplied."""
 
 
-def _axes(work: Work, tiling: Tiling) -> _Factors:
+def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
     """Sizes of the tiles along each loop of one product."""
     row_tile, column_tile = tiling.width, tiling.width
     if tiling.organization == "systolic":
@@ -195,7 +195,7 @@ def _axes(work: Work, tiling: Tiling) -> _Factors:
     }
 
 
-def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Cycles, bytes read and bytes written of every visit of one product, in order."""
     sizes = _axes(work, tiling)
     share = {axis: values / values.sum() for axis, values in sizes.items()}
@@ -263,7 +263,7 @@ def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatA
     return total
 
 
-def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The visits of an operator without a product: its bytes in pieces of the array's tile."""
     moved_in = work.weight_bytes + work.kv_bytes + work.input_bytes
     most = max(moved_in, work.output_bytes, work.kv_written_bytes)
@@ -304,7 +304,7 @@ class _FarStreams:
         kv_writes: What is appended to the KV cache.
     """
 
-    def __init__(self, work: Work, tiling: Tiling) -> None:
+    def __init__(self, work: OperatorWork, tiling: Tiling) -> None:
         n = work.n_products or 1.0
         stationary = (work.weight_bytes + work.kv_bytes) / n
         n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
@@ -325,7 +325,7 @@ class _FarStreams:
         self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
 
 
-def _sweeps(work: Work, tiling: Tiling) -> tuple[int, int]:
+def _sweeps(work: OperatorWork, tiling: Tiling) -> tuple[int, int]:
     """Sweeps of the array over weights and inputs as far as bytes come at their first use."""
     if tiling.is_paced or not work.n_products:
         return 1, 1
@@ -342,7 +342,7 @@ def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:
 
 
 def _capacity_blocks(
-    work: Work, tiling: Tiling, stationary_bytes: float, input_bytes: float
+    work: OperatorWork, tiling: Tiling, stationary_bytes: float, input_bytes: float
 ) -> tuple[int, int]:
     """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
     buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)

@@ -43,15 +43,15 @@ def finished(result: Evaluation, n: int) -> IntArray:
 def answer(
     method: str, kind: str, ask: Callable[[Columns], Mapping[str, FloatArray]], designs: Columns
 ) -> dict[str, FloatArray]:
-    """What a method says of designs: (n,) arrays by name, in memory of their own.
+    """The (n,) arrays by name that a method gives for designs, in memory of their own.
 
     Requires that the method takes the designs and leaves them as they are.
 
     Args:
-        method: Its name, for messages.
-        kind: What each array is, for messages.
-        ask: Calls it.
-        designs: A batch.
+        method: Name of the method, for messages.
+        kind: Kind of quantity that each array holds, for messages.
+        ask: Calls the method.
+        designs: A batch of designs.
     """
     before = copied(designs)
     try:

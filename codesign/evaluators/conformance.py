@@ -44,8 +44,8 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     Args:
         evaluator: Built as a campaign builds it.
         designs: A batch of two designs or more, such as ``space.columns(space.sample(rng, 50))``.
-        n_single: At most how many designs are evaluated one by one; the others only in other
-            batches.
+        n_single: Largest number of designs that are evaluated one by one; the others are evaluated
+            in batches only.
 
     Raises:
         AssertionError: With the first clause that does not hold, in one sentence.

@@ -27,7 +27,7 @@ from codesign.metrics import Metric
 _N_BOXES = 24
 """Random boxes for each number of undecided parameters. [ours]"""
 _N_SINGLE = 8
-"""At most how many designs are asked for alone. [ours]"""
+"""Largest number of designs that are asked for alone. [ours]"""
 
 
 def check_optional(
@@ -36,11 +36,11 @@ def check_optional(
     """Checks each optional protocol that the evaluator has.
 
     Args:
-        evaluator: It keeps the contract of every evaluator.
-        designs: A batch.
+        evaluator: An evaluator that keeps the contract of every evaluator.
+        designs: A batch of designs.
         reference: Results of the evaluator on that batch.
-        admissible: Those of the designs that meet what is known before evaluation: hints are for
-            them alone.
+        admissible: The designs that keep every limit known before evaluation; hints are for these
+            designs alone.
 
     Raises:
         AssertionError: With the first clause that does not hold, in one sentence.
@@ -244,7 +244,7 @@ class _UndecidedBox:
                 self._check_not_beaten(metric, best[metric.name], inside, values)
 
     def check_alone(self, values: Mapping[str, Sequence[Value]]) -> None:
-        """The best case of a metric does not depend on what else is asked for."""
+        """The best case of a metric does not depend on the other metrics that are asked for."""
         decided = {name: item for name, item in self.designs.items() if name not in self.names}
         best = self._best(decided, values, [metric.name for metric in self.metrics])
         for name in best:

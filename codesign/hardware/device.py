@@ -37,9 +37,9 @@ class Device(Record):
     """
 
     key: str
-    """Name of its file."""
+    """Name of the device's file."""
     name: str
-    """For people."""
+    """Name for people."""
     vendor: str
     device_class: DeviceClass
     """Devices of a class share their efficiencies (``efficiency.yaml``)."""

@@ -81,7 +81,8 @@ class Efficiency(Record):
     bandwidth: _Positive
     """Rate of long streams, in parts of the peak bandwidth."""
     rowwise_bandwidth: _Positive
-    """The same for kernels that reduce or gather rows: norms, softmax, rotation, gated units."""
+    """Rate of kernels that reduce or gather rows (norms, softmax, rotation, gated units), in parts
+    of the peak bandwidth."""
     attention: _Positive
     """Rate of a long fused attention, in parts of the sustained peak."""
     attention_keys: Annotated[float, Field(ge=0)]
@@ -89,21 +90,21 @@ class Efficiency(Record):
     device_overhead: _Seconds
     """Start and end of a product or an attention that is already queued."""
     device_vector_overhead: _Seconds
-    """The same for all other kernels."""
+    """Start and end of any other kernel that is already queued."""
     call_overhead: _Seconds
-    """The same for an attention with its auxiliary kernels, called as one."""
+    """Start and end of an attention with its auxiliary kernels, called as one."""
     host_matrix_overhead: _Seconds
     """A product started by the host and waited for."""
     host_softmax_overhead: _Seconds
-    """The same for a softmax."""
+    """A softmax started by the host and waited for."""
     host_vector_overhead: _Seconds
-    """The same for norms and activations, of several kernels each."""
+    """A norm or an activation, of several kernels each, started by the host and waited for."""
     link: _Positive
     """Rate of long messages, in parts of the link bandwidth."""
     link_latency: _Seconds
-    """Start and end of a collective."""
+    """Time to start and end a collective."""
     link_step: _Seconds
-    """What each step of its ring adds to it."""
+    """Time that each step of the ring adds to a collective."""
 
     def launch_overheads(self) -> FloatArray:
         """(6,) seconds, in the order of ``LAUNCHES``."""
@@ -125,9 +126,10 @@ class EfficiencyFile(Record):
     how: str
     """The command, the data and the loss of the fit."""
     classes: dict[str, Efficiency]
-    """By class of device."""
+    """Efficiencies by class of device."""
     sources: dict[str, str] = Field(min_length=1)
-    """Of each class: fitted to how many measurements, or taken from which class."""
+    """Origin of each class's efficiencies: the number of measurements that they were fitted to, or
+    the class that they were taken from."""
 
 
 @cache
@@ -156,7 +158,7 @@ class Kernels:
     Attributes:
         kind: Position in ``KINDS``.
         launch: Position in ``LAUNCHES``.
-        count: How often it runs.
+        count: Number of times that the kernel runs.
         products: Separate matrix products, or heads times requests in attention.
         m: Rows of one product; queries in attention.
         n: Columns of one product; mean keys of a query in attention.
@@ -167,7 +169,7 @@ class Kernels:
         peak: FLOP/s that the device sustains.
         bandwidth: Bytes per second of its memory.
         link: Bytes per second of its links.
-        n_cores: What shares the tiles.
+        n_cores: Cores that share the tiles.
     """
 
     kind: FloatArray
@@ -219,8 +221,8 @@ def on_device(device: Device, precision: str, kernels: list[Kernel]) -> Kernels:
 
     Args:
         device: The device.
-        precision: In which the products multiply.
-        kernels: In any order.
+        precision: Number format in which the products multiply.
+        kernels: Kernels in any order.
 
     Raises:
         UnknownNameError: The device has no peak for that precision.
@@ -263,7 +265,7 @@ def kernel_times_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
 
     Args:
         kernels: (q,) kernels.
-        efficiency: Of the class of their devices.
+        efficiency: Efficiencies of the class of their devices.
 
     Returns:
         (q,) seconds.
@@ -330,10 +332,10 @@ def gemm(m: float, n: float, k: float, bits: tuple[float, float], **how: Any) ->
     """A product of (m, k) by (k, n).
 
     Args:
-        m: Rows.
-        n: Columns.
+        m: Rows of the result.
+        n: Columns of the result.
         k: Inner size.
-        bits: Of an element of the second operand (weights), and of the two others.
+        bits: Bits of an element of the second operand (weights), and of the two others.
         how: Further fields of :class:`Kernel`; ``products`` multiplies the traffic, too.
     """
     weights, others = bits[0] / 8 * k * n, bits[1] / 8 * (m * k + m * n)

@@ -36,8 +36,8 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     """Technologies by name.
 
     Args:
-        technologies: What it holds.
-        level: Which end of the published ranges ``catalog`` gives.
+        technologies: Technologies by name.
+        level: End of the published ranges that ``catalog`` gives.
     """
 
     def __init__(self, technologies: Mapping[str, MemoryTechnology], level: Level = "typical"):

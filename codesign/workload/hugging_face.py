@@ -33,10 +33,10 @@ class _Family:
         required: Keys that the file must have.
         optional: Keys that are taken if present.
         renamed: Our key for a key of another name.
-        fixed: What the architecture's code has built in.
+        fixed: Values that the architecture's code has built in.
         expected: Keys that may only have one of these values, if present.
-        window_key: Says whether ``sliding_window`` counts; None: it does.
-        first_window_key: Says how many layers come before the first sliding one; None: 0.
+        window_key: Key that says whether ``sliding_window`` counts; None: it counts.
+        first_window_key: Key with the number of layers before the first sliding one; None: 0.
     """
 
     required: tuple[str, ...]

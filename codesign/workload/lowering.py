@@ -1,4 +1,4 @@
-"""From a language model and a phase to the operators of one pass.
+"""The operators of one pass, from a language model and a phase.
 
 Conventions, the same for every model:
 
@@ -59,11 +59,11 @@ Embedding: TypeAlias = Literal["lookup", "dense"]
 
 @dataclass(frozen=True)
 class Span:
-    """What the layers of one kind of softmax attention look back on.
+    """The tokens to which the layers of one kind of softmax attention attend.
 
     Attributes:
-        prefix: Begins the names of their operators.
-        layers: How many there are.
+        prefix: Prefix of the names of the layers' operators.
+        layers: Number of these layers.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.
     """
@@ -80,7 +80,8 @@ class LayerPass:
 
     Attributes:
         tokens: Tokens that a request brings.
-        spans: Of the kinds of softmax attention that the model has; one with latent attention.
+        spans: Spans of the kinds of softmax attention that the model has; one with latent
+            attention.
         logit_tokens: Tokens that go through the LM head.
         is_prefill: Whether keys and values of the whole context are computed in this pass.
         has_past: Whether there are tokens before those of the pass.

@@ -28,7 +28,7 @@ class NumberFormat:
         element_bits: Bits of one element, its shared scale apart.
         block_size: Elements that share a scale; 1 if there is none.
         scale_bits: Bits of that scale; 0 if there is none.
-        source: Where the sizes are defined.
+        source: Document that defines the sizes.
     """
 
     name: str

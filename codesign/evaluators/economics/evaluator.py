@@ -33,7 +33,7 @@ from codesign.workload.precision import bits_per_element
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
 _FORMATS = ("weight_format", "activation_format", "kv_format")
 _WIDE_BITS = 16.0
-"""Of an element whose format the space does not say (Epoch section 4)."""
+"""Bits of an element whose format the space does not say (Epoch section 4)."""
 _CHUNK = 4096
 """Designs evaluated at a time, so that the arrays stay in the cache."""
 _RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
@@ -204,12 +204,12 @@ class EconomicsEvaluator:
 
 @dataclass(frozen=True)
 class _PreparedDesigns:
-    """Designs made ready.
+    """Designs of a batch, prepared for evaluation.
 
     Attributes:
-        load: What they serve.
-        decoding: How.
-        usd_per_hour: (n,) of one device.
+        load: Devices, requests and context of the designs.
+        decoding: Decoding of the designs.
+        usd_per_hour: (n,) price of an hour of one device.
     """
 
     load: Load
@@ -228,7 +228,7 @@ class _Choosing(Decoding):
     wanted: FloatArray | None = None
 
     def token_times(self, load: Load) -> tuple[FloatArray, Any]:
-        """As :meth:`Decoding.token_times`, with only the lengths that are wanted."""
+        """Seconds per token and tokens drafted ahead, with only the lengths that are wanted."""
         assert self.speculation is not None and self.wanted is not None
         (plain,) = self.target.best_times(load)
         (draft,) = self.speculation.draft.best_times(load)

@@ -50,7 +50,7 @@ class Parts(NamedTuple):
 
 @dataclass
 class _Best:
-    """The least time so far per number of queries, and by which candidate."""
+    """The least time so far for each number of queries, and the candidate that has it."""
 
     keeps_choice: bool
     time_s: list[FloatArray | None] = field(default_factory=list)
@@ -76,8 +76,8 @@ class _Stage:
 
     Attributes:
         devices: Tensor-parallel devices of the stage.
-        requests: Micro-batch.
-        stages: Pipeline depth.
+        requests: Requests of a micro-batch.
+        stages: Stages of the pipeline.
     """
 
     devices: FloatArray
@@ -90,8 +90,8 @@ class _Work(NamedTuple):
 
     Attributes:
         tokens: Requests times queries.
-        experts_met: Part of the experts that they need.
-        rest: What the pass has besides layers.
+        experts_met: Share of the experts that the tokens need.
+        rest: Times of what the pass has besides layers.
     """
 
     tokens: FloatArray
@@ -106,7 +106,7 @@ class _Attention:
     projections: Sequence[tuple[Collective, FloatArray]]
     """Collectives with their bytes per token."""
     stored_read_s: FloatArray
-    """Weights, and the cache of all requests of the stage."""
+    """Seconds to read the weights, and the cache of all requests of the stage."""
     activation_read_s: FloatArray
     arithmetic_s: FloatArray
 
@@ -133,8 +133,8 @@ class ForwardPass:
     Args:
         shape: The model.
         machine: The devices; its arrays broadcast with those of the loads.
-        precision: Likewise.
-        fixed: Parts of the split that are given.
+        precision: Bytes of an element; its arrays broadcast in the same way.
+        fixed: Parts of the split that are not searched.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class ForwardPass:
         return [np.asarray(item) for item in self._search(load, keeps_choice=False).time_s]
 
     def best_split(self, load: Load) -> tuple[FloatArray, list[Split]]:
-        """For single designs and one number of queries: times and the splits that give them."""
+        """Times, and the splits that give them, of single designs with one number of queries."""
         best = self._search(load, keeps_choice=True)
         time, choice = best.time_s[0], best.choice[0]
         assert time is not None and choice is not None
@@ -227,7 +227,7 @@ class ForwardPass:
         return Parts(*(np.asarray(a + b * share) for a, b in zip(block, rest, strict=True)))
 
     def _work(self, stage: _Stage, queries: int) -> _Work:
-        """What does not depend on how matrices are sliced."""
+        """The part of a pass that does not depend on how matrices are sliced."""
         tokens = stage.requests * queries
         return _Work(tokens, self._experts_met(tokens), self._rest(stage, tokens))
 
@@ -240,7 +240,7 @@ class ForwardPass:
         return _Stage(load.n_devices / stages, load.batch / stages, stages)
 
     def _rest(self, stage: _Stage, tokens: FloatArray) -> Parts:
-        """What a pass has besides layers: kernels, messages between stages, the LM head."""
+        """Times of what a pass has besides layers: kernels, messages between stages, LM head."""
         shape, machine = self.shape, self.machine
         message = shape.hidden_size * self.precision.activation_bytes * tokens / stage.devices
         # Neighbors are on different nodes as soon as the instance has more than one.
@@ -374,7 +374,7 @@ class ForwardPass:
         return group.time_s(part * tokens)
 
     def _split(self, load: Load, candidate: int, position: int) -> Split:
-        """What a candidate's number stands for."""
+        """The split for which a candidate's number stands."""
         rest, shrink = divmod(candidate, N_SHRINKS)
         depth, layout = divmod(rest, len(LAYOUTS))
         stage = self._stage(load, depth)

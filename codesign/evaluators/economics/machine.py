@@ -1,4 +1,4 @@
-"""Devices and their network as the economics see them: rates that are kept up, not peaks."""
+"""Devices and their network as the economics see them: sustained rates, not peak rates."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from codesign.schema import Fraction, Record, quantity, read_document, to_record
 
 _FILE = Path(__file__).parent / "epoch.yaml"
 BANDWIDTH_CAP = 0.75
-"""Part of the memory's peak bandwidth that lasts (Epoch section 4), where a file states none."""
+"""Share of the memory's peak bandwidth that is sustained (Epoch section 4), where a file states
+none."""
 COMPUTE_CAP = 0.70
-"""Part of the peak arithmetic that lasts (Epoch section 4), where a file states none."""
+"""Share of the peak arithmetic rate that is sustained (Epoch section 4), where a file states
+none."""
 
 
 class PaperDevice(Record):
-    """A device as Epoch's model has it."""
+    """A device with the figures of Epoch's model."""
 
     peak_16_bit: Annotated[float, quantity("FLOP/s")]
     peak_8_bit: Annotated[float, quantity("FLOP/s")]
-    """Also of 4-bit weights."""
+    """Peak rate with 8-bit weights, and with 4-bit weights too."""
     bandwidth: Annotated[float, quantity("GB/s")]
     capacity: Annotated[float, quantity("GB")]
     link_bandwidth: Annotated[float, quantity("GB/s")]
-    """Within a node, as :class:`codesign.hardware.nccl.Fabric` wants it."""
+    """Bandwidth within a node, as :class:`codesign.hardware.nccl.Fabric` takes it."""
     network_bandwidth: Annotated[float, quantity("GB/s")]
-    """Between nodes, likewise."""
+    """Bandwidth between nodes, as :class:`codesign.hardware.nccl.Fabric` takes it."""
     node_size: Annotated[int, Field(ge=1, strict=True)]
     compute_cap: Fraction
     bandwidth_cap: Fraction
@@ -60,13 +62,13 @@ class SustainedDevice:
     """``n`` kinds of device, or one; every array broadcasts with the designs.
 
     Attributes:
-        name: For people.
-        flop_per_s: Of one device, kept up.
-        bytes_per_s: Of its memory, kept up.
-        capacity_bytes: Of its memory.
-        fabric: What joins the devices.
-        peak_flop_per_s: Of one device, at best.
-        notes: Where figures come from that the device's file does not state.
+        name: Name for people.
+        flop_per_s: Sustained arithmetic rate of one device, FLOP/s.
+        bytes_per_s: Sustained bandwidth of the device's memory.
+        capacity_bytes: Capacity of the device's memory.
+        fabric: Links that join the devices.
+        peak_flop_per_s: Peak arithmetic rate of one device, FLOP/s.
+        notes: Origin of the figures that the device's file does not state.
     """
 
     name: str
@@ -83,10 +85,10 @@ class MachineChoices:
     """Figures that replace the device's own; None keeps them.
 
     Attributes:
-        compute_cap: Part of the peak arithmetic that lasts.
-        bandwidth_cap: Part of the memory's peak bandwidth that lasts.
-        link_bytes_per_s: One device to the others of its node, one way.
-        network_bytes_per_s: One device to other nodes, one way.
+        compute_cap: Share of the peak arithmetic rate that is sustained.
+        bandwidth_cap: Share of the memory's peak bandwidth that is sustained.
+        link_bytes_per_s: Bandwidth from one device to the others of its node, one way.
+        network_bytes_per_s: Bandwidth from one device to other nodes, one way.
         node_size: Devices of a node.
     """
 
@@ -106,10 +108,10 @@ def device_machine(
     of its file, and the paper's caps.
 
     Args:
-        name: As :func:`codesign.hardware.device.load_device` takes it.
-        weight_bits: Of a stored weight; 8 and fewer multiply at the 8-bit rate.
-        profile: Whose figures.
-        choices: Figures that replace them.
+        name: Name or path, as :func:`codesign.hardware.device.load_device` takes it.
+        weight_bits: Bits of a stored weight; weights of 8 bits or fewer multiply at the 8-bit rate.
+        profile: Profile whose figures are used.
+        choices: Figures that replace those of the profile.
 
     Raises:
         UnknownNameError: No such device, or none of its rates serves the weights.

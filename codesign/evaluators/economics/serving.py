@@ -43,9 +43,9 @@ class Offer:
     """A kind of device to rent or to buy.
 
     Attributes:
-        machine: The device, by the bits of the weights that it multiplies.
+        machine: Gives the device for weights of so many bits.
         rent: Dollars per hour, where a price is known.
-        power_watts: That it draws, where it is known.
+        power_watts: Power that the device draws, where it is known.
     """
 
     machine: Callable[[float], SustainedDevice]
@@ -81,10 +81,10 @@ class DeviceServing:
     """A model served by one kind of device.
 
     Attributes:
-        decoding: How it decodes.
+        decoding: Decoding of the model on the device.
         machine: The device.
-        usd_per_hour: Of a device.
-        context_tokens: Of every request.
+        usd_per_hour: Price of an hour of one device.
+        context_tokens: Tokens that every request attends to.
     """
 
     decoding: Decoding
@@ -108,9 +108,9 @@ def serve(
         workload: Model, context, draft.
         options: Conventions, prices.
         offer: The device.
-        formats: Of weights, activations, cache.
+        formats: Number formats of weights, activations and KV cache.
         speculates: Whether to draft ahead where that is faster.
-        fixed: Parts of the split that are given.
+        fixed: Parts of the split that are not searched.
         draft_kv_heads: Key and value heads of the draft instead of its own; Epoch's long contexts
             assume one (Figs. 9 and 10).
 
@@ -148,7 +148,7 @@ def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Poin
 
 
 def misfit(serving: DeviceServing, n_devices: float, batch: float) -> str:
-    """By how much the memory falls short, and how many devices or requests would fit."""
+    """The bytes needed, the bytes available, and how many devices or requests would fit."""
     context = serving.context_tokens
     decoding, capacity = serving.decoding, float(np.asarray(serving.machine.capacity_bytes))
 

@@ -29,7 +29,7 @@ def characterize(
 
     Args:
         table: The pass, lowered; under ``life`` as a prefill of its tokens.
-        model: That was lowered.
+        model: Model that was lowered.
         variant: Formats, fusion and the rest.
         profile: ``plain`` or ``life``.
         past_tokens: Tokens in the cache before the pass.

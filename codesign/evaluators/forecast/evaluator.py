@@ -55,11 +55,11 @@ class Machines:
 
     Attributes:
         peak_ops_per_s: Operations per second at full efficiency.
-        bandwidth_bytes_per_s: Bytes per second, likewise.
-        compute_efficiency: Factor on the operators' own efficiencies.
-        memory_efficiency: Likewise.
-        dispatch_latency_s: Of one kernel.
-        capacity_bytes: Of the memory; infinite if the space does not say.
+        bandwidth_bytes_per_s: Bytes per second at full efficiency.
+        compute_efficiency: Factor on the operators' own shares of the peak.
+        memory_efficiency: Factor on the operators' own shares of the bandwidth.
+        dispatch_latency_s: Time to launch one kernel.
+        capacity_bytes: Capacity of the memory; infinite if the space does not say.
     """
 
     peak_ops_per_s: FloatArray
@@ -78,7 +78,7 @@ class ForecastEvaluator:
 
     Args:
         workload: Model and token counts.
-        options: How work is counted, efficiencies, software.
+        options: Conventions of counting, efficiencies, software.
 
     Raises:
         InputError: The model cannot be loaded or cannot have the attention asked for.

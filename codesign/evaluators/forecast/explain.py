@@ -20,13 +20,14 @@ class Forecast:
     """The work of both phases under one variant, whatever the machine.
 
     Attributes:
-        inference: What was counted, and under which conventions.
-        prefill: One request's prompt, all chunks together.
-        decode: The mean step of the batch.
-        prefill_demand: Its sums, efficiencies by operator in them.
-        decode_demand: Likewise.
+        inference: Model, variant and conventions that were counted.
+        prefill: Work of one request's prompt, all chunks together.
+        decode: Work of the mean decode step of the batch.
+        prefill_demand: Sums of the prefill's work, divided by each operator's efficiencies.
+        decode_demand: Sums of the decode step's work, divided by each operator's efficiencies.
         batch_size: Requests decoded together.
-        memory_bytes: Weights, and the batch's cache when its last tokens are generated.
+        memory_bytes: Bytes of the weights and of the batch's cache when its last tokens are
+            generated.
     """
 
     inference: Inference

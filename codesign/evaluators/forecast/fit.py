@@ -15,15 +15,15 @@ NARROW = {"weight_format": "int4", "kv_format": "int4"}
 def misfit(
     forecast: Forecast, narrow: Forecast, request: ForecastRequest, capacity_bytes: float
 ) -> str | None:
-    """By how much a memory falls short, and the changes that would fit; None if it holds all.
+    """What a memory lacks, and the changes that would fit; None if it holds all.
 
     Limiting assumption: activations and buffers are not counted.
 
     Args:
-        forecast: Of the model under its variant.
-        narrow: The same with ``NARROW`` formats.
-        request: That was forecast.
-        capacity_bytes: Of the memory.
+        forecast: Forecast of the model under its variant.
+        narrow: Forecast of the model with ``NARROW`` formats.
+        request: Request that was forecast.
+        capacity_bytes: Capacity of the memory.
     """
     need = forecast.memory_bytes
     if need <= capacity_bytes:

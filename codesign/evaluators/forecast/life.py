@@ -22,7 +22,7 @@ from codesign.evaluators.forecast.plain import PlainCount
 
 
 class LifeCount(PlainCount):
-    """The same as LIFE counts it; see ``conventions.py``."""
+    """One instance of each operator, counted as LIFE does; see ``conventions.py``."""
 
     profile: Profile = "life"
 

@@ -69,7 +69,7 @@ class ForecastOptions(Record):
     compute_efficiency: Shares = 1.0
     """Share of the peak, for all operators, or by kind or name of the operator."""
     memory_efficiency: Shares = 1.0
-    """Share of the bandwidth, likewise."""
+    """Share of the bandwidth, for all operators, or by kind or name of the operator."""
     dispatch_latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Time of launching one kernel."""
 
@@ -85,7 +85,7 @@ class ForecastOptions(Record):
 
     @property
     def efficiencies(self) -> Efficiencies:
-        """By operator; a single share is one for every kind."""
+        """Efficiencies by operator; a single share holds for every kind of operator."""
         compute, memory = (
             dict(shares) if isinstance(shares, dict) else dict.fromkeys(CLASSES, shares)
             for shares in (self.compute_efficiency, self.memory_efficiency)

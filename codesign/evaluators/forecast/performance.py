@@ -1,4 +1,4 @@
-"""From work to time: LIFE's Eqs. 1 to 6 [LIFE]_ (see ``variants.py``), for many machines at once.
+"""Time from work by LIFE's Eqs. 1 to 6 [LIFE]_ (see ``variants.py``), for many machines at once.
 
 Eqs. 4 and 5 are printed upside down, bandwidth over bytes; a time is bytes over bandwidth, as in
 Eq. 2, and so Table 10 was computed.
@@ -18,11 +18,12 @@ from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, PassW
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """Share of the peaks that each kind of operator reaches; 1 where nothing is said.
+    """Share of the peaks that each kind of operator reaches; 1 where none is stated.
 
     Attributes:
-        compute: By operator or by kind (``CLASSES``); an operator's own goes first.
-        memory: Likewise, of the bandwidth.
+        compute: Shares of the peak rate by operator or by kind (``CLASSES``); an operator's own
+            share takes precedence.
+        memory: Shares of the bandwidth by operator or by kind.
     """
 
     compute: Mapping[str, float] = field(default_factory=dict)
@@ -46,11 +47,11 @@ class Efficiencies:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a phase asks of a machine, efficiencies by operator already in it.
+    """Amounts of work of a phase, each operator's divided by its efficiencies.
 
     Attributes:
         ops: Operations, each divided by its operator's efficiency.
-        bytes_moved: Bytes read and written, likewise.
+        bytes_moved: Bytes read and written, each divided by its operator's efficiency.
         dispatches: Kernel launches.
 
     Each has the leading axes of the work, usually none.

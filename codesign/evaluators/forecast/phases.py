@@ -31,7 +31,7 @@ class Inference:
     """A model under a variant, ready to be characterized.
 
     Attributes:
-        model: With the variant's attention.
+        model: Model with the variant's attention.
         variant: Formats, fusion and the rest.
         profile: ``plain`` or ``life``.
         is_causal: Whether masked scores are skipped; the profile's choice if None.
@@ -57,7 +57,7 @@ class Inference:
         logits: Logits | None = None,
         tile: int = 1,
     ) -> Inference:
-        """From the model as it was published.
+        """The inference of a model as it was published.
 
         Raises:
             InputError: The model cannot have the variant's attention.
@@ -67,7 +67,7 @@ class Inference:
 
     @property
     def conventions(self) -> Conventions:
-        """What the profile settles."""
+        """The choices that the profile makes."""
         return CONVENTIONS[self.profile]
 
     def prefill(
@@ -76,9 +76,9 @@ class Inference:
         """The work of a prompt, over all its chunks.
 
         Args:
-            prompt_tokens: Of one request.
-            chunk_tokens: Of each chunk but the last; the whole prompt if None. A chunk attends
-                to the cache of those before it and to itself (LIFE §3.3.4).
+            prompt_tokens: Tokens of one request's prompt.
+            chunk_tokens: Tokens of each chunk but the last; the whole prompt if None. A chunk
+                attends to the cache of those before it and to itself (LIFE §3.3.4).
             batch_size: Requests processed together.
         """
         size = min(chunk_tokens or prompt_tokens, prompt_tokens)

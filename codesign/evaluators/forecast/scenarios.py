@@ -38,13 +38,13 @@ ADAPTED = (
 
 @dataclass(frozen=True)
 class ForecastMachine:
-    """One machine.
+    """One machine for which a forecast is made.
 
     Attributes:
         peak_ops_per_s: Operations per second at full efficiency.
-        bandwidth_bytes_per_s: Bytes per second, likewise.
-        dispatch_latency_s: Of one kernel.
-        efficiencies: Shares of both that the operators reach.
+        bandwidth_bytes_per_s: Bytes per second at full efficiency.
+        dispatch_latency_s: Time to launch one kernel.
+        efficiencies: Shares of peak and bandwidth that the operators reach.
     """
 
     peak_ops_per_s: float
@@ -58,12 +58,12 @@ class DecodeTimeline:
     """Decode steps as the cache grows; (c,) each.
 
     Attributes:
-        token: Which generated token, from 1.
-        context_tokens: Tokens attended to.
-        moved_bytes: Read and written by the step; ``kv_bytes`` of it from and to the cache.
-        kv_bytes: See above.
-        ops: Operations.
-        time_per_output_token_s: Of this step.
+        token: Number of the generated token, from 1.
+        context_tokens: Tokens that the step attends to.
+        moved_bytes: Bytes that the step reads and writes.
+        kv_bytes: Part of these bytes that comes from the cache or goes to it.
+        ops: Operations of the step.
+        time_per_output_token_s: Time of the step.
     """
 
     token: FloatArray
@@ -75,7 +75,7 @@ class DecodeTimeline:
 
     @property
     def tokens_per_s(self) -> FloatArray:
-        """Of the batch's every request."""
+        """Tokens per second of each request of the batch."""
         return 1.0 / self.time_per_output_token_s
 
     def rows(self) -> list[dict[str, float]]:
@@ -108,9 +108,9 @@ def timeline(
 
     Args:
         inference: Model and variant.
-        machine: That decodes.
-        prompt_tokens: Before the first token.
-        generated_tokens: The last step's number.
+        machine: Machine that decodes.
+        prompt_tokens: Tokens before the first generated token.
+        generated_tokens: Number of the last step.
         n_points: Steps, evenly spaced and with both ends; all of them if None.
         batch_size: Requests decoded together.
     """

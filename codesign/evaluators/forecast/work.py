@@ -1,4 +1,4 @@
-"""Work, whatever does it: operations, bytes and dispatches of operators."""
+"""Work of operators, whatever machine does it: operations, bytes and dispatches."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class PassWork:
     """Work of the ``o`` operators of one pass or of several, all layers together.
 
     Attributes:
-        names: Of the operators.
-        classes: One of ``CLASSES`` each.
-        groups: The part of the layer, as the lowering has it.
-        values: (..., q, o) one row per quantity, as in ``QUANTITIES``.
+        names: Names of the operators.
+        classes: Kinds of the operators, each from ``CLASSES``.
+        groups: Parts of the layer to which the operators belong, as the lowering has them.
+        values: (..., q, o) amounts of work, one row per quantity in the order of ``QUANTITIES``.
     """
 
     names: tuple[str, ...]

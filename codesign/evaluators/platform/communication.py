@@ -36,12 +36,12 @@ class Message:
     """One collective of a pass; arrays are (n,).
 
     Attributes:
-        name: What it is for.
-        kind: Which collective; ``send`` goes from a stage of the pipeline to the next.
-        is_in_layers: Whether every layer has it, and not an end of the model.
+        name: Purpose of the message.
+        kind: Kind of collective; ``send`` goes from a stage of the pipeline to the next.
+        is_in_layers: Whether every layer sends the message; otherwise an end of the model does.
         count: Instances in the whole model, all stages together.
-        elements: Of the message that every rank holds (gathers: of the whole).
-        ranks: Devices that take part.
+        elements: Elements of the message that every rank holds; of a gather, of all parts.
+        ranks: Devices that take part in the collective.
         stride: Devices between two ranks.
     """
 

@@ -102,7 +102,7 @@ class PlatformEvaluator:
         return self.serve(self.platform(designs))
 
     def serve(self, platform: Platform) -> PlatformServing:
-        """The same from platforms that were built otherwise."""
+        """Everything that the metrics of platforms built elsewhere follow from."""
         return PlatformServing(self.workload, self.options, self._passes, platform)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:

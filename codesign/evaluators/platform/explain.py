@@ -18,7 +18,7 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
     """The full account of a batch of one.
 
     Args:
-        serving: Of one platform.
+        serving: Results of one platform.
         names: Metrics to report.
     """
     return Explanation(

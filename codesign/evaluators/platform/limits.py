@@ -15,7 +15,7 @@ from codesign.workload.precision import FORMATS, bits_per_element
 _INDIVISIBLE = 1.0
 """Violation of a split that does not come out even."""
 _LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
-"""Of an element, in the narrowest format."""
+"""Bytes of an element in the narrowest format."""
 
 
 def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:

@@ -1,4 +1,4 @@
-"""What a device holds, whether it fits, and how fast what does not can be read (GenZ Eq. 1)."""
+"""What a device holds, whether it fits, and how fast offloaded bytes are read (GenZ Eq. 1)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class DeviceFootprint:
     """Bytes of one device, (n,) each.
 
     Attributes:
-        weight_bytes: Weights.
-        kv_bytes: KV cache of the requests whose batch is served.
-        need_bytes: What must be kept; GenZ's tool counts all stages of the pipeline.
-        room_bytes: What the fast memory holds of that, counted alike.
+        weight_bytes: Bytes of weights.
+        kv_bytes: Bytes of the KV cache of the batch that is served.
+        need_bytes: Bytes that must be kept; GenZ's tool counts all stages of the pipeline.
+        room_bytes: Capacity of the fast memory for these bytes.
     """
 
     weight_bytes: FloatArray
@@ -36,12 +36,13 @@ class DeviceFootprint:
 
 @dataclass(frozen=True)
 class Residence:
-    """How fast data are read, (n,) each.
+    """Seconds to read a byte, and where data lie, (n,) each.
 
     Attributes:
-        fast_s_per_byte: From the fast memory.
-        kept_s_per_byte: Weights and KV cache, part of which may lie in the slow memory.
-        offloaded_share: That part.
+        fast_s_per_byte: Seconds to read a byte from the fast memory.
+        kept_s_per_byte: Seconds to read a byte of weights or KV cache, part of which may lie in
+            the slow memory.
+        offloaded_share: Share of weights and KV cache that lies in the slow memory.
     """
 
     fast_s_per_byte: FloatArray
@@ -91,7 +92,7 @@ def _weights(
 def genz_footprint(
     model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[DeviceWork]
 ) -> DeviceFootprint:
-    """As GenZ's tool counts: what one pass reads, of all stages and of all experts."""
+    """Footprint as GenZ's tool counts it: what one pass reads, of all stages and of all experts."""
     weights = sum(
         (_held(model, platform, sharding, item) * item.count for item in work),
         np.zeros_like(platform.tp),

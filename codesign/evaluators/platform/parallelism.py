@@ -72,9 +72,9 @@ class ParallelismChoices:
     """Ways to spread the work over devices.
 
     Attributes:
-        degrees: (f, 4) as in ``DEGREES``.
-        serving: What each of them gives.
-        feasible: (f,) whether it keeps every limit.
+        degrees: (f, 4) degrees of parallelism, in the order of ``DEGREES``.
+        serving: Results of each choice.
+        feasible: (f,) whether the choice keeps every limit.
     """
 
     degrees: IntArray
@@ -82,7 +82,7 @@ class ParallelismChoices:
     feasible: Any
 
     def values(self, metric: str) -> FloatArray:
-        """(f,) a metric; NaN where infeasible."""
+        """(f,) values of a metric; NaN where a choice is infeasible."""
         metric_values = np.asarray(getattr(self.serving, metric), dtype=np.float64)
         return np.where(self.feasible, metric_values, np.nan)
 
@@ -93,8 +93,8 @@ def evaluate_choices(
     """Evaluate ways to spread the work, all in one batch.
 
     Args:
-        evaluator: Of the workload.
-        degrees: (f, 4) as in ``DEGREES``.
+        evaluator: The evaluator of the workload.
+        degrees: (f, 4) degrees of parallelism, in the order of ``DEGREES``.
         others: The design's other parameters, the same for all.
     """
     serving = evaluator.serving(columns_of(degrees, others))

@@ -24,7 +24,7 @@ class Prompt:
     Attributes:
         table: Operators of one chunk of one request.
         tokens: Tokens of a chunk.
-        count: How many there are.
+        count: Number of these chunks.
     """
 
     table: OperatorTable
@@ -36,7 +36,7 @@ class RequestPasses:
     """The operators of a request's passes, lowered once.
 
     Args:
-        request: What is asked.
+        request: The requests of the batch.
         options: Resolved options.
     """
 

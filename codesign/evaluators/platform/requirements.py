@@ -33,13 +33,13 @@ class Requirements:
     """What a platform must have to serve a batch within its limits.
 
     Attributes:
-        flop: Arithmetic of the prefill.
+        flop: Arithmetic of the prefill, FLOP.
         step_bytes: Weights and KV cache that the last decode step reads.
         flop_per_s: Arithmetic rate that all devices together must reach.
-        bandwidth_bytes_per_s: Memory bandwidth that they must reach.
-        capacity_bytes: Memory.
-        weight_bytes: Weights in it.
-        kv_bytes: KV cache in it.
+        bandwidth_bytes_per_s: Memory bandwidth that all devices together must reach.
+        capacity_bytes: Memory that all devices together must have.
+        weight_bytes: Bytes of the weights in that memory.
+        kv_bytes: Bytes of the KV cache in that memory.
     """
 
     flop: float
@@ -65,8 +65,8 @@ def size_requirements(
     """The rates and the memory that one platform must offer in all.
 
     Args:
-        evaluator: Of the use case; its profile says what is computed and read.
-        limits: On the times.
+        evaluator: The evaluator of the use case; its profile says what is computed and read.
+        limits: Limits on the two times.
         others: ``batch_size`` and formats of the design.
     """
     device = next(iter(evaluator.devices))
@@ -106,11 +106,11 @@ def fewest_devices(
     """The smallest number of each known device that keeps the limits, one row for each.
 
     Args:
-        evaluator: Of the use case.
-        limits: On the times.
+        evaluator: The evaluator of the use case.
+        limits: Limits on the two times.
         others: ``batch_size`` and formats of the design.
-        needed: For the number that no platform of the device can go below.
-        most_devices: Where the search of a device ends.
+        needed: Requirements that set the lower bounds on the number of devices.
+        most_devices: Largest number of devices that is tried.
     """
     model = evaluator.workload.language_model
     degrees = candidates(model, range(1, most_devices + 1), replicas=int(others["batch_size"]) > 1)

@@ -21,15 +21,15 @@ class OperatorTime:
     """One operator, or one collective, of a pass; arrays are (n,), for all its instances.
 
     Attributes:
-        name: Of the operator or message.
+        name: Name of the operator or message.
         part: ``linear``, ``attention``, ``collective`` or ``send``.
-        is_in_layers: Whether it is in every layer, and not at an end of the model.
-        count: Instances.
-        time_s: Of all instances, all stages of the pipeline one after the other.
-        compute_s: What the arithmetic alone would take.
-        memory_s: What the memory alone would take.
+        is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
+        count: Instances of the operator in one pass.
+        time_s: Time of all instances, all stages of the pipeline one after the other.
+        compute_s: Time that the arithmetic alone would take.
+        memory_s: Time that the memory alone would take.
         mac: Multiply-accumulates of one device.
-        bytes: That pass the device's memory, or that a message holds.
+        bytes: Bytes that pass the device's memory, or that a message holds.
     """
 
     name: str
@@ -48,9 +48,9 @@ class TimedPass:
     """A pass of a micro-batch; (n,) each.
 
     Attributes:
-        operators: In the order in which they first run, then the messages.
-        total_s: Through all stages, one after the other.
-        stage_s: The slowest stage alone.
+        operators: Operators in the order in which they first run, then the messages.
+        total_s: Time through all stages, one after the other.
+        stage_s: Time of the slowest stage alone.
     """
 
     operators: Sequence[OperatorTime]

@@ -1,4 +1,4 @@
-"""One number of a platform varied, the others kept: the studies of GenZ §VI."""
+"""Studies that vary one number of a platform and keep the others (GenZ §VI)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
 
 @dataclass(frozen=True)
 class ScalingAxis:
-    """What is varied.
+    """The number that a study varies.
 
     Attributes:
-        parameter: Parameter of the design that it sets.
+        parameter: Parameter of the design that the study sets.
         field: The device's number that factors multiply; empty if they are values themselves.
-        factors: Those of the paper.
-        words: For tables and figures.
-        unit: Of the values.
-        section: Where the paper varies it.
+        factors: Factors of the paper.
+        words: Name for tables and figures.
+        unit: Unit of the values.
+        section: Section of the paper that varies it.
     """
 
     parameter: str
@@ -57,11 +57,11 @@ class Scaling:
     """One study.
 
     Attributes:
-        axis: What was varied.
-        factors: (k,) of the first value, or the values themselves where they are counts.
-        values: (k,) of the varied number.
-        metrics: (k,) by metric.
-        violations: (k,) by limit.
+        axis: The number that was varied.
+        factors: (k,) multiples of the first value, or the values themselves where they are counts.
+        values: (k,) values of the varied number.
+        metrics: (k,) values by name of the metric.
+        violations: (k,) violations by name of the limit.
     """
 
     axis: ScalingAxis
@@ -103,10 +103,10 @@ def scale(
     """Vary one number.
 
     Args:
-        evaluator: Of the workload.
+        evaluator: The evaluator of the workload.
         design: The other parameters; its device gives the number that factors multiply.
-        axis: What to vary.
-        factors: Instead of the paper's.
+        axis: The number to vary.
+        factors: Factors to use instead of the paper's.
     """
     chosen = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
     values = chosen * _base(evaluator, design, axis)

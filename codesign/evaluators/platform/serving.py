@@ -28,9 +28,9 @@ class PlatformServing:
     """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.
 
     Args:
-        request: What is asked.
+        request: The requests of the batch.
         options: Resolved options.
-        passes: The request's operators.
+        passes: Operators of the request's passes.
         platform: Devices, links, parallelism.
     """
 
@@ -50,7 +50,7 @@ class PlatformServing:
         self.micro_batch = platform.micro_batch(options.is_genz)
 
     def work(self, streams: list[Stream]) -> list[DeviceWork]:
-        """What one device does in a pass."""
+        """The work of one device in a pass."""
         return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
 
     def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
@@ -66,7 +66,7 @@ class PlatformServing:
 
     @cached_property
     def prefill_footprint(self) -> DeviceFootprint:
-        """What a device keeps while it prefills."""
+        """The bytes that a device keeps while it prefills."""
         if not self.options.is_genz:
             return self.decode_footprint
         work = self.work(self._streams(self.passes.prompts[0]))
@@ -74,7 +74,7 @@ class PlatformServing:
 
     @cached_property
     def decode_footprint(self) -> DeviceFootprint:
-        """What a device keeps when the last token is generated."""
+        """The bytes that a device keeps when the last token is generated."""
         if not self.options.is_genz:
             return footprint(self.model, self.platform, self.sharding, self.passes)
         work = self.work(self.passes.decode(self.micro_batch))
@@ -153,12 +153,12 @@ class PlatformServing:
 
     @property
     def tokens_per_s_per_device(self) -> FloatArray:
-        """Throughput over all devices."""
+        """Throughput divided by the number of devices."""
         return self.throughput_tokens_per_s / self.n_devices
 
     @property
     def n_devices(self) -> FloatArray:
-        """All devices."""
+        """Number of all devices."""
         return self.platform.n_devices
 
     @property
@@ -168,42 +168,42 @@ class PlatformServing:
 
     @property
     def memory_used_per_device_bytes(self) -> FloatArray:
-        """What the fullest device keeps, in fast and slow memory."""
+        """Bytes that the fullest device keeps in fast and slow memory."""
         stages = self.platform.pp if self.options.is_genz else 1.0
         kept = np.maximum(self.prefill_footprint.need_bytes, self.decode_footprint.need_bytes)
         return np.asarray(kept / stages)
 
     @property
     def offloaded_share(self) -> FloatArray:
-        """Part of that in the slow memory."""
+        """Share of weights and KV cache in the slow memory."""
         return self.residence(self.decode_footprint).offloaded_share
 
     @property
     def prefill_linear_s(self) -> FloatArray:
-        """Products with weights."""
+        """Time of the products with weights in the prefill."""
         return self._prefill_s("linear")
 
     @property
     def prefill_attention_s(self) -> FloatArray:
-        """Products with keys and values."""
+        """Time of the products with keys and values in the prefill."""
         return self._prefill_s("attention")
 
     @property
     def prefill_collective_s(self) -> FloatArray:
-        """Messages."""
+        """Time of the messages in the prefill."""
         return self._prefill_s("collective", "send")
 
     @property
     def decode_linear_s(self) -> FloatArray:
-        """Products with weights."""
+        """Time of the products with weights in a decode step."""
         return self.decode_pass.part_s("linear")
 
     @property
     def decode_attention_s(self) -> FloatArray:
-        """Products with keys and values."""
+        """Time of the products with keys and values in a decode step."""
         return self.decode_pass.part_s("attention")
 
     @property
     def decode_collective_s(self) -> FloatArray:
-        """Messages."""
+        """Time of the messages in a decode step."""
         return self.decode_pass.part_s("collective", "send")

@@ -29,14 +29,15 @@ class Stream:
     """Requests that bring the same tokens to a pass.
 
     Attributes:
-        name: Ends the names of its attention operators; empty if there is only one.
+        name: Suffix of the names of the stream's attention operators; empty if there is only one
+            stream.
         table: Operators of one request of one beam.
-        requests: (n,) requests in the pass, each beam on its own.
+        requests: (n,) requests in the pass; each beam counts as a request.
         cache_requests: (n,) requests whose keys and values are read; beams share a prompt's.
         attention_requests: (n,) requests whose scores are computed.
         is_prefill: Whether the tokens are a prompt's.
-        has_products: Whether its tokens pass through the operators with weights too; not if
-            another stream of the same tokens does.
+        has_products: Whether the tokens also pass through the operators with weights. They do
+            not if another stream of the same tokens does.
     """
 
     name: str
@@ -53,15 +54,15 @@ class DeviceWork:
     """One operator on one device, per instance; arrays are (n,).
 
     Attributes:
-        name: Of the operator.
-        block: Where it is: in every layer, or at an end of the model.
-        is_attention: Whether it multiplies with keys or values.
+        name: Name of the operator.
+        block: Place of the operator: in every layer, or at an end of the model.
+        is_attention: Whether the operator multiplies with keys or values.
         count: Instances in the whole model, all stages of the pipeline together.
         mac: Multiply-accumulates.
-        weight_bytes: Weights read.
-        kv_bytes: Keys and values read.
-        activation_bytes: Activations that pass the device's memory.
-        onchip_bytes: Activations that stay on chip.
+        weight_bytes: Bytes of weights read.
+        kv_bytes: Bytes of keys and values read.
+        activation_bytes: Bytes of activations that pass the device's memory.
+        onchip_bytes: Bytes of activations that stay on chip.
     """
 
     name: str
@@ -217,7 +218,7 @@ def _expected_experts(
 def _genz_experts(
     model: LanguageModel, platform: Platform, share: RankShare, parts: Sequence[_StreamPart]
 ) -> _Loads:
-    """As GenZ's tool has it: a rank's experts are one wide matrix.
+    """Loads of the experts as GenZ's tool counts them: a rank's experts are one wide matrix.
 
     In a prefill every expert of the rank takes a whole number of tokens; in a decode step ``k``
     experts are read, whatever the batch, and every token meets all of them.

@@ -61,7 +61,7 @@ class SimulationOptions(NpuOptions):
         return self
 
     def resolved(self) -> SimulationOptions:
-        """The same with the profile's choices filled in."""
+        """These options with the profile's choices filled in."""
         return self.model_copy(update=dict(super().resolved()))
 
 
@@ -89,7 +89,7 @@ class Simulator:
         is_transfer_only: bool = False,
         keeps_transactions: bool = False,
     ) -> SimulatedOperator:
-        """One instance of an operator, both given by position."""
+        """Simulates one instance of an operator; design and operator are positions."""
         return simulate(
             self.steps(design, operator),
             self.machine(design),
@@ -103,7 +103,7 @@ class Simulator:
         return steps(work, self.tiling(design), self.options.most_steps)
 
     def work(self, design: int, operator: int) -> OperatorWork:
-        """What the operator asks of the design."""
+        """Sizes and bytes of the operator on the design."""
         table, setup = self.pass_.table, self.batch.setup
         requests = float(setup.batch_size[design, 0])
         activation = float(setup.activation_bytes[design, 0])
@@ -129,7 +129,7 @@ class Simulator:
         )
 
     def tiling(self, design: int) -> Tiling:
-        """How the design cuts it."""
+        """Array, on-chip memory and dataflow by which the design cuts an operator."""
         setup, options = self.batch.setup, self.options
         hardware = setup.accelerators
         held, pinned = setup.on_chip_bytes[:, design], setup.pinned[:, design]
@@ -146,7 +146,7 @@ class Simulator:
         )
 
     def machine(self, design: int) -> SimulatedNpu:
-        """The design's ports."""
+        """The array and the memory ports of the design."""
         setup, options = self.batch.setup, self.options
         levels = setup.accelerators.levels
         n_levels = int(levels.exists[:, design].sum())
@@ -169,7 +169,7 @@ class Simulator:
         )
 
     def _usable(self, design: int, bandwidth: float, latency: float) -> float:
-        """What a tier's port can sustain: a request stays for its latency and its transfer."""
+        """Bandwidth that a tier's port sustains: a request stays for latency and transfer."""
         options, hardware = self.options, self.batch.setup.accelerators
         if options.requests_in_flight is not None:
             weight = float(self.batch.setup.weight_bytes[design, 0])
@@ -188,7 +188,7 @@ class SimulatedMetrics(DesignMetrics):
 
     @cached_property
     def runs(self) -> list[list[SimulatedOperator]]:
-        """One per design and operator."""
+        """(n,) lists of (o,) simulated operators."""
         n_operators = len(self._pass.table)
         return [
             [self._simulator.run(design, operator) for operator in range(n_operators)]

@@ -34,13 +34,14 @@ STREAMS = ("matrix", "vector")
 
 @dataclass(frozen=True)
 class SimulatedNpu:
-    """What moves an operator on one design; levels are on chip first, then tiers.
+    """The array and the memory ports of one design; levels are on chip first, then tiers.
 
     Attributes:
-        clock_hz: Of the array.
-        bandwidth_bytes_per_s: Of each level's port, as far as it can be used.
-        latency_s: Of each level.
-        stream_share: Of the off-chip ports for the matrix and for the vector stream.
+        clock_hz: Clock of the array.
+        bandwidth_bytes_per_s: Usable bandwidth of each level's port.
+        latency_s: Latency of each level.
+        stream_share: Shares of the off-chip ports' bandwidth that the matrix stream and the vector
+            stream have.
         has_one_port: Whether the two streams take turns at a tier's port, or have one each.
         is_staged: Whether bytes pass every level above their own.
         own: Share of the off-chip activations, KV cache and weights that lives in each tier.
@@ -59,15 +60,15 @@ class SimulatedNpu:
 
 @dataclass(frozen=True)
 class Transaction:
-    """Something that occupied a resource.
+    """One use of a resource.
 
     Attributes:
-        resource: Such as ``tier1 matrix``.
+        resource: Name of the resource, such as ``tier1 matrix``.
         activity: Kind of activity, such as ``matrix read`` or ``work``.
-        step: Which step of the operator it belongs to.
-        start_s: From the operator's start.
-        end_s: Likewise.
-        size_bytes: What it moved.
+        step: Step of the operator to which the transaction belongs.
+        start_s: Start, counted from the operator's start.
+        end_s: End, counted from the operator's start.
+        size_bytes: Bytes that the transaction moved.
     """
 
     resource: str
@@ -83,15 +84,15 @@ class SimulatedOperator:
     """One simulated operator.
 
     Attributes:
-        time_s: Until everything has ended.
-        compute_s: The array at work.
-        on_chip_s: The on-chip port occupied.
-        off_chip_s: Until the last byte from off chip has landed or to off chip has left.
+        time_s: Time until everything has ended.
+        compute_s: Time during which the array works.
+        on_chip_s: Time during which the on-chip port is occupied.
+        off_chip_s: Time until the last byte has arrived from off chip or has left for it.
         reads: (l,) bytes read at each level's port.
-        writes: (l,) bytes written at it.
+        writes: (l,) bytes written at each level's port.
         off_chip_bytes: Bytes between the off-chip tiers and the on-chip memory.
-        n_steps: Steps that it was cut into.
-        transactions: Every one, if they were asked for.
+        n_steps: Steps into which the operator was cut.
+        transactions: All transactions, if the caller wants them.
     """
 
     time_s: float
@@ -172,7 +173,7 @@ class _TransactionBuilder:
         return self._result(keeps_transactions)
 
     def _chains(self, moved: list[FloatArray]) -> list[_Chain]:
-        """One per stream and tier that owns some of it, the deepest tier first."""
+        """One chain for each stream and each tier that owns bytes of it, the deepest tier first."""
         return [
             _Chain(stream, row + 1, table[row].tolist())
             for stream, table in enumerate(moved)
@@ -216,7 +217,7 @@ class _TransactionBuilder:
     def _room(
         self, step: int, chain: _Chain, position: int, above: int, takers: list[list[int]]
     ) -> list[tuple[int, float]]:
-        """Who has to have left the buffer of the level above before it can take this step."""
+        """Transactions that must leave the buffer of the level above before it takes this step."""
         n = self.machine.landing_steps
         if above:
             mean = chain.mean / self._rate(above, chain.stream)
@@ -382,10 +383,10 @@ class _Chain:
 
     Attributes:
         stream: 0 matrix, 1 vector.
-        tier: Where the bytes live, from 1.
+        tier: Number of the tier where the bytes live, from 1.
         sizes: Bytes of each step.
-        mean: Their mean.
-        hops: For each step, the transaction that frees each buffer on the way.
+        mean: Mean bytes of a step.
+        hops: Transactions that free the buffers on the way, a list for each step.
     """
 
     def __init__(self, stream: int, tier: int, sizes: list[float]) -> None:

@@ -28,7 +28,7 @@ from codesign.hardware.array import Dataflow, Organization
 MOST_VISITS = 1 << 18
 """Visits of one product that are told apart; beyond, the innermost loop is taken as one visit."""
 _GROWTH = 1.5
-"""How fast steps grow from single visits to full size [ours]."""
+"""Factor by which steps grow from single visits to full size [ours]."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class OperatorWork:
     """One instance of an operator on one design.
 
     Attributes:
-        n_products: Products of the same size; 0 if it only moves data.
+        n_products: Products of the same size; 0 if the operator only moves data.
         rows: Rows of a product, those of all its query heads.
         is_per_head: Whether the product belongs to one head, whose operands are stored so that
             columns share the array's depth.
-        inner: Inner size.
-        columns: Columns.
-        weight_bytes: Weights, all products.
-        kv_bytes: Keys or values read, all requests.
-        n_requests: Requests whose keys and values these are.
-        input_bytes: Input activations.
-        output_bytes: Output activations.
-        kv_written_bytes: Appended to the KV cache.
-        sum_bytes: Bytes of an activation; what a partial sum off chip has.
+        inner: Inner size of a product.
+        columns: Columns of a product.
+        weight_bytes: Bytes of the weights of all products.
+        kv_bytes: Bytes of keys or values read for all requests.
+        n_requests: Requests to which these keys and values belong.
+        input_bytes: Bytes of the input activations.
+        output_bytes: Bytes of the output activations.
+        kv_written_bytes: Bytes appended to the KV cache.
+        sum_bytes: Bytes of one activation, or of one partial sum off chip.
     """
 
     n_products: float
@@ -70,13 +70,13 @@ class Tiling:
     """How a design cuts the work.
 
     Attributes:
-        depth: MLEN.
-        width: BLEN.
-        dataflow: Stationary operand.
-        organization: Of the array.
+        depth: Depth of the array (MLEN).
+        width: Width of the array (BLEN).
+        dataflow: Operand that stays in the array.
+        organization: Organization of the array.
         on_chip_bytes: Capacity of the on-chip memory.
         held_bytes: On-chip bytes for activations, KV cache and weights.
-        pinned: Share of all activations, KV cache and weights that this is.
+        pinned: Shares of all activations, KV cache and weights that these bytes hold.
         tile_bytes: Weights that the array holds; the piece in which what needs no array moves.
         is_paced: Whether an operand that several sweeps of the array use comes from off chip
             spread over all of them, or during the first one.
@@ -98,9 +98,9 @@ class Steps:
     """An operator as a sequence of steps; every array is (s,).
 
     Attributes:
-        cycles: Of the array.
+        cycles: Cycles of the array.
         array_reads: Bytes that the array takes from on-chip memory.
-        array_writes: Bytes that it puts there.
+        array_writes: Bytes that the array puts into on-chip memory.
         weight_reads: Bytes of weights from off chip.
         kv_reads: Bytes of keys and values from off chip.
         activation_reads: Bytes of activations and partial sums from off chip.
@@ -177,7 +177,7 @@ _ORDER: dict[Dataflow, tuple[str, ...]] = {
 }
 """The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
 _Factors: TypeAlias = dict[str, FloatArray]
-"""What depends on the position in each loop, to be multiplied."""
+"""Factors by loop; each depends on the position in its loop, and they are multiplied."""
 
 
 def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
@@ -225,7 +225,7 @@ def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray,
 
 
 def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
-    """What the visits of tiles of these sizes keep the array."""
+    """Terms of the cycles that the array needs for visits of tiles of these sizes."""
     ones = {axis: np.ones_like(values) for axis, values in sizes.items()}
     if tiling.organization == "flattened":
         # A cycle for each column of the block; a block that sticks out takes as long as any.
@@ -297,11 +297,11 @@ class _FarStreams:
     """Bytes that each pass over an operand brings from off chip or takes there.
 
     Attributes:
-        weights: One element per time that the weights are streamed; likewise the others.
-        kv: Keys and values.
-        activation_reads: Inputs.
-        activation_writes: Outputs.
-        kv_writes: What is appended to the KV cache.
+        weights: Bytes of weights, one element for each time that they are streamed.
+        kv: Bytes of keys and values, one element for each time that they are streamed.
+        activation_reads: Bytes of inputs, one element for each time that they are streamed.
+        activation_writes: Bytes of outputs.
+        kv_writes: Bytes appended to the KV cache.
     """
 
     def __init__(self, work: OperatorWork, tiling: Tiling) -> None:

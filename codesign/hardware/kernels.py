@@ -343,10 +343,12 @@ def gemm(m: float, n: float, k: float, bits: tuple[float, float], **how: Any) ->
     return Kernel("gemm", m=m, n=n, k=k, traffic_bytes=traffic, **how)
 
 
-Collective: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "send"]
+CollectiveName: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "alltoall", "send"
+]
 
 
-def collective(name: Collective, message_bytes: float, n_ranks: int, **how: Any) -> Kernel:
+def collective(name: CollectiveName, message_bytes: float, n_ranks: int, **how: Any) -> Kernel:
     """A collective among the devices of one node, in a ring.
 
     Args:

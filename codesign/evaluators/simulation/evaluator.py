@@ -35,7 +35,7 @@ from codesign.memtech import MemoryTechnology
 from codesign.schema import Record
 from codesign.workload import Request
 
-Demand: TypeAlias = Literal["paced", "first_use"]
+DemandTiming: TypeAlias = Literal["paced", "first_use"]
 
 
 class SimulationOptions(NpuOptions):
@@ -46,7 +46,7 @@ class SimulationOptions(NpuOptions):
     array."""
     landing_steps: Annotated[int, Field(ge=1)] = 2
     """Steps that a landing buffer holds: two for double buffering."""
-    demand: Demand = "paced"
+    demand: DemandTiming = "paced"
     """When an operand that the array sweeps several times comes from off chip: spread over all
     sweeps, as a compiler can arrange by blocking rows and columns alike or by prefetching for
     the operator before, or all during the first sweep."""

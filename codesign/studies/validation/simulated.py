@@ -21,7 +21,7 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.evaluators.simulation.evaluator import Demand, Simulator
+from codesign.evaluators.simulation.evaluator import DemandTiming, Simulator
 from codesign.evaluators.simulation.machine import SimulatedNpu, SimulatedOperator, simulate
 from codesign.hardware.array import ORGANIZATIONS, Organization
 from codesign.memtech import load_library
@@ -53,7 +53,7 @@ class Setting:
     prompt_tokens: int
     array: Organization = "flattened"
 
-    def evaluator(self, demand: Demand = "paced") -> SimulationEvaluator:
+    def evaluator(self, demand: DemandTiming = "paced") -> SimulationEvaluator:
         request = Request(
             model=self.model,
             phase=self.phase,

@@ -18,8 +18,8 @@ from codesign.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from codesign.evaluators.forecast import ForecastEvaluator
     from codesign.evaluators.forecast.performance import Demand
-    from codesign.evaluators.forecast.scenarios import Machine
-    from codesign.evaluators.forecast.work import Work
+    from codesign.evaluators.forecast.scenarios import ForecastMachine
+    from codesign.evaluators.forecast.work import PassWork
     from codesign.report.forecast import ForecastReport, PhaseForecast
     from codesign.report.forecast_figures import Scene
 
@@ -192,9 +192,9 @@ def _seconds(name: str, text: str) -> float:
 
 def _machine(
     evaluator: ForecastEvaluator, tops: float | None, gbps: float | None, device: str | None
-) -> Machine:
+) -> ForecastMachine:
     from codesign.evaluators.forecast.conventions import CONVENTIONS
-    from codesign.evaluators.forecast.scenarios import Machine
+    from codesign.evaluators.forecast.scenarios import ForecastMachine
     from codesign.hardware.device import load_device
 
     options = evaluator.options
@@ -209,7 +209,7 @@ def _machine(
     if peak is None or bandwidth is None:
         missing = "--tops" if peak is None else "--gbps"
         raise InputError(f"expected {missing}, or a --device whose datasheet says it")
-    return Machine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
+    return ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
 
 
 def _check_fits(evaluator: ForecastEvaluator, device: str) -> None:
@@ -230,7 +230,7 @@ def _positive(name: str, value: float) -> float:
     return value
 
 
-def _scene(evaluator: ForecastEvaluator, machine: Machine) -> Scene:
+def _scene(evaluator: ForecastEvaluator, machine: ForecastMachine) -> Scene:
     from codesign.report.forecast_figures import Scene
 
     tokens = evaluator.workload.tokens
@@ -295,7 +295,7 @@ def _report(
     )
 
 
-def _phase(work: Work, demand: Demand, machine: Machine) -> PhaseForecast:
+def _phase(work: PassWork, demand: Demand, machine: ForecastMachine) -> PhaseForecast:
     from codesign.evaluators.forecast.explain import operator_rows, totals
     from codesign.evaluators.forecast.scenarios import times_s
     from codesign.report.forecast import PhaseForecast

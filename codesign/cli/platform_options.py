@@ -14,7 +14,7 @@ from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
-    from codesign.evaluators.platform.requirements import Limits
+    from codesign.evaluators.platform.requirements import LatencyLimits
 
 _FORMATS = ("weight_format", "activation_format", "kv_format")
 DEGREE_FLAGS = {
@@ -149,14 +149,14 @@ def build(
     return PlatformEvaluator(request, settings, devices=devices), accelerator.key
 
 
-def limits_of(evaluator: PlatformEvaluator) -> Limits | None:
+def limits_of(evaluator: PlatformEvaluator) -> LatencyLimits | None:
     """The use case's own limits on time, if it has them."""
-    from codesign.evaluators.platform.requirements import Limits
+    from codesign.evaluators.platform.requirements import LatencyLimits
 
     case = evaluator.workload.limits
     if case is None:
         return None
-    return Limits(case.time_to_first_token_s, case.time_per_output_token_s)
+    return LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
 
 
 def platform_inputs(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
-    from codesign.evaluators.platform.requirements import Limits
+    from codesign.evaluators.platform.requirements import LatencyLimits
 
 
 def requirements(
@@ -78,15 +78,15 @@ def requirements(
 
 def _read_limits(
     evaluator: PlatformEvaluator, first_token: str | None, output_token: str | None
-) -> Limits:
-    from codesign.evaluators.platform.requirements import Limits
+) -> LatencyLimits:
+    from codesign.evaluators.platform.requirements import LatencyLimits
 
     stated = limits_of(evaluator)
     first = None if stated is None else stated.time_to_first_token_s
     step = None if stated is None else stated.time_per_output_token_s
     first = _seconds("--first-token", first_token, first)
     step = _seconds("--output-token", output_token, step)
-    return Limits(first, step)
+    return LatencyLimits(first, step)
 
 
 def _seconds(name: str, text: str | None, stated: float | None) -> float:

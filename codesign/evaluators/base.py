@@ -105,7 +105,7 @@ class HasProfile(Protocol):
 
     @property
     def profile(self) -> str:
-        """The one in force, such as ``plain``."""
+        """The profile in force, such as ``plain``."""
         ...
 
 
@@ -113,9 +113,9 @@ def reading_of(name: str, evaluator: Evaluator, options: Mapping[str, Any]) -> d
     """How an evaluator reads a design: its ``name``, its ``profile`` if it has any, its options.
 
     Args:
-        name: Under which it is registered.
-        evaluator: Built.
-        options: As they were given; those left out are its own choice or its profile's.
+        name: Name under which the evaluator is registered.
+        evaluator: The evaluator.
+        options: Options that the caller stated; the evaluator or its profile chooses the others.
     """
     profile = {"profile": evaluator.profile} if isinstance(evaluator, HasProfile) else {}
     return {"name": name, **profile, **options}
@@ -147,7 +147,7 @@ class Bounds(Protocol):
         Args:
             designs: Columns of all parameters but the undecided ones.
             undecided: The values that each of the others may take.
-            metrics: Those of interest.
+            metrics: Names of the metrics of interest.
         """
         ...
 
@@ -187,8 +187,8 @@ class KeepsLimits(Protocol):
         """The same evaluator, choosing within these limits and no others.
 
         Args:
-            limits: By metric the largest value allowed, or the least of one to maximize; those
-                of metrics that no choice changes are ignored.
+            limits: Largest value allowed, by metric, or the least for a metric to maximize; limits
+                on metrics that no choice changes are ignored.
         """
         ...
 

@@ -43,24 +43,24 @@ def finished(result: Evaluation, n: int) -> IntArray:
 def answer(
     method: str, kind: str, ask: Callable[[Columns], Mapping[str, FloatArray]], designs: Columns
 ) -> dict[str, FloatArray]:
-    """What a method says of designs: (n,) arrays by name, in memory of their own.
+    """The (n,) arrays by name that a method gives for designs, in memory of their own.
 
     Requires that the method takes the designs and leaves them as they are.
 
     Args:
-        method: Its name, for messages.
-        kind: What each array is, for messages.
-        ask: Calls it.
-        designs: A batch.
+        method: Name of the method, for messages.
+        kind: Kind of quantity that each array holds, for messages.
+        ask: Calls the method.
+        designs: A batch of designs.
     """
     before = copied(designs)
     try:
-        told = dict(ask(designs))
+        arrays = dict(ask(designs))
     except Exception as error:
         raise AssertionError(f"{method} raised {type(error).__name__} ({error}).") from error
     require(same_columns(before, designs), f"{method} changed the designs that it was given")
-    check_arrays(kind, told, length(designs))
-    return {name: values.copy() for name, values in told.items()}
+    check_arrays(kind, arrays, length(designs))
+    return {name: values.copy() for name, values in arrays.items()}
 
 
 def check_names(who: str, got: set[str], expected: set[str]) -> None:
@@ -83,23 +83,23 @@ def check_arrays(kind: str, arrays: Mapping[str, Any], n: int) -> None:
         require(dtype == np.float64, f"{kind} {name!r} must be an array of float64, got {dtype}")
 
 
-def check_same(sentence: str, whole: Evaluation, part: Evaluation, positions: IntArray) -> None:
-    """Requires that ``part`` is ``whole`` at ``positions``, to the last digit."""
-    for at, position in enumerate(positions.tolist()):
+def check_same(sentence: str, reference: Evaluation, part: Evaluation, positions: IntArray) -> None:
+    """Requires that ``part`` is ``reference`` at ``positions``, to the last digit."""
+    for place, position in enumerate(positions.tolist()):
         require(
-            (position in whole.failures) == (at in part.failures),
+            (position in reference.failures) == (place in part.failures),
             f"{sentence}: design {position} fails in one and not in the other",
         )
     here = finished(part, len(positions))
-    pairs = [(part.metrics, whole.metrics), (part.violations, whole.violations)]
+    pairs = [(part.metrics, reference.metrics), (part.violations, reference.violations)]
     for smaller, larger in pairs:
         for name, values in smaller.items():
             require(name in larger, f"{sentence}: only one of them reports {name!r}")
             expected = larger[name][positions]
             same = (values == expected) | (np.isnan(values) & np.isnan(expected))
-            for at in here[~same[here]][:1].tolist():
+            for place in here[~same[here]][:1].tolist():
                 require(
                     False,
-                    f"{sentence}: {name!r} of design {positions[at]} is {float(values[at])!r} "
-                    f"and {float(expected[at])!r}",
+                    f"{sentence}: {name!r} of design {positions[place]} is "
+                    f"{float(values[place])!r} and {float(expected[place])!r}",
                 )

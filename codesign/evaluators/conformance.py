@@ -44,8 +44,8 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     Args:
         evaluator: Built as a campaign builds it.
         designs: A batch of two designs or more, such as ``space.columns(space.sample(rng, 50))``.
-        n_single: At most how many designs are evaluated one by one; the others only in other
-            batches.
+        n_single: Largest number of designs that are evaluated one by one; the others are evaluated
+            in batches only.
 
     Raises:
         AssertionError: With the first clause that does not hold, in one sentence.
@@ -55,19 +55,19 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     first = _evaluate(evaluator, designs)
     require(same_columns(before, designs), "evaluate changed the designs that it was given")
     _check_evaluation(evaluator, first, length(designs))
-    whole = Evaluation(
+    reference = Evaluation(
         {name: values.copy() for name, values in first.metrics.items()},
         {name: values.copy() for name, values in first.violations.items()},
         dict(first.failures),
     )
-    _check_subsets(evaluator, designs, whole)
-    _check_purity(evaluator, designs, whole)
-    _check_batches(evaluator, designs, whole, n_single)
+    _check_subsets(evaluator, designs, reference)
+    _check_purity(evaluator, designs, reference)
+    _check_batches(evaluator, designs, reference, n_single)
     everyone = np.arange(length(designs))
-    check_same("a later call must not change an earlier result", whole, first, everyone)
-    admissible = _check_known_violations(evaluator, designs, whole)
+    check_same("a later call must not change an earlier result", reference, first, everyone)
+    admissible = _check_known_violations(evaluator, designs, reference)
     _check_provenance(evaluator)
-    check_optional(evaluator, designs, whole, taken(designs, admissible))
+    check_optional(evaluator, designs, reference, taken(designs, admissible))
 
 
 def _evaluate(
@@ -106,8 +106,8 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
     required, optional = evaluator.required_parameters, evaluator.optional_parameters
     for label, value in (("required", required), ("optional", optional)):
         require(isinstance(value, frozenset), f"{label}_parameters must be a frozenset")
-    both = sorted(required & optional)
-    require(not both, f"a parameter is required or optional, but {both} are declared as both")
+    shared = sorted(required & optional)
+    require(not shared, f"a parameter is required or optional, but {shared} are declared as both")
     require(length(designs) >= 2, "the check itself needs at least two designs")
     missing = sorted(required - designs.keys())
     require(not missing, f"the designs given to the check lack the required parameters {missing}")
@@ -158,31 +158,35 @@ def _check_evaluation(evaluator: Evaluator, result: Evaluation, n: int) -> None:
         )
 
 
-def _check_subsets(evaluator: Evaluator, designs: Columns, whole: Evaluation) -> None:
+def _check_subsets(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     everyone = np.arange(length(designs))
     for metric in evaluator.metrics:
         result = _evaluate(evaluator, designs, [metric.name])
         check_names(
             f"asked for {metric.name!r} alone, evaluate", set(result.metrics), {metric.name}
         )
-        check_same("a metric asked for alone must equal itself among all", whole, result, everyone)
+        check_same(
+            "a metric asked for alone must equal itself among all", reference, result, everyone
+        )
     nothing = _evaluate(evaluator, designs, [])
     check_names("asked for no metric, evaluate", set(nothing.metrics), set())
 
 
-def _check_purity(evaluator: Evaluator, designs: Columns, whole: Evaluation) -> None:
+def _check_purity(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     everyone = np.arange(length(designs))
     second = _evaluate(evaluator, designs)
-    check_same("evaluate must give the same for the same designs", whole, second, everyone)
+    check_same("evaluate must give the same for the same designs", reference, second, everyone)
     for arrays in (second.metrics, second.violations):
         for values in arrays.values():
             if values.flags.writeable:
                 values[:] = -1.0
     third = _evaluate(evaluator, designs)
-    check_same("writing into a result must not change a later one", whole, third, everyone)
+    check_same("writing into a result must not change a later one", reference, third, everyone)
 
 
-def _check_batches(evaluator: Evaluator, designs: Columns, whole: Evaluation, most: int) -> None:
+def _check_batches(
+    evaluator: Evaluator, designs: Columns, reference: Evaluation, most: int
+) -> None:
     n = length(designs)
     everyone = np.arange(n)
     orders = [everyone[::-1], everyone[n // 3 :], np.concatenate([everyone, everyone])]
@@ -191,22 +195,26 @@ def _check_batches(evaluator: Evaluator, designs: Columns, whole: Evaluation, mo
         part = _evaluate(evaluator, taken(designs, positions))
         _check_evaluation(evaluator, part, len(positions))
         sentence = "a design's result must not depend on its batch or on its place in it"
-        check_same(sentence, whole, part, positions)
-        check_names("in every batch, evaluate", set(part.violations), set(whole.violations))
+        check_same(sentence, reference, part, positions)
+        check_names("in every batch, evaluate", set(part.violations), set(reference.violations))
 
 
-def _check_known_violations(evaluator: Evaluator, designs: Columns, whole: Evaluation) -> IntArray:
+def _check_known_violations(
+    evaluator: Evaluator, designs: Columns, reference: Evaluation
+) -> IntArray:
     """Positions of the designs that meet what is known before evaluation."""
     ask = evaluator.known_violations
     known = answer("known_violations", "known violation", ask, designs)
     for name, values in known.items():
         require(not np.isnan(values).any(), f"known violation {name!r} must be a number, got NaN")
-    both = {name: values for name, values in known.items() if name in whole.violations}
+    common_violations = {
+        name: values for name, values in known.items() if name in reference.violations
+    }
     everyone = np.arange(length(designs))
     check_same(
         "a violation known before evaluation must be the one that evaluate reports",
-        whole,
-        Evaluation({}, both, whole.failures),
+        reference,
+        Evaluation({}, common_violations, reference.failures),
         everyone,
     )
     return everyone[np.all([values <= 0 for values in (*known.values(), everyone * 0)], axis=0)]

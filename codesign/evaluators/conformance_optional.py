@@ -27,45 +27,45 @@ from codesign.metrics import Metric
 _N_BOXES = 24
 """Random boxes for each number of undecided parameters. [ours]"""
 _N_SINGLE = 8
-"""At most how many designs are asked for alone. [ours]"""
+"""Largest number of designs that are asked for alone. [ours]"""
 
 
 def check_optional(
-    evaluator: Evaluator, designs: Columns, whole: Evaluation, admissible: Columns
+    evaluator: Evaluator, designs: Columns, reference: Evaluation, admissible: Columns
 ) -> None:
     """Checks each optional protocol that the evaluator has.
 
     Args:
-        evaluator: It keeps the contract of every evaluator.
-        designs: A batch.
-        whole: Its results.
-        admissible: Those of the designs that meet what is known before evaluation: hints are for
-            them alone.
+        evaluator: An evaluator that keeps the contract of every evaluator.
+        designs: A batch of designs.
+        reference: Results of the evaluator on that batch.
+        admissible: The designs that keep every limit known before evaluation; hints are for these
+            designs alone.
 
     Raises:
         AssertionError: With the first clause that does not hold, in one sentence.
     """
     if isinstance(evaluator, Explains):
-        _check_explanation(evaluator, evaluator, designs, whole)
+        _check_explanation(evaluator, evaluator, designs, reference)
     if isinstance(evaluator, Features):
         _Hint("features", "feature", evaluator.features).check(admissible)
     if isinstance(evaluator, Predicts):
         _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
     if isinstance(evaluator, Bounds):
-        _check_bounds(evaluator, evaluator, designs, whole)
+        _check_bounds(evaluator, evaluator, designs, reference)
 
 
 def _check_explanation(
-    evaluator: Evaluator, explains: Explains, designs: Columns, whole: Evaluation
+    evaluator: Evaluator, explains: Explains, designs: Columns, reference: Evaluation
 ) -> None:
-    done = finished(whole, length(designs))
+    done = finished(reference, length(designs))
     if not len(done):
         return
     positions = done[:1]
-    told = explains.explain(taken(designs, positions))
-    check_names("explain", set(told.metrics), {metric.name for metric in evaluator.metrics})
-    for name, value in (*told.metrics.items(), *told.violations.items()):
-        source = whole.metrics if name in told.metrics else whole.violations
+    explanation = explains.explain(taken(designs, positions))
+    check_names("explain", set(explanation.metrics), {metric.name for metric in evaluator.metrics})
+    for name, value in (*explanation.metrics.items(), *explanation.violations.items()):
+        source = reference.metrics if name in explanation.metrics else reference.violations
         require(name in source, f"explain reports {name!r}, which evaluate does not")
         expected = float(source[name][positions[0]])
         require(
@@ -73,7 +73,9 @@ def _check_explanation(
             f"explain must report the metrics of evaluate, but {name!r} is {value} and {expected}",
         )
     try:
-        json.dumps([*told.operators, *told.levels, *told.power, *told.notes])
+        json.dumps(
+            [*explanation.operators, *explanation.levels, *explanation.power, *explanation.notes]
+        )
     except (TypeError, ValueError) as error:
         raise AssertionError(f"the rows of explain must be plain JSON values: {error}.") from error
 
@@ -95,42 +97,44 @@ class _Hint:
             length(designs),
             f"the check itself needs a design within the known limits to ask for {self.method}",
         )
-        whole = self._told(designs)
-        for name, values in whole.items():
+        reference = self._answer(designs)
+        for name, values in reference.items():
             for position in np.flatnonzero(~np.isfinite(values))[:1].tolist():
                 require(
                     False,
                     f"{self.method} must give finite numbers, but {name!r} of design {position} "
                     f"of those within the known limits is {float(values[position])!r}",
                 )
-        self._check_purity(designs, whole)
+        self._check_purity(designs, reference)
         for positions in _batches(length(designs)):
-            part = self._told(taken(designs, positions))
-            check_names(f"in every batch, {self.method}", set(part), set(whole))
-            self._check_equal("of a design must not depend on its batch", whole, part, positions)
-        return whole
+            part = self._answer(taken(designs, positions))
+            check_names(f"in every batch, {self.method}", set(part), set(reference))
+            self._check_equal(
+                "of a design must not depend on its batch", reference, part, positions
+            )
+        return reference
 
-    def _told(self, designs: Columns) -> dict[str, FloatArray]:
+    def _answer(self, designs: Columns) -> dict[str, FloatArray]:
         return answer(self.method, self.kind, self.ask, designs)
 
-    def _check_purity(self, designs: Columns, whole: Mapping[str, FloatArray]) -> None:
+    def _check_purity(self, designs: Columns, reference: Mapping[str, FloatArray]) -> None:
         everyone = np.arange(length(designs))
         again = self.ask(designs)
-        self._check_equal("must be the same for the same designs", whole, again, everyone)
+        self._check_equal("must be the same for the same designs", reference, again, everyone)
         for values in again.values():
             if values.flags.writeable:
                 values[:] = -1.0
-        third = self._told(designs)
-        self._check_equal("must not change by writing into a result", whole, third, everyone)
+        third = self._answer(designs)
+        self._check_equal("must not change by writing into a result", reference, third, everyone)
 
     def _check_equal(
         self,
         sentence: str,
-        whole: Mapping[str, FloatArray],
+        reference: Mapping[str, FloatArray],
         part: Mapping[str, FloatArray],
         positions: IntArray,
     ) -> None:
-        check_same(f"{self.method} {sentence}", Evaluation(whole), Evaluation(part), positions)
+        check_same(f"{self.method} {sentence}", Evaluation(reference), Evaluation(part), positions)
 
 
 def _batches(n: int) -> Iterator[IntArray]:
@@ -145,18 +149,20 @@ def _batches(n: int) -> Iterator[IntArray]:
 def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Columns) -> None:
     """Every metric can be predicted, alone as with the others."""
 
-    def hint(asked: Sequence[str]) -> _Hint:
-        return _Hint("predict", "prediction of metric", lambda some: predicts.predict(some, asked))
+    def hint(metric_names: Sequence[str]) -> _Hint:
+        return _Hint(
+            "predict", "prediction of metric", lambda some: predicts.predict(some, metric_names)
+        )
 
-    whole = hint(names).check(designs)
-    check_names("predict", set(whole), set(names))
+    predictions = hint(names).check(designs)
+    check_names("predict", set(predictions), set(names))
     everyone = np.arange(length(designs))
     for name in names:
         alone = answer("predict", hint([]).kind, hint([name]).ask, designs)
         check_names(f"asked for {name!r} alone, predict", set(alone), {name})
         check_same(
             "a prediction asked for alone must equal itself among all",
-            Evaluation(whole),
+            Evaluation(predictions),
             Evaluation(alone),
             everyone,
         )
@@ -166,7 +172,7 @@ def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Column
 
 
 def _check_bounds(
-    evaluator: Evaluator, bounds: Bounds, designs: Columns, whole: Evaluation
+    evaluator: Evaluator, bounds: Bounds, designs: Columns, reference: Evaluation
 ) -> None:
     """No design beats its best case, whatever is undecided; equal keys mean equal results."""
     undecided: object = bounds.undecided_parameters
@@ -183,14 +189,14 @@ def _check_bounds(
     order = [name for name in bounds.undecided_parameters if name in designs]
     rng = np.random.default_rng(0)
     for level in range(len(order) + 1):
-        box = _Box(evaluator.metrics, bounds, designs, whole, tuple(order[level:]))
+        box = _UndecidedBox(evaluator.metrics, bounds, designs, reference, tuple(order[level:]))
         whole_box = {name: _possible(designs[name]) for name in order[level:]}
         box.check(whole_box)
         box.check_alone(whole_box)
         for _ in range(_N_BOXES if order[level:] else 0):
             box.check(_around(designs, order[level:], rng))
     for name in designs:
-        _check_interchangeable(evaluator, bounds, designs, whole, name)
+        _check_interchangeable(evaluator, bounds, designs, reference, name)
 
 
 def _possible(column: Column) -> tuple[Value, ...]:
@@ -214,13 +220,13 @@ def _around(
 
 
 @dataclass(frozen=True)
-class _Box:
+class _UndecidedBox:
     """Designs of which some parameters are undecided, for ``best_case`` to bound."""
 
     metrics: Sequence[Metric]
     bounds: Bounds
     designs: Columns
-    whole: Evaluation
+    reference: Evaluation
     names: tuple[str, ...]
 
     def check(self, values: Mapping[str, Sequence[Value]]) -> None:
@@ -238,7 +244,7 @@ class _Box:
                 self._check_not_beaten(metric, best[metric.name], inside, values)
 
     def check_alone(self, values: Mapping[str, Sequence[Value]]) -> None:
-        """The best case of a metric does not depend on what else is asked for."""
+        """The best case of a metric does not depend on the other metrics that are asked for."""
         decided = {name: item for name, item in self.designs.items() if name not in self.names}
         best = self._best(decided, values, [metric.name for metric in self.metrics])
         for name in best:
@@ -277,25 +283,25 @@ class _Box:
         inside: IntArray,
         undecided: Mapping[str, Sequence[Value]],
     ) -> None:
-        values = self.whole.metrics[metric.name][inside]
+        values = self.reference.metrics[metric.name][inside]
         require(
             not np.isnan(best).any(),
             f"the best case of {metric.name!r} must be a number, got NaN: it would leave designs "
             "out that it does not bound",
         )
         beaten = metric.sign * values < metric.sign * best
-        for at in np.flatnonzero(beaten)[:1].tolist():
+        for row in np.flatnonzero(beaten)[:1].tolist():
             words = {name: list(among) for name, among in undecided.items()} or "nothing"
             require(
                 False,
                 f"no design may beat its best case, but with {words} undecided, "
-                f"{metric.name!r} of design {inside[at]} is {float(values[at])!r} and its best "
-                f"case {float(best[at])!r}",
+                f"{metric.name!r} of design {inside[row]} is {float(values[row])!r} and its best "
+                f"case {float(best[row])!r}",
             )
 
 
 def _check_interchangeable(
-    evaluator: Evaluator, bounds: Bounds, designs: Columns, whole: Evaluation, name: str
+    evaluator: Evaluator, bounds: Bounds, designs: Columns, reference: Evaluation, name: str
 ) -> None:
     column = designs[name]
     try:
@@ -315,5 +321,12 @@ def _check_interchangeable(
         return
     everyone = np.arange(length(designs))
     first = np.array([*(keys.index(key) for key in keys), -1])
-    other = evaluator.evaluate({**designs, name: Column(column.values, first[column.codes])}, None)
-    check_same(f"interchangeable values of {name!r} must give the same", whole, other, everyone)
+    interchanged = evaluator.evaluate(
+        {**designs, name: Column(column.values, first[column.codes])}, None
+    )
+    check_same(
+        f"interchangeable values of {name!r} must give the same",
+        reference,
+        interchanged,
+        everyone,
+    )

@@ -31,7 +31,7 @@ from codesign.schema import Record
 
 FunctionName: TypeAlias = Literal["zdt1", "zdt2", "zdt3", "dtlz2"]
 _MOST_VARIABLES = 30
-"""As many as ZDT1 to ZDT3 have in [ZDT2000]_."""
+"""Largest number of variables, that of ZDT1 to ZDT3 in [ZDT2000]_."""
 
 
 class NoWorkload(Record):
@@ -39,14 +39,14 @@ class NoWorkload(Record):
 
 
 class FunctionOptions(Record):
-    """Which function, on which grid."""
+    """The function, and the grid on which it is evaluated."""
 
     function: FunctionName
     """ZDT1 (convex front), ZDT2 (concave), ZDT3 (in pieces), DTLZ2 (a sphere's part)."""
     steps: Annotated[int, Field(strict=True, ge=1)] = 20
     """The integer that stands for 1; an even number puts DTLZ2's optimum 1/2 on the grid."""
     n_objectives: Annotated[int, Field(strict=True, ge=2, le=4)] = 2
-    """Of DTLZ2; the ZDT functions have 2."""
+    """Objectives of DTLZ2; the ZDT functions have 2."""
 
     @model_validator(mode="after")
     def _fits(self) -> FunctionOptions:
@@ -59,7 +59,7 @@ class BenchmarkFunctions:
     """Test functions of multi-objective optimization on a grid.
 
     Args:
-        workload: Empty.
+        workload: An empty record.
         options: Function, grid, number of objectives.
     """
 
@@ -95,9 +95,9 @@ class BenchmarkFunctions:
             if name not in known:
                 raise UnknownNameError("metric", name, known)
         values = objectives_of(self.options, self._variables(designs))
-        found = dict(zip(known, values.T, strict=True))
+        objectives = dict(zip(known, values.T, strict=True))
         return Evaluation(
-            {name: np.ascontiguousarray(found[name]) for name in names},
+            {name: np.ascontiguousarray(objectives[name]) for name in names},
             self.known_violations(designs),
         )
 

@@ -43,12 +43,15 @@ class MemoryLevels:
     bandwidths add (bytes spread over them in proportion to bandwidth).
 
     Attributes:
-        capacity_bytes: Capacity.
+        capacity_bytes: Capacity of the level.
         bandwidth_bytes_per_s: Peak bandwidth of the level's one port.
-        latency_s: From request to first byte; of the two on chip the faster, which serves it.
-        background_watts: Power whether used or not.
-        read_energy_joules_per_byte: On chip the mean of the two, weighted by bandwidth.
-        write_energy_joules_per_byte: Likewise.
+        latency_s: Time from request to first byte; on chip that of the faster of the two memories,
+            which serves it.
+        background_watts: Power whether the level is used or not.
+        read_energy_joules_per_byte: Energy of a byte read; on chip the mean of the two memories,
+            weighted by bandwidth.
+        write_energy_joules_per_byte: Energy of a byte written; on chip the mean of the two
+            memories, weighted by bandwidth.
         peak_read_watts: Power of reading at peak bandwidth.
         shoreline_m: Die edge taken of that reserved for memory.
         uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
@@ -159,7 +162,7 @@ class UnitTables:
         self._families = list(dict.fromkeys(item.family for item in library.values()))
 
     def value(self, name: str, attribute: str) -> float:
-        """One property.
+        """One property of a technology.
 
         Raises:
             UnknownNameError: A technology that the library does not have.
@@ -169,7 +172,7 @@ class UnitTables:
             return known
         if name not in self._library:
             raise UnknownNameError("memory technology", name, self._library)
-        value = float(getattr(self._library[name], attribute).at(self._level))
+        value = float(getattr(self._library[name], attribute).value_at(self._level))
         self._known[name, attribute] = value
         return value
 

@@ -51,7 +51,7 @@ def column_slots(
 
     Args:
         k: Inner size.
-        depth: MLEN.
+        depth: Depth of the array (MLEN).
         organization: Positions in ``ORGANIZATIONS``.
         is_per_head: Whether the product belongs to one head.
 
@@ -112,8 +112,8 @@ def systolic_cycles(
         n: Columns of the result.
         rows: R.
         columns: C.
-        dataflow: Which operand stays in the grid.
-        drain: How finished sums leave under ``os``; the other two hand them on as they go.
+        dataflow: Operand that stays in the grid.
+        drain: Way in which finished sums leave under ``os``; the other dataflows ignore it.
 
     Returns:
         ``(2R + C + T - 2) ceil(S_R/R) ceil(S_C/C)``, where the mapping gives (S_R, S_C, T):

@@ -37,9 +37,9 @@ class Device(Record):
     """
 
     key: str
-    """Name of its file."""
+    """Name of the device's file."""
     name: str
-    """For people."""
+    """Name for people."""
     vendor: str
     device_class: DeviceClass
     """Devices of a class share their efficiencies (``efficiency.yaml``)."""
@@ -129,10 +129,10 @@ def load_device(name_or_path: str, where: str | None = None) -> Device:
     """
     if name_or_path.endswith((".yaml", ".yml")):
         return _read(Path(name_or_path), where)
-    found = _names().get(_folded(name_or_path))
-    if found is None:
+    stem = _names().get(_folded(name_or_path))
+    if stem is None:
         raise UnknownNameError("device", name_or_path, list_devices(), where)
-    return _bundled(found)
+    return _bundled(stem)
 
 
 @cache

@@ -81,7 +81,8 @@ class Efficiency(Record):
     bandwidth: _Positive
     """Rate of long streams, in parts of the peak bandwidth."""
     rowwise_bandwidth: _Positive
-    """The same for kernels that reduce or gather rows: norms, softmax, rotation, gated units."""
+    """Rate of kernels that reduce or gather rows (norms, softmax, rotation, gated units), in parts
+    of the peak bandwidth."""
     attention: _Positive
     """Rate of a long fused attention, in parts of the sustained peak."""
     attention_keys: Annotated[float, Field(ge=0)]
@@ -89,21 +90,21 @@ class Efficiency(Record):
     device_overhead: _Seconds
     """Start and end of a product or an attention that is already queued."""
     device_vector_overhead: _Seconds
-    """The same for all other kernels."""
+    """Start and end of any other kernel that is already queued."""
     call_overhead: _Seconds
-    """The same for an attention with its auxiliary kernels, called as one."""
+    """Start and end of an attention with its auxiliary kernels, called as one."""
     host_matrix_overhead: _Seconds
     """A product started by the host and waited for."""
     host_softmax_overhead: _Seconds
-    """The same for a softmax."""
+    """A softmax started by the host and waited for."""
     host_vector_overhead: _Seconds
-    """The same for norms and activations, of several kernels each."""
+    """A norm or an activation, of several kernels each, started by the host and waited for."""
     link: _Positive
     """Rate of long messages, in parts of the link bandwidth."""
     link_latency: _Seconds
-    """Start and end of a collective."""
+    """Time to start and end a collective."""
     link_step: _Seconds
-    """What each step of its ring adds to it."""
+    """Time that each step of the ring adds to a collective."""
 
     def launch_overheads(self) -> FloatArray:
         """(6,) seconds, in the order of ``LAUNCHES``."""
@@ -125,9 +126,10 @@ class EfficiencyFile(Record):
     how: str
     """The command, the data and the loss of the fit."""
     classes: dict[str, Efficiency]
-    """By class of device."""
+    """Efficiencies by class of device."""
     sources: dict[str, str] = Field(min_length=1)
-    """Of each class: fitted to how many measurements, or taken from which class."""
+    """Origin of each class's efficiencies: the number of measurements that they were fitted to, or
+    the class that they were taken from."""
 
 
 @cache
@@ -156,7 +158,7 @@ class Kernels:
     Attributes:
         kind: Position in ``KINDS``.
         launch: Position in ``LAUNCHES``.
-        count: How often it runs.
+        count: Number of times that the kernel runs.
         products: Separate matrix products, or heads times requests in attention.
         m: Rows of one product; queries in attention.
         n: Columns of one product; mean keys of a query in attention.
@@ -167,7 +169,7 @@ class Kernels:
         peak: FLOP/s that the device sustains.
         bandwidth: Bytes per second of its memory.
         link: Bytes per second of its links.
-        n_cores: What shares the tiles.
+        n_cores: Cores that share the tiles.
     """
 
     kind: FloatArray
@@ -219,8 +221,8 @@ def on_device(device: Device, precision: str, kernels: list[Kernel]) -> Kernels:
 
     Args:
         device: The device.
-        precision: In which the products multiply.
-        kernels: In any order.
+        precision: Number format in which the products multiply.
+        kernels: Kernels in any order.
 
     Raises:
         UnknownNameError: The device has no peak for that precision.
@@ -232,10 +234,10 @@ def on_device(device: Device, precision: str, kernels: list[Kernel]) -> Kernels:
     peak = device.peak_flop_per_s(precision) * device.sustained_fraction
     same = np.ones(len(kernels))
     numbers = ("count", "products", "m", "n", "k", "traffic_bytes", "steps", "wire_factor")
-    columns = {name: column([getattr(one, name) for one in kernels]) for name in numbers}
+    columns = {name: column([getattr(kernel, name) for kernel in kernels]) for name in numbers}
     return Kernels(
-        kind=column([KINDS.index(one.kind) for one in kernels]),
-        launch=column([LAUNCHES.index(one.launch) for one in kernels]),
+        kind=column([KINDS.index(kernel.kind) for kernel in kernels]),
+        launch=column([LAUNCHES.index(kernel.launch) for kernel in kernels]),
         peak=peak * same,
         bandwidth=device.bandwidth * same,
         link=(device.link_bandwidth or np.nan) * same,
@@ -263,7 +265,7 @@ def kernel_times_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
 
     Args:
         kernels: (q,) kernels.
-        efficiency: Of the class of their devices.
+        efficiency: Efficiencies of the class of their devices.
 
     Returns:
         (q,) seconds.
@@ -284,55 +286,56 @@ def _overlapped(compute: FloatArray, memory: FloatArray) -> FloatArray:
     return np.asarray(larger * powers ** (1 / _OVERLAP))
 
 
-def _gemm_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    memory = one.traffic_bytes / (efficiency.bandwidth * one.bandwidth)
-    rate = efficiency.compute * one.peak / one.n_cores
-    best = np.full(len(one), np.inf)
+def _gemm_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    memory = kernels.traffic_bytes / (efficiency.bandwidth * kernels.bandwidth)
+    rate = efficiency.compute * kernels.peak / kernels.n_cores
+    best = np.full(len(kernels), np.inf)
     for rows, columns in TILES:
         slowdown = 1 + efficiency.tile_penalty * (1 / rows + 1 / columns - _LARGEST_TILE)
-        tiles = one.products * np.ceil(one.m / rows) * np.ceil(one.n / columns)
+        tiles = kernels.products * np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns)
         for splits in SPLITS:
-            waves = np.ceil(tiles * splits / one.n_cores)
-            flop = 2 * rows * columns * np.ceil(one.k / splits)
-            partial = 2 * _PARTIAL_BYTES * splits * one.products * one.m * one.n * (splits > 1)
-            time = waves * flop * slowdown / rate + partial / one.bandwidth
+            waves = np.ceil(tiles * splits / kernels.n_cores)
+            flop = 2 * rows * columns * np.ceil(kernels.k / splits)
+            partial = 2 * _PARTIAL_BYTES * splits * kernels.products
+            partial = partial * kernels.m * kernels.n * (splits > 1)
+            time = waves * flop * slowdown / rate + partial / kernels.bandwidth
             best = np.minimum(best, time)
     return _overlapped(best, memory)
 
 
-def _attention_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    memory = one.traffic_bytes / (efficiency.bandwidth * one.bandwidth)
-    rate = efficiency.attention * one.peak / one.n_cores
+def _attention_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    memory = kernels.traffic_bytes / (efficiency.bandwidth * kernels.bandwidth)
+    rate = efficiency.attention * kernels.peak / kernels.n_cores
     # Blocks of few queries are not filled up: a decode step is bound by traffic.
-    rows = np.minimum(one.m, ATTENTION_ROWS)
-    blocks = one.products * np.ceil(one.m / ATTENTION_ROWS)
-    keys = one.n + efficiency.attention_keys
-    shared = np.maximum(blocks / one.n_cores, 1.0)
-    return _overlapped(shared * 4 * rows * keys * one.k / rate, memory)
+    rows = np.minimum(kernels.m, ATTENTION_ROWS)
+    blocks = kernels.products * np.ceil(kernels.m / ATTENTION_ROWS)
+    keys = kernels.n + efficiency.attention_keys
+    shared = np.maximum(blocks / kernels.n_cores, 1.0)
+    return _overlapped(shared * 4 * rows * keys * kernels.k / rate, memory)
 
 
-def _stream_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    return np.asarray(one.traffic_bytes / (efficiency.bandwidth * one.bandwidth))
+def _stream_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    return np.asarray(kernels.traffic_bytes / (efficiency.bandwidth * kernels.bandwidth))
 
 
-def _rowwise_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    return np.asarray(one.traffic_bytes / (efficiency.rowwise_bandwidth * one.bandwidth))
+def _rowwise_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    return np.asarray(kernels.traffic_bytes / (efficiency.rowwise_bandwidth * kernels.bandwidth))
 
 
-def _collective_s(one: Kernels, efficiency: Efficiency) -> FloatArray:
-    waiting = efficiency.link_latency + efficiency.link_step * one.steps
-    sent = one.wire_factor * one.traffic_bytes
-    return np.asarray(waiting + sent / (efficiency.link * one.link))
+def _collective_s(kernels: Kernels, efficiency: Efficiency) -> FloatArray:
+    waiting = efficiency.link_latency + efficiency.link_step * kernels.steps
+    sent = kernels.wire_factor * kernels.traffic_bytes
+    return np.asarray(waiting + sent / (efficiency.link * kernels.link))
 
 
 def gemm(m: float, n: float, k: float, bits: tuple[float, float], **how: Any) -> Kernel:
     """A product of (m, k) by (k, n).
 
     Args:
-        m: Rows.
-        n: Columns.
+        m: Rows of the result.
+        n: Columns of the result.
         k: Inner size.
-        bits: Of an element of the second operand (weights), and of the two others.
+        bits: Bits of an element of the second operand (weights), and of the two others.
         how: Further fields of :class:`Kernel`; ``products`` multiplies the traffic, too.
     """
     weights, others = bits[0] / 8 * k * n, bits[1] / 8 * (m * k + m * n)
@@ -340,10 +343,12 @@ def gemm(m: float, n: float, k: float, bits: tuple[float, float], **how: Any) ->
     return Kernel("gemm", m=m, n=n, k=k, traffic_bytes=traffic, **how)
 
 
-Collective: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "send"]
+CollectiveName: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "alltoall", "send"
+]
 
 
-def collective(name: Collective, message_bytes: float, n_ranks: int, **how: Any) -> Kernel:
+def collective(name: CollectiveName, message_bytes: float, n_ranks: int, **how: Any) -> Kernel:
     """A collective among the devices of one node, in a ring.
 
     Args:

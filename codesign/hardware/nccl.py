@@ -31,9 +31,9 @@ class Protocol(NamedTuple):
     name: str
     base_s: float
     within_s: float
-    """Of every further rank of a node, one way."""
+    """Latency of every further rank of a node, one way."""
     between_s: float
-    """Of every doubling of the nodes, one way."""
+    """Latency of every doubling of the nodes, one way."""
     bandwidth_share: float
     """Part of the links' bandwidth that is payload."""
 
@@ -53,11 +53,11 @@ ALL_REDUCE, ONE_WAY = 2.0, 1.0
 
 @dataclass(frozen=True)
 class Fabric:
-    """What joins the devices; fields broadcast with the designs.
+    """Links that join the devices; fields broadcast with the designs.
 
     Attributes:
-        intra_bytes_per_s: Of one device to the others of its node.
-        inter_bytes_per_s: Of one device to other nodes.
+        intra_bytes_per_s: Bandwidth from one device to the others of its node.
+        inter_bytes_per_s: Bandwidth from one device to other nodes.
         node_size: Devices of a node.
     """
 
@@ -76,8 +76,8 @@ class Collective:
     """A collective of given groups: latency and time per byte under every protocol.
 
     Attributes:
-        latency_s: One array per protocol.
-        seconds_per_byte: Likewise, per byte of the message that a rank holds.
+        latency_s: Latency of the collective, one array per protocol.
+        seconds_per_byte: Seconds per byte of the message that a rank holds, one array per protocol.
     """
 
     latency_s: Sequence[FloatArray]
@@ -100,8 +100,8 @@ def collective(
     """What a collective costs.
 
     Args:
-        ranks: Of a group; need not be whole.
-        nodes: On which they are, likewise.
+        ranks: Ranks of a group; need not be a whole number.
+        nodes: Nodes on which the ranks are; need not be a whole number.
         fabric: The links.
         passes: ``ALL_REDUCE`` or ``ONE_WAY``.
     """

@@ -33,7 +33,7 @@ FlashAttention-4 and of dedicated softmax hardware are [ours]. It takes in one s
 other work uses one stage. Their energies are taken to be equal."""
 
 _REFERENCE_BITS = 8.0
-"""Of the operands that ``MAC_ENERGY_JOULES`` is for."""
+"""Bits of the operands for which ``MAC_ENERGY_JOULES`` holds."""
 
 
 def mac_energy_joules(first_bits: FloatArray, second_bits: FloatArray) -> FloatArray:

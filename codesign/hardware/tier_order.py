@@ -1,4 +1,4 @@
-"""In which order the off-chip tiers stand between memory and array.
+"""Order in which the off-chip tiers stand between memory and array.
 
 Where bytes pass every tier above their own (``staged``), a small tier in front of a large one may
 cost more than it gives. So a design's tiers stand in the order that is fastest for its work, and
@@ -25,7 +25,7 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 
 N_TIERS = 3
-"""Off-chip tiers (MemExplorer Table 6: L1 to L3)."""
+"""Number of off-chip tiers (MemExplorer Table 6: L1 to L3)."""
 LATENCY_TOLERANCE_S = 100e-9
 """Difference of two tiers' latencies that decides on no order [ours]: all kinds of DRAM are alike,
 and flash, ten times as slow to begin, is not."""

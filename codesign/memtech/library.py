@@ -36,8 +36,8 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     """Technologies by name.
 
     Args:
-        technologies: What it holds.
-        level: Which end of the published ranges ``catalog`` gives.
+        technologies: Technologies by name.
+        level: End of the published ranges that ``catalog`` gives.
     """
 
     def __init__(self, technologies: Mapping[str, MemoryTechnology], level: Level = "typical"):
@@ -61,7 +61,10 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     def catalog(self) -> Catalog:
         """The attributes that expressions of a design space may use."""
         entries = {
-            name: {attribute: getattr(item, attribute).at(self.level) for attribute in _ATTRIBUTES}
+            name: {
+                attribute: getattr(item, attribute).value_at(self.level)
+                for attribute in _ATTRIBUTES
+            }
             for name, item in self.items()
         }
         return Catalog(units=_ATTRIBUTES, entries=entries)

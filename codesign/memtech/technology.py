@@ -26,7 +26,7 @@ class Range(Record):
     typical: float
     high: float
 
-    def at(self, level: Level) -> float:
+    def value_at(self, level: Level) -> float:
         """The value at one of the three levels."""
         return float(getattr(self, level))
 
@@ -68,18 +68,18 @@ class MemoryTechnology(Record):
     """One memory technology, per unit (a stack, a layer, …); every number has a source."""
 
     key: str
-    """Name of its file, by which design spaces refer to it."""
+    """Name of the technology's file, by which design spaces refer to it."""
     name: str
-    """For people."""
+    """Name for people."""
     family: str = ""
     """Kind of memory, such as HBM: spaces say of a whole family that its edge is not charged."""
     place: Literal["on-chip", "off-chip"]
     unit: Literal["die", "layer", "stack", "package", "chip", "device"]
-    """What one of it is."""
+    """What one unit of the technology is."""
     latency: Annotated[Range, _ranged("ns")]
     """Seconds from request to first byte."""
     capacity: Annotated[Range, _ranged("GB")]
-    """Bytes."""
+    """Capacity of one unit, bytes."""
     bandwidth: Annotated[Range, _ranged("GB/s")]
     """Peak bytes per second of its one port."""
     shoreline: Annotated[Range, _ranged("mm")] = Range(low=0, typical=0, high=0)

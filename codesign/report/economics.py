@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.evaluators.economics.frontier import Points, split_of
-from codesign.evaluators.economics.serving import Serving
+from codesign.evaluators.economics.serving import DeviceServing
 from codesign.report.tables import pairs_table, plain_table, text_line
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class EconomicsReport:
         files: Figures that were drawn.
     """
 
-    serving: Serving
+    serving: DeviceServing
     frontier: Points
     alpha: float
     conventions: Mapping[str, str]

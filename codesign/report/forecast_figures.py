@@ -13,7 +13,7 @@ from codesign.columns import FloatArray
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
-    Machine,
+    ForecastMachine,
     chunk_ratios,
     lora_linear_ops,
     padded_attention_ops,
@@ -52,7 +52,7 @@ class Scene:
 
     model: LanguageModel
     inference: Inference
-    machine: Machine
+    machine: ForecastMachine
     prompt_tokens: int
     generated_tokens: int
 

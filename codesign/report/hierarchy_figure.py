@@ -124,10 +124,10 @@ def _blocks(machine: Machine) -> list[_Block]:
         _Block(
             number=number,
             name=bank.technology.name,
-            edge_mm=bank.technology.shoreline.at(bank.level) * 1e3,
+            edge_mm=bank.technology.shoreline.value_at(bank.level) * 1e3,
             is_charged=level.uncharged_shoreline_m == 0,
-            capacity_bytes=bank.technology.capacity.at(bank.level),
-            bandwidth_bytes_per_s=bank.technology.bandwidth.at(bank.level),
+            capacity_bytes=bank.technology.capacity.value_at(bank.level),
+            bandwidth_bytes_per_s=bank.technology.bandwidth.value_at(bank.level),
         )
         for number, level in enumerate(machine.tiers)
         for bank in level.banks

@@ -64,7 +64,7 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
     )
     for name, unit in _TECHNOLOGY_COLUMNS.items():
         values = getattr(technology, name)
-        levels = [_in_unit(values.at(level), unit) for level in ("low", "typical", "high")]
+        levels = [_in_unit(values.value_at(level), unit) for level in ("low", "typical", "high")]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     parts: list[RenderableType] = [table]
     if technology.place == "off-chip":

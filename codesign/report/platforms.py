@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codesign.evaluators.base import Explanation
-from codesign.evaluators.platform.requirements import Limits, Requirements
+from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.metrics import PLATFORM_METRICS
 from codesign.report.labels import format_metric, metric_title
@@ -65,7 +65,7 @@ def platform_tables(
     return parts + [text_line(f"Note: {note}") for note in explanation.notes]
 
 
-def slo_rows(explanation: Explanation, limits: Limits | None) -> list[dict[str, Any]]:
+def slo_rows(explanation: Explanation, limits: LatencyLimits | None) -> list[dict[str, Any]]:
     """The limits of a use case, and whether a platform keeps them."""
     if limits is None:
         return []
@@ -102,7 +102,7 @@ def choices_table(
 
 def requirements_document(
     inputs: Mapping[str, Any],
-    limits: Limits,
+    limits: LatencyLimits,
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def requirements_document(
 
 def requirements_tables(
     inputs: Mapping[str, Any],
-    limits: Limits,
+    limits: LatencyLimits,
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
     width: int,

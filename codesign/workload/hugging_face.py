@@ -33,10 +33,10 @@ class _Family:
         required: Keys that the file must have.
         optional: Keys that are taken if present.
         renamed: Our key for a key of another name.
-        fixed: What the architecture's code has built in.
+        fixed: Values that the architecture's code has built in.
         expected: Keys that may only have one of these values, if present.
-        window_key: Says whether ``sliding_window`` counts; None: it does.
-        first_window_key: Says how many layers come before the first sliding one; None: 0.
+        window_key: Key that says whether ``sliding_window`` counts; None: it counts.
+        first_window_key: Key with the number of layers before the first sliding one; None: 0.
     """
 
     required: tuple[str, ...]
@@ -215,22 +215,22 @@ def _layers(config: dict[str, Any], family: _Family, values: dict[str, Any]) -> 
 
 def _problems(document: Document, family: _Family) -> list[str]:
     config, kind = document.data, document.data["model_type"]
-    found = [
+    problems = [
         f"{document.where(key)}: the key is required for model_type {kind!r}"
         for key in family.required
         if config.get(key) is None
     ]
     if family.window_key and config.get(family.window_key) and "sliding_window" not in config:
         problem = f"the key is required, since {family.window_key} is given"
-        found.append(f"{document.where('sliding_window')}: {problem}")
+        problems.append(f"{document.where('sliding_window')}: {problem}")
     for key, allowed in family.expected.items():
         if key in config and config[key] not in allowed:
             known = " or ".join(str(value) for value in allowed if value is not None)
-            found.append(
+            problems.append(
                 f"{document.where(key)}: expected {known} (others are not modeled), "
                 f"got {config[key]!r}"
             )
-    return found
+    return problems
 
 
 def _complete(document: Document, values: dict[str, Any]) -> dict[str, Any]:

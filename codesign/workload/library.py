@@ -33,7 +33,7 @@ def load_model(name_or_path: str, where: str | None = None) -> LanguageModel:
         name_or_path: A bundled name (:func:`list_models`), or the path of a Hugging Face
             ``config.json`` (it has a ``model_type``) or of a YAML file with the keys of
             :class:`LanguageModel`. A folder stands for the ``config.json`` in it.
-        where: What asks for the model, for the message about an unknown name.
+        where: Place that asks for the model, for the message about an unknown name.
 
     Raises:
         UnknownNameError: No bundled model of that name; the nearest is offered.

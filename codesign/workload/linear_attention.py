@@ -47,12 +47,12 @@ from codesign.workload.operators import Operator, elementwise, projection
 from codesign.workload.vector_ops import ACTIVATION_OPS, L2_NORM_OPS, NORM_OPS, SIGMOID_OPS
 
 CHUNK_TOKENS = 64
-"""Of the chunkwise form: the default of flash-linear-attention's ``chunk_gated_delta_rule`` and of
-Transformers' ``torch_chunk_gated_delta_rule``."""
+"""Tokens of a chunk of the chunkwise form: the default of flash-linear-attention's
+``chunk_gated_delta_rule`` and of Transformers' ``torch_chunk_gated_delta_rule``."""
 DECAY_OPS = 6 + SIGMOID_OPS
 UPDATE_STATE_OPS, UPDATE_VALUE_OPS = 3, 6
 SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
-"""Per element; the module's text says what is counted."""
+"""Operations per element; the module's text says what is counted."""
 
 
 def lower_linear_attention(
@@ -82,10 +82,10 @@ class _Layer:
 
     Attributes:
         model: The language model.
-        count: Layers like it.
+        count: Number of such layers.
         dims: Dimensions of its linear attention.
         tokens: Tokens that a request brings.
-        has_past: Whether a state is read.
+        has_past: Whether the pass reads a state.
     """
 
     model: LanguageModel

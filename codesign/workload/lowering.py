@@ -1,4 +1,4 @@
-"""From a language model and a phase to the operators of one pass.
+"""The operators of one pass, from a language model and a phase.
 
 Conventions, the same for every model:
 
@@ -59,11 +59,11 @@ Embedding: TypeAlias = Literal["lookup", "dense"]
 
 @dataclass(frozen=True)
 class Span:
-    """What the layers of one kind of softmax attention look back on.
+    """The tokens to which the layers of one kind of softmax attention attend.
 
     Attributes:
-        prefix: Begins the names of their operators.
-        layers: How many there are.
+        prefix: Prefix of the names of the layers' operators.
+        layers: Number of these layers.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.
     """
@@ -75,12 +75,13 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Pass:
+class LayerPass:
     """One pass through the layers.
 
     Attributes:
         tokens: Tokens that a request brings.
-        spans: Of the kinds of softmax attention that the model has; one with latent attention.
+        spans: Spans of the kinds of softmax attention that the model has; one with latent
+            attention.
         logit_tokens: Tokens that go through the LM head.
         is_prefill: Whether keys and values of the whole context are computed in this pass.
         has_past: Whether there are tokens before those of the pass.
@@ -125,21 +126,27 @@ def lower(
         past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
             a later chunk of a prompt; a decode or a diffusion model has none.
     """
-    one = _pass(model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens)
+    layer_pass = _pass(
+        model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens
+    )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [
-        _embedding(model, one, embedding),
-        _norm(model, one),
-        *(_latent_attention(model, one) if model.is_latent else _attention(model, one)),
-        *lower_linear_attention(
-            model, one.tokens, is_prefill=one.is_prefill, has_past=one.has_past
+        _embedding(model, layer_pass, embedding),
+        _norm(model, layer_pass),
+        *(
+            _latent_attention(model, layer_pass)
+            if model.is_latent
+            else _attention(model, layer_pass)
         ),
-        _residual(model, one),
-        *_dense_mlp(model, one),
-        *_experts(model, one),
-        _lm_head(model, one),
+        *lower_linear_attention(
+            model, layer_pass.tokens, is_prefill=layer_pass.is_prefill, has_past=layer_pass.has_past
+        ),
+        _residual(model, layer_pass),
+        *_dense_mlp(model, layer_pass),
+        *_experts(model, layer_pass),
+        _lm_head(model, layer_pass),
     ]
-    return to_table(operators, one.tokens, 1 if phase == "prefill" else steps)
+    return to_table(operators, layer_pass.tokens, 1 if phase == "prefill" else steps)
 
 
 def _pass(
@@ -151,19 +158,19 @@ def _pass(
     logits: Logits,
     context: float | None,
     past: int,
-) -> Pass:
+) -> LayerPass:
     if model.is_diffusion:
         length = prompt if phase == "prefill" else prompt + generated
         predicted = 1 if phase == "prefill" else generated
         spans = _spans(model, lambda _: (length, length))
-        return Pass(length, spans, length if logits == "all" else predicted, True, False)
+        return LayerPass(length, spans, length if logits == "all" else predicted, True, False)
     if phase == "prefill":
         end = past + prompt
         spans = _spans(
             model,
             lambda window: (_mean_window(window, past + 1, end) if causal else float(end), end),
         )
-        return Pass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
+        return LayerPass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
 
     def step(window: int | None) -> tuple[float, float]:
         if context is None:
@@ -172,7 +179,7 @@ def _pass(
             mean = float(min(context, window or context))
         return mean, mean
 
-    return Pass(1, _spans(model, step), 1, False, True)
+    return LayerPass(1, _spans(model, step), 1, False, True)
 
 
 def _spans(
@@ -203,8 +210,8 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
     return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
 
 
-def _embedding(model: LanguageModel, one: Pass, embedding: Embedding) -> Operator:
-    width = one.tokens * model.hidden_size
+def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding) -> Operator:
+    width = layer_pass.tokens * model.hidden_size
     positions = width if model.position == "learned" else 0
     if embedding == "lookup":
         return Operator(
@@ -221,27 +228,27 @@ def _embedding(model: LanguageModel, one: Pass, embedding: Embedding) -> Operato
         "gemm",
         "embedding",
         1,
-        m_per_request=one.tokens,
+        m_per_request=layer_pass.tokens,
         k=model.vocab_size,
         n=model.hidden_size,
         weight_elements=model.vocab_size * model.hidden_size,
         lookup_elements_per_request=positions,
-        input_elements_per_request=one.tokens * model.vocab_size,
+        input_elements_per_request=layer_pass.tokens * model.vocab_size,
         output_elements_per_request=width,
         vector_ops_per_request=positions,
     )
 
 
-def _norm(model: LanguageModel, one: Pass) -> Operator:
+def _norm(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     weights = model.hidden_size * model.n_norm_vectors
     count = 2 * model.num_hidden_layers + 1  # before attention, before the MLP, and the last
     return elementwise(
-        "norm", "norm", count, one.tokens * model.hidden_size, NORM_OPS[model.norm], weights
+        "norm", "norm", count, layer_pass.tokens * model.hidden_size, NORM_OPS[model.norm], weights
     )
 
 
-def _residual(model: LanguageModel, one: Pass) -> Operator:
-    width = one.tokens * model.hidden_size
+def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
+    width = layer_pass.tokens * model.hidden_size
     return Operator(
         "residual",
         "vector",
@@ -253,15 +260,15 @@ def _residual(model: LanguageModel, one: Pass) -> Operator:
     )
 
 
-def _lm_head(model: LanguageModel, one: Pass) -> Operator:
+def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     return projection(
-        "lm_head", "lm_head", 1, one.logit_tokens, model.hidden_size, model.vocab_size
+        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.hidden_size, model.vocab_size
     )
 
 
-def _attention(model: LanguageModel, one: Pass) -> list[Operator]:
+def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head, grouped-query or multi-query attention."""
-    layers, tokens, width = model.n_attention_layers, one.tokens, model.head_dim
+    layers, tokens, width = model.n_attention_layers, layer_pass.tokens, model.head_dim
     queries, keys = model.num_attention_heads * width, model.num_key_value_heads * width
     is_rotary = model.position == "rotary"
     operators = [
@@ -284,7 +291,7 @@ def _attention(model: LanguageModel, one: Pass) -> list[Operator]:
         operators.append(_partial_rope(model, tokens * queries, tokens * keys))
     group = model.num_attention_heads // model.num_key_value_heads
     operators += _scores(
-        one,
+        layer_pass,
         products=model.num_key_value_heads,
         rows=group * tokens,
         inner=width,
@@ -341,7 +348,7 @@ def _output_projection(model: LanguageModel, tokens: float, inner: float) -> Ope
 
 
 def _scores(
-    one: Pass,
+    layer_pass: LayerPass,
     *,
     products: float,
     rows: float,
@@ -362,7 +369,7 @@ def _scores(
         cached: Elements of the KV cache per cached token that the two products read.
     """
     operators = []
-    for span in one.spans:
+    for span in layer_pass.spans:
         scores = products * rows * span.context
         qk = Operator(
             span.prefix + "attention_qk",
@@ -404,11 +411,11 @@ def _scores(
     return operators
 
 
-def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
+def _latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head latent attention, expanded in prefill and absorbed in decode."""
     if not model.n_attention_layers:
         return []
-    layers, tokens, heads = model.n_attention_layers, one.tokens, model.num_attention_heads
+    layers, tokens, heads = model.n_attention_layers, layer_pass.tokens, model.num_attention_heads
     latent, rope = model.latent_dims.kv_lora_rank, model.latent_dims.qk_rope_head_dim
     query_latent = model.latent_dims.q_lora_rank or 0
     query = heads * (model.latent_dims.qk_nope_head_dim + rope)
@@ -432,7 +439,7 @@ def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
             layers,
             weight_elements=query_latent + latent,
             input_elements_per_request=normed,
-            output_elements_per_request=normed if one.is_prefill else tokens * query_latent,
+            output_elements_per_request=normed if layer_pass.is_prefill else tokens * query_latent,
             kv_written_elements_per_request=tokens * latent,
             vector_ops_per_request=NORM_OPS["rmsnorm"] * normed,
         ),
@@ -442,14 +449,16 @@ def _latent_attention(model: LanguageModel, one: Pass) -> list[Operator]:
             projection("query_projection", "attention", layers, tokens, query_latent, query)
         )
     operators.append(_rope(layers, tokens * heads * rope, tokens * rope, tokens * rope))
-    operators += _expanded(model, one) if one.is_prefill else _absorbed(model, one)
+    operators += (
+        _expanded(model, layer_pass) if layer_pass.is_prefill else _absorbed(model, layer_pass)
+    )
     inner = heads * model.latent_dims.v_head_dim
     return [*operators, _output_projection(model, tokens, inner)]
 
 
-def _expanded(model: LanguageModel, one: Pass) -> list[Operator]:
-    dims, tokens, heads = model.latent_dims, one.tokens, model.num_attention_heads
-    (span,) = one.spans
+def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
+    (span,) = layer_pass.spans
     nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
     up = projection(
         "key_value_projection",
@@ -463,7 +472,7 @@ def _expanded(model: LanguageModel, one: Pass) -> list[Operator]:
     return [
         up,
         *_scores(
-            one,
+            layer_pass,
             products=heads,
             rows=tokens,
             inner=nope + rope,
@@ -474,13 +483,13 @@ def _expanded(model: LanguageModel, one: Pass) -> list[Operator]:
     ]
 
 
-def _absorbed(model: LanguageModel, one: Pass) -> list[Operator]:
-    dims, tokens, heads = model.latent_dims, one.tokens, model.num_attention_heads
+def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
     return [
         _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
         *_scores(
-            one,
+            layer_pass,
             products=1,
             rows=heads * tokens,
             inner=latent + rope,
@@ -512,8 +521,8 @@ def _per_head(name: str, model: LanguageModel, tokens: float, k: float, n: float
     )
 
 
-def _dense_mlp(model: LanguageModel, one: Pass) -> list[Operator]:
-    return _mlp(model, "", "mlp", model.n_dense_layers, one.tokens, model.intermediate_size)
+def _dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    return _mlp(model, "", "mlp", model.n_dense_layers, layer_pass.tokens, model.intermediate_size)
 
 
 def _mlp(
@@ -544,11 +553,11 @@ def _activation(
     )
 
 
-def _experts(model: LanguageModel, one: Pass) -> list[Operator]:
+def _experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Router, shared experts, routed experts and their combination."""
     if not model.is_mixture:
         return []
-    layers, tokens, hidden = model.n_moe_layers, one.tokens, model.hidden_size
+    layers, tokens, hidden = model.n_moe_layers, layer_pass.tokens, model.hidden_size
     moe = model.moe_dims
     routed, active = moe.n_routed_experts, moe.num_experts_per_tok
     width, up = moe.moe_intermediate_size, moe.moe_intermediate_size * model.n_up_matrices

@@ -36,18 +36,18 @@ LINEAR_KEYS = (
 """Keys that a model with linear attention has, all of them."""
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _WINDOW_BYTES = 2
-"""Of an element of a convolution's window, which is kept as the activations are: 16 bits."""
+"""Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
 
 class PublishedCount(Record):
     """A parameter count as somebody else published it."""
 
     count: Positive
-    """The number."""
+    """The published number of parameters."""
     counted: str
-    """What is in it."""
+    """Parts of the model that the number includes."""
     source: str
-    """Where it was read."""
+    """Where the number was read."""
     rounded_to: Positive = 1
     """The published number's last digit counts this many; 1 if it is exact."""
 
@@ -84,12 +84,13 @@ class LinearDims(NamedTuple):
 
     @property
     def key_width(self) -> int:
-        """All keys of a token, and all its queries: a head of either serves its value heads."""
+        """Width of all keys of a token, and of all its queries: a head of either serves its value
+        heads."""
         return self.n_key_heads * self.key_dim
 
     @property
     def value_width(self) -> int:
-        """All values of a token."""
+        """Width of all values of a token."""
         return self.n_value_heads * self.value_dim
 
     @property
@@ -99,12 +100,12 @@ class LinearDims(NamedTuple):
 
     @property
     def state_elements(self) -> int:
-        """The recurrent state of a layer: one matrix per value head."""
+        """Elements of the recurrent state of a layer: one matrix per value head."""
         return self.n_value_heads * self.key_dim * self.value_dim
 
     @property
     def window_elements(self) -> int:
-        """Earlier inputs that the convolution still needs."""
+        """Elements of earlier inputs that the convolution still needs."""
         return (self.conv_kernel - 1) * self.conv_channels
 
 
@@ -116,7 +117,7 @@ class LanguageModel(Record):
     """
 
     name: str
-    """As it is listed."""
+    """Name under which the model is listed."""
     hidden_size: Positive
     """Width of the residual stream."""
     intermediate_size: Positive
@@ -156,7 +157,7 @@ class LanguageModel(Record):
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Part of each head's queries and keys that is rotated."""
     layer_types: tuple[LayerType, ...] | None = None
-    """Kind of attention of every layer; None: as the next two keys have it."""
+    """Kind of attention of every layer; None: the next two keys decide."""
     full_attention_interval: Positive | None = None
     """Layers from one with full attention to the next, the others being linear; None: no linear
     ones."""
@@ -164,7 +165,7 @@ class LanguageModel(Record):
     """Tokens back to which sliding layers attend, all layers if nothing says which are; None: no
     layer slides."""
     is_diffusion: bool = False
-    """Generates by denoising the whole sequence, attending in both directions."""
+    """Whether the model denoises the whole sequence and attends in both directions."""
 
     n_routed_experts: Positive | None = None
     """Experts among which the router chooses (``num_local_experts``, ``num_experts``)."""
@@ -287,12 +288,14 @@ class LanguageModel(Record):
             )
         return self
 
-    def _check_together(self, what: str, keys: tuple[str, ...], extra: tuple[str, ...]) -> None:
+    def _check_together(
+        self, component: str, keys: tuple[str, ...], extra: tuple[str, ...]
+    ) -> None:
         defaults = type(self).model_fields
         missing = [key for key in keys if getattr(self, key) is None]
         used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]
         if missing and used:
-            raise ValueError(f"{missing[0]}: required for {what}, since {used[0]} is given")
+            raise ValueError(f"{missing[0]}: required for {component}, since {used[0]} is given")
 
     def _check_latent(self) -> None:
         if not self.is_latent:
@@ -305,7 +308,7 @@ class LanguageModel(Record):
             raise ValueError("kv_lora_rank: MLA has no output gate and no partial rotation")
 
     def _check_layers(self) -> None:
-        """That the keys about the kinds of layers agree."""
+        """Refuses keys about the kinds of layers that do not agree."""
         slides = self.n_layers("sliding_attention") > 0
         if slides and self.sliding_window is None:
             raise ValueError("sliding_window: required, since layers have sliding_attention")
@@ -486,7 +489,7 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
 
 
 def parameter_count(model: LanguageModel) -> int:
-    """All parameters; tied weights once."""
+    """Number of all parameters; tied weights count once."""
     return sum(parameters_by_part(model).values())
 
 

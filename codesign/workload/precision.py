@@ -28,7 +28,7 @@ class NumberFormat:
         element_bits: Bits of one element, its shared scale apart.
         block_size: Elements that share a scale; 1 if there is none.
         scale_bits: Bits of that scale; 0 if there is none.
-        source: Where the sizes are defined.
+        source: Document that defines the sizes.
     """
 
     name: str
@@ -91,8 +91,8 @@ def bits_per_element(name: str, convention: Convention = "exact") -> float:
         >>> bits_per_element("mxfp8"), bits_per_element("mxfp8", "plain")
         (8.25, 8.0)
     """
-    found = find_format(name)
-    return found.exact_bits if convention == "exact" else float(found.element_bits)
+    number_format = find_format(name)
+    return number_format.exact_bits if convention == "exact" else float(number_format.element_bits)
 
 
 def multiply_bits(name: str) -> int:

@@ -21,7 +21,7 @@ class Trace(Record):
     generated_tokens: int = Field(ge=1)
     """Tokens generated after it."""
     description: str = ""
-    """What was traced."""
+    """Description of what was traced."""
     source: str = ""
     """Where the counts were read."""
 

@@ -34,4 +34,4 @@ SOFTMAX_OPS = 6
 ROPE_OPS = 3
 ROUTING_OPS = 6
 COMBINE_OPS = 2
-"""Per element; the table above says what is counted."""
+"""Operations per element; the table above says what is counted."""

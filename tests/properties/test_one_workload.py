@@ -55,12 +55,12 @@ from codesign import api
 from codesign.columns import Columns, column_of
 from codesign.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import Fixed, Load, Precision
-from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
+from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.shape import ModelShape, shape_of
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
-from codesign.evaluators.forecast.work import Work
+from codesign.evaluators.forecast.work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.placement import KINDS
@@ -186,7 +186,7 @@ def _forecast(model: str, phase: str, profile: str = "plain") -> Count:
     request = ForecastRequest.model_validate({"model": model, "batch": _batch(phase), **TOKENS})
     options = ForecastOptions.model_validate({"profile": profile, "variant": FORMATS})
     found = ForecastEvaluator(request, options).forecast({})
-    work: Work = found.prefill if phase == "prefill" else found.decode
+    work: PassWork = found.prefill if phase == "prefill" else found.decode
 
     def by_name(quantity: str) -> dict[str, float]:
         return dict(zip(work.names, work.of(quantity).tolist(), strict=True))
@@ -260,11 +260,11 @@ _SLOW, _FAST = 1e-9, 1e30
 
 
 def _weighed(
-    shape: ModelShape, *, flop_per_s: float, bytes_per_s: float, precision: Precision
+    shape: ModelShape, *, flop_per_s: float, bytes_per_s: float, precision: ElementBytes
 ) -> float:
     """Seconds of one decode step on one device, all but one of whose rates are no obstacle."""
     fabric = Fabric(np.array([_FAST]), np.array([_FAST]), np.array([8.0]))
-    machine = Machine("slow", flop_per_s, bytes_per_s, _FAST, fabric, flop_per_s)
+    machine = SustainedDevice("slow", flop_per_s, bytes_per_s, _FAST, fabric, flop_per_s)
     one = Fixed(layout=1.0, pipeline=1.0, experts=1.0, attention=1.0)
     load = Load(np.array([1.0]), np.array([float(BATCH)]), MEAN_CONTEXT)
     (time,) = ForwardPass(shape, machine, precision, one).best_times(load)
@@ -272,11 +272,11 @@ def _weighed(
 
 
 def economics_flop(shape: ModelShape) -> float:
-    nothing = Precision(0.0, 0.0, 0.0)
+    nothing = ElementBytes(0.0, 0.0, 0.0)
     return _SLOW * _weighed(shape, flop_per_s=_SLOW, bytes_per_s=_FAST, precision=nothing)
 
 
-def economics_read_bytes(shape: ModelShape, precision: Precision) -> float:
+def economics_read_bytes(shape: ModelShape, precision: ElementBytes) -> float:
     return _SLOW * _weighed(shape, flop_per_s=_FAST, bytes_per_s=_SLOW, precision=precision)
 
 
@@ -301,7 +301,7 @@ def test_economics_multiplies_what_npu_does_and_its_biases(model: str) -> None:
 def test_economics_reads_the_weights_of_npu_without_norms_and_embedding(model: str) -> None:
     shape = shape_of(load_model(model), "plain")
     unread = norms(model) | {"embedding"}
-    read = economics_read_bytes(shape, Precision(float(WEIGHT_BYTES), 0.0, 0.0))
+    read = economics_read_bytes(shape, ElementBytes(float(WEIGHT_BYTES), 0.0, 0.0))
     theirs = total(count("npu", model, "decode").weight_bytes, without=unread)
     assert read == pytest.approx(theirs, rel=EXACT)
 
@@ -309,13 +309,13 @@ def test_economics_reads_the_weights_of_npu_without_norms_and_embedding(model: s
 @every_model
 def test_economics_reads_and_holds_the_cache_of_npu(model: str) -> None:
     shape = shape_of(load_model(model), "plain")
-    read = economics_read_bytes(shape, Precision(0.0, 0.0, float(KV_BYTES)))
+    read = economics_read_bytes(shape, ElementBytes(0.0, 0.0, float(KV_BYTES)))
     theirs = count("npu", model, "decode")
     assert read == pytest.approx(total(theirs.kv_read_bytes), rel=EXACT)
     at_end = Load(np.array([1.0]), np.array([float(BATCH)]), float(PROMPT + GENERATED))
-    machine = Machine("any", 1.0, 1.0, 1.0, Fabric(np.ones(1), np.ones(1), np.ones(1)), 1.0)
-    cached = ForwardPass(shape, machine, Precision(0.0, 0.0, float(KV_BYTES)))
-    stored = ForwardPass(shape, machine, Precision(float(WEIGHT_BYTES), 0.0, 0.0))
+    machine = SustainedDevice("any", 1.0, 1.0, 1.0, Fabric(np.ones(1), np.ones(1), np.ones(1)), 1.0)
+    cached = ForwardPass(shape, machine, ElementBytes(0.0, 0.0, float(KV_BYTES)))
+    stored = ForwardPass(shape, machine, ElementBytes(float(WEIGHT_BYTES), 0.0, 0.0))
     assert cached.stored_bytes(at_end)[0] == pytest.approx(theirs.held_kv_bytes, rel=EXACT)
     assert stored.stored_bytes(at_end)[0] == pytest.approx(theirs.held_weight_bytes, rel=EXACT)
 

@@ -21,8 +21,8 @@ class Fastest(NamedTuple):
     """The optimum.
 
     Attributes:
-        token_time_s: Between two tokens.
-        n_devices: Of the instance, a real number.
+        token_time_s: Time between two tokens.
+        n_devices: Devices of the instance, a real number.
     """
 
     token_time_s: float
@@ -39,9 +39,9 @@ def fastest(
     """The optimal instance (Eq. 13) and its time per token (Eq. 14).
 
     Args:
-        weight_bytes: Of all parameters.
-        n_layers: Of the model.
-        bandwidth_bytes_per_s: Of one device's memory.
+        weight_bytes: Bytes of all parameters.
+        n_layers: Layers of the model.
+        bandwidth_bytes_per_s: Bandwidth of one device's memory.
         hop_s: Latency between neighbors.
         reductions_per_layer: All-reduces after one another.
 

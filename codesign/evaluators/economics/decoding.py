@@ -30,7 +30,7 @@ class Speculation:
     """A draft model and how well it guesses.
 
     Attributes:
-        draft: Its passes, on the same devices and batch.
+        draft: Passes of the draft model, on the same devices and batch.
         acceptance: Probability that a drafted token is accepted.
         lengths: Tokens drafted ahead; the fastest is taken.
     """
@@ -55,7 +55,7 @@ class Decoding:
 
     Attributes:
         target: Passes of the model that is served.
-        speculation: None: every token costs a pass.
+        speculation: The draft model; None: every token costs a pass.
         always: Whether to speculate also where a plain pass is faster.
     """
 
@@ -88,6 +88,6 @@ class Decoding:
         return stored + self.speculation.draft.stored_bytes(load)
 
     def memory_excess(self, load: Load) -> FloatArray:
-        """What is stored over the memory of the instance, minus one; above 0 it does not fit."""
+        """Stored bytes over the memory of the instance, minus one; above 0 they do not fit."""
         memory = load.n_devices * self.target.machine.capacity_bytes
         return np.asarray(self.stored_bytes(load) / memory - 1.0)

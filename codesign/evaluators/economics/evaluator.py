@@ -21,8 +21,8 @@ from codesign.evaluators.base import Evaluation
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Precision
-from codesign.evaluators.economics.machine import Machine, device_machine, paper_devices
+from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
+from codesign.evaluators.economics.machine import SustainedDevice, device_machine, paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
@@ -33,7 +33,7 @@ from codesign.workload.precision import bits_per_element
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
 _FORMATS = ("weight_format", "activation_format", "kv_format")
 _WIDE_BITS = 16.0
-"""Of an element whose format the space does not say (Epoch section 4)."""
+"""Bits of an element whose format the space does not say (Epoch section 4)."""
 _CHUNK = 4096
 """Designs evaluated at a time, so that the arrays stay in the cache."""
 _RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
@@ -113,13 +113,13 @@ class EconomicsEvaluator:
             )
             for i in range(0, max(n, 1), _CHUNK)
         ]
-        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        values = {name: np.concatenate([part[name] for part in parts]) for name in names}
         violations = dict(self.known_violations(designs))
         demand = self.options.demand_tokens_per_s
         if demand is not None:
             generated = np.concatenate([part["throughput_tokens_per_s"] for part in parts])
             violations["demand"] = generated / demand - 1.0
-        return Evaluation(found, violations)
+        return Evaluation(values, violations)
 
     def _results(self, designs: Columns) -> dict[str, FloatArray]:
         batch = self._prepare(designs)
@@ -145,9 +145,9 @@ class EconomicsEvaluator:
 
     # --- designs ------------------------------------------------------------------------------
 
-    def _prepare(self, designs: Columns) -> _Batch:
+    def _prepare(self, designs: Columns) -> _PreparedDesigns:
         """Machines, precisions and splits of a batch as arrays."""
-        precision = Precision(*(_bits(designs, name) / 8 for name in _FORMATS))
+        precision = ElementBytes(*(_bits(designs, name) / 8 for name in _FORMATS))
         weight_bits = np.asarray(precision.weight_bytes) * 8
         draft_bits = np.full(weight_bits.shape, self.workload.draft_weight_bits)
         n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
@@ -162,14 +162,14 @@ class EconomicsEvaluator:
         load = Load(n_devices, batch, self.workload.context_tokens)
         if "speculation" in designs:
             machine = self._machine(designs, draft_bits)
-            drafts = Precision(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
+            drafts = ElementBytes(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
             draft = ForwardPass(self._draft, machine, drafts)
             decoding = _Choosing(
                 target,
                 Speculation(draft, self.workload.acceptance),
                 wanted=designs["speculation"].lookup(_length, absent=0.0),
             )
-        return _Batch(load, decoding, designs["device"].lookup(self._price))
+        return _PreparedDesigns(load, decoding, designs["device"].lookup(self._price))
 
     def _price(self, name: str) -> float:
         device = load_device(name)
@@ -177,7 +177,7 @@ class EconomicsEvaluator:
         rent = paper.price_usd_per_hour if paper is not None else None
         return self.options.usd_per_hour(device.name, rent, device.power)
 
-    def _machine(self, designs: Columns, weight_bits: FloatArray) -> Machine:
+    def _machine(self, designs: Columns, weight_bits: FloatArray) -> SustainedDevice:
         """One machine of arrays; rates depend on the device and on the width of the weights."""
         column = designs["device"]
         tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
@@ -192,7 +192,7 @@ class EconomicsEvaluator:
                 owners = machines if name in _RATES else [item.fabric for item in machines]
                 values = np.array([getattr(owner, name) for owner in owners], dtype=np.float64)
                 table[where] = values[codes]
-        return Machine(
+        return SustainedDevice(
             name="devices",
             flop_per_s=tables["flop_per_s"],
             bytes_per_s=tables["bytes_per_s"],
@@ -203,13 +203,13 @@ class EconomicsEvaluator:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Designs made ready.
+class _PreparedDesigns:
+    """Designs of a batch, prepared for evaluation.
 
     Attributes:
-        load: What they serve.
-        decoding: How.
-        usd_per_hour: (n,) of one device.
+        load: Devices, requests and context of the designs.
+        decoding: Decoding of the designs.
+        usd_per_hour: (n,) price of an hour of one device.
     """
 
     load: Load
@@ -228,7 +228,7 @@ class _Choosing(Decoding):
     wanted: FloatArray | None = None
 
     def token_times(self, load: Load) -> tuple[FloatArray, Any]:
-        """As :meth:`Decoding.token_times`, with only the lengths that are wanted."""
+        """Seconds per token and tokens drafted ahead, with only the lengths that are wanted."""
         assert self.speculation is not None and self.wanted is not None
         (plain,) = self.target.best_times(load)
         (draft,) = self.speculation.draft.best_times(load)
@@ -308,7 +308,7 @@ def _length(value: Value) -> float:
     return float(str(value))
 
 
-def _left_over(designs: Columns, batch: _Batch, n_layers: float) -> FloatArray:
+def _left_over(designs: Columns, batch: _PreparedDesigns, n_layers: float) -> FloatArray:
     """Devices that a fixed split leaves over, or stages without a layer or a request."""
     fixed, load = batch.decoding.target.fixed, batch.load
     excess = np.zeros(len(designs["n_devices"]))

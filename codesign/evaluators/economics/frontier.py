@@ -29,9 +29,9 @@ class Grid:
     How fine and how far is [ours]; the paper does not print its grid.
 
     Attributes:
-        n_points: Along either axis.
-        most_devices: Largest instance.
-        most_requests: Largest batch.
+        n_points: Points along either axis.
+        most_devices: Devices of the largest instance.
+        most_requests: Requests of the largest batch.
         is_whole: Whether to round to whole devices and requests.
     """
 
@@ -58,9 +58,9 @@ class Points:
     """Ways to serve a model; every array is (k,).
 
     Attributes:
-        n_devices: Of an instance.
+        n_devices: Devices of an instance.
         batch: Requests of an instance.
-        token_time_s: Between two tokens of a request.
+        token_time_s: Time between two tokens of a request.
         draft_length: Tokens drafted ahead; 0: no speculation.
         usd_per_million_tokens: Price of what the instance generates.
     """
@@ -113,8 +113,8 @@ def price_per_million_tokens(
     """Price of a million tokens of an instance that is always busy.
 
     Args:
-        token_time_s: Between two tokens of a request.
-        n_devices: Of the instance.
+        token_time_s: Time between two tokens of a request.
+        n_devices: Devices of the instance.
         batch: Requests served at once.
         usd_per_hour: Price of a device.
 
@@ -139,10 +139,10 @@ def feasible_points(
         decoding: Model, machine, precision, speculation.
         usd_per_hour: Price of a device.
         grid: Instances and batches.
-        context_tokens: That every request attends to.
-        demand_tokens_per_s: Of all users together; an instance need not generate more (the
-            throughput constraint of section 2.2.2).
-        n_threads: NumPy releases the interpreter while it computes.
+        context_tokens: Tokens that every request attends to.
+        demand_tokens_per_s: Tokens per second that all users together ask for; an instance need
+            not generate more (the throughput constraint of section 2.2.2).
+        n_threads: Threads; NumPy releases the interpreter while it computes.
 
     Raises:
         InputError: No point fits; by how much, and what would.
@@ -204,7 +204,7 @@ def _solve(decoding: Decoding, load: Load) -> tuple[FloatArray, FloatArray, Floa
 
 
 def _misfit(decoding: Decoding, grid: Grid, context_tokens: float) -> str:
-    """By how much the smallest batch misses the largest instance, and what would hold it."""
+    """The bytes that one request needs, those that the largest instance has, and a remedy."""
     most = np.array([grid.devices()[-1]])
     load = Load(most, np.array([1.0]), context_tokens)
     stored = float(decoding.stored_bytes(load)[0])

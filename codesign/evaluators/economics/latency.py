@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Precision, Split
-from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
+from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.hardware.nccl import ONE_WAY, Collective, collective
 
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
 
 @dataclass
 class _Best:
-    """The least time so far per number of queries, and by which candidate."""
+    """The least time so far for each number of queries, and the candidate that has it."""
 
     keeps_choice: bool
     time_s: list[FloatArray | None] = field(default_factory=list)
@@ -76,8 +76,8 @@ class _Stage:
 
     Attributes:
         devices: Tensor-parallel devices of the stage.
-        requests: Micro-batch.
-        stages: Pipeline depth.
+        requests: Requests of a micro-batch.
+        stages: Stages of the pipeline.
     """
 
     devices: FloatArray
@@ -90,8 +90,8 @@ class _Work(NamedTuple):
 
     Attributes:
         tokens: Requests times queries.
-        experts_met: Part of the experts that they need.
-        rest: What the pass has besides layers.
+        experts_met: Share of the experts that the tokens need.
+        rest: Times of what the pass has besides layers.
     """
 
     tokens: FloatArray
@@ -106,7 +106,7 @@ class _Attention:
     projections: Sequence[tuple[Collective, FloatArray]]
     """Collectives with their bytes per token."""
     stored_read_s: FloatArray
-    """Weights, and the cache of all requests of the stage."""
+    """Seconds to read the weights, and the cache of all requests of the stage."""
     activation_read_s: FloatArray
     arithmetic_s: FloatArray
 
@@ -133,12 +133,16 @@ class ForwardPass:
     Args:
         shape: The model.
         machine: The devices; its arrays broadcast with those of the loads.
-        precision: Likewise.
-        fixed: Parts of the split that are given.
+        precision: Bytes of an element; its arrays broadcast in the same way.
+        fixed: Parts of the split that are not searched.
     """
 
     def __init__(
-        self, shape: ModelShape, machine: Machine, precision: Precision, fixed: Fixed | None = None
+        self,
+        shape: ModelShape,
+        machine: SustainedDevice,
+        precision: ElementBytes,
+        fixed: Fixed | None = None,
     ) -> None:
         self.shape = shape
         self.machine = machine
@@ -150,7 +154,7 @@ class ForwardPass:
         return [np.asarray(item) for item in self._search(load, keeps_choice=False).time_s]
 
     def best_split(self, load: Load) -> tuple[FloatArray, list[Split]]:
-        """For single designs and one number of queries: times and the splits that give them."""
+        """Times, and the splits that give them, of single designs with one number of queries."""
         best = self._search(load, keeps_choice=True)
         time, choice = best.time_s[0], best.choice[0]
         assert time is not None and choice is not None
@@ -223,7 +227,7 @@ class ForwardPass:
         return Parts(*(np.asarray(a + b * share) for a, b in zip(block, rest, strict=True)))
 
     def _work(self, stage: _Stage, queries: int) -> _Work:
-        """What does not depend on how matrices are sliced."""
+        """The part of a pass that does not depend on how matrices are sliced."""
         tokens = stage.requests * queries
         return _Work(tokens, self._experts_met(tokens), self._rest(stage, tokens))
 
@@ -236,7 +240,7 @@ class ForwardPass:
         return _Stage(load.n_devices / stages, load.batch / stages, stages)
 
     def _rest(self, stage: _Stage, tokens: FloatArray) -> Parts:
-        """What a pass has besides layers: kernels, messages between stages, the LM head."""
+        """Times of what a pass has besides layers: kernels, messages between stages, LM head."""
         shape, machine = self.shape, self.machine
         message = shape.hidden_size * self.precision.activation_bytes * tokens / stage.devices
         # Neighbors are on different nodes as soon as the instance has more than one.
@@ -324,13 +328,15 @@ class ForwardPass:
         together = self._block(stage, layout, work, np.ones_like(stage.devices))
         # With fewer requests than this, experts apart would idle (section 3.5).
         is_spread = stage.requests >= 2.0 * self.shape.sparsity
-        found = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
+        searched_parts = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
         if self.fixed.experts is None:
-            return Parts(*found)
+            return Parts(*searched_parts)
         degree = np.minimum(np.nan_to_num(self.fixed.experts, nan=1.0), apart)
-        given = self._block(stage, layout, work, degree)
+        fixed_parts = self._block(stage, layout, work, degree)
         is_open = np.isnan(self.fixed.experts)
-        return Parts(*(np.where(is_open, a, b) for a, b in zip(found, given, strict=True)))
+        return Parts(
+            *(np.where(is_open, a, b) for a, b in zip(searched_parts, fixed_parts, strict=True))
+        )
 
     def _block(self, stage: _Stage, layout: int, load: _Work, degree: FloatArray) -> Parts:
         """The block with its experts over ``degree`` groups of devices."""
@@ -368,27 +374,28 @@ class ForwardPass:
         return group.time_s(part * tokens)
 
     def _split(self, load: Load, candidate: int, position: int) -> Split:
-        """What a candidate's number stands for."""
+        """The split for which a candidate's number stands."""
         rest, shrink = divmod(candidate, N_SHRINKS)
         depth, layout = divmod(rest, len(LAYOUTS))
         stage = self._stage(load, depth)
 
-        def at(values: FloatArray) -> float:
+        def value_of_design(values: FloatArray) -> float:
             shaped = np.broadcast_to(values, np.broadcast_shapes(values.shape, load.batch.shape))
             return float(shaped.ravel()[position])
 
-        devices, requests = at(stage.devices), at(stage.requests)
+        devices, requests = value_of_design(stage.devices), value_of_design(stage.requests)
         experts = 1.0
         if self.shape.is_mixture and requests >= 2.0 * self.shape.sparsity:
             experts = min(devices, self.shape.n_experts)
         if self.fixed.experts is not None:
-            given = at(np.asarray(self.fixed.experts, dtype=np.float64))
-            experts = experts if np.isnan(given) else min(given, devices, self.shape.n_experts)
+            fixed_experts = value_of_design(np.asarray(self.fixed.experts, dtype=np.float64))
+            if not np.isnan(fixed_experts):
+                experts = min(fixed_experts, devices, self.shape.n_experts)
         return Split(
             layout=LAYOUTS[layout],
             tensor=devices,
-            pipeline=at(stage.stages),
-            attention=at(self._attention_devices(stage, shrink)),
+            pipeline=value_of_design(stage.stages),
+            attention=value_of_design(self._attention_devices(stage, shrink)),
             experts=experts,
         )
 

@@ -1,4 +1,4 @@
-"""What a forward pass is asked to do, in which formats, and how it is cut over devices."""
+"""The work of a forward pass, its number formats, and the way it is cut over devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LAYOUTS = ("1d", "2d")
 
 
 @dataclass(frozen=True)
-class Precision:
+class ElementBytes:
     """Bytes of an element; each broadcasts with the designs."""
 
     weight_bytes: FloatArray | float = 2.0
@@ -26,7 +26,7 @@ class Fixed:
 
     Attributes:
         layout: ``1d`` or ``2d``; an array of 1.0 and 2.0 for designs.
-        pipeline: Stages.
+        pipeline: Stages of the pipeline.
         experts: Degree of expert parallelism.
         attention: Devices that hold one copy of the attention.
     """
@@ -39,12 +39,12 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of the devices; arrays broadcast.
+    """The work of an instance of devices; arrays broadcast.
 
     Attributes:
-        n_devices: Of an instance.
+        n_devices: Devices of an instance.
         batch: Requests of an instance.
-        context_tokens: That each attends to.
+        context_tokens: Tokens that each request attends to.
         queries: Tokens of a request in one pass; several are computed together.
     """
 
@@ -61,7 +61,7 @@ class Split:
     Attributes:
         layout: ``1d`` or ``2d``.
         tensor: Devices of a pipeline stage.
-        pipeline: Stages.
+        pipeline: Stages of the pipeline.
         attention: Devices that hold one copy of the attention.
         experts: Groups of devices among which the experts are spread.
     """

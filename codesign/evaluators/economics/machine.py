@@ -1,4 +1,4 @@
-"""Devices and their network as the economics see them: rates that are kept up, not peaks."""
+"""Devices and their network as the economics see them: sustained rates, not peak rates."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from codesign.schema import Fraction, Record, quantity, read_document, to_record
 
 _FILE = Path(__file__).parent / "epoch.yaml"
 BANDWIDTH_CAP = 0.75
-"""Part of the memory's peak bandwidth that lasts (Epoch section 4), where a file states none."""
+"""Share of the memory's peak bandwidth that is sustained (Epoch section 4), where a file states
+none."""
 COMPUTE_CAP = 0.70
-"""Part of the peak arithmetic that lasts (Epoch section 4), where a file states none."""
+"""Share of the peak arithmetic rate that is sustained (Epoch section 4), where a file states
+none."""
 
 
 class PaperDevice(Record):
-    """A device as Epoch's model has it."""
+    """A device with the figures of Epoch's model."""
 
     peak_16_bit: Annotated[float, quantity("FLOP/s")]
     peak_8_bit: Annotated[float, quantity("FLOP/s")]
-    """Also of 4-bit weights."""
+    """Peak rate with 8-bit weights, and with 4-bit weights too."""
     bandwidth: Annotated[float, quantity("GB/s")]
     capacity: Annotated[float, quantity("GB")]
     link_bandwidth: Annotated[float, quantity("GB/s")]
-    """Within a node, as :class:`codesign.hardware.nccl.Fabric` wants it."""
+    """Bandwidth within a node, as :class:`codesign.hardware.nccl.Fabric` takes it."""
     network_bandwidth: Annotated[float, quantity("GB/s")]
-    """Between nodes, likewise."""
+    """Bandwidth between nodes, as :class:`codesign.hardware.nccl.Fabric` takes it."""
     node_size: Annotated[int, Field(ge=1, strict=True)]
     compute_cap: Fraction
     bandwidth_cap: Fraction
@@ -56,17 +58,17 @@ def paper_devices() -> dict[str, PaperDevice]:
 
 
 @dataclass(frozen=True)
-class Machine:
+class SustainedDevice:
     """``n`` kinds of device, or one; every array broadcasts with the designs.
 
     Attributes:
-        name: For people.
-        flop_per_s: Of one device, kept up.
-        bytes_per_s: Of its memory, kept up.
-        capacity_bytes: Of its memory.
-        fabric: What joins the devices.
-        peak_flop_per_s: Of one device, at best.
-        notes: Where figures come from that the device's file does not state.
+        name: Name for people.
+        flop_per_s: Sustained arithmetic rate of one device, FLOP/s.
+        bytes_per_s: Sustained bandwidth of the device's memory.
+        capacity_bytes: Capacity of the device's memory.
+        fabric: Links that join the devices.
+        peak_flop_per_s: Peak arithmetic rate of one device, FLOP/s.
+        notes: Origin of the figures that the device's file does not state.
     """
 
     name: str
@@ -83,10 +85,10 @@ class MachineChoices:
     """Figures that replace the device's own; None keeps them.
 
     Attributes:
-        compute_cap: Part of the peak arithmetic that lasts.
-        bandwidth_cap: Part of the memory's peak bandwidth that lasts.
-        link_bytes_per_s: One device to the others of its node, one way.
-        network_bytes_per_s: One device to other nodes, one way.
+        compute_cap: Share of the peak arithmetic rate that is sustained.
+        bandwidth_cap: Share of the memory's peak bandwidth that is sustained.
+        link_bytes_per_s: Bandwidth from one device to the others of its node, one way.
+        network_bytes_per_s: Bandwidth from one device to other nodes, one way.
         node_size: Devices of a node.
     """
 
@@ -99,17 +101,17 @@ class MachineChoices:
 
 def device_machine(
     name: str, weight_bits: float, profile: Profile, choices: MachineChoices
-) -> Machine:
+) -> SustainedDevice:
     """A device of the library, or of a file.
 
     Under ``epoch`` the paper's figures serve the devices that it has; any other device has those
     of its file, and the paper's caps.
 
     Args:
-        name: As :func:`codesign.hardware.device.load_device` takes it.
-        weight_bits: Of a stored weight; 8 and fewer multiply at the 8-bit rate.
-        profile: Whose figures.
-        choices: Figures that replace them.
+        name: Name or path, as :func:`codesign.hardware.device.load_device` takes it.
+        weight_bits: Bits of a stored weight; weights of 8 bits or fewer multiply at the 8-bit rate.
+        profile: Profile whose figures are used.
+        choices: Figures that replace those of the profile.
 
     Raises:
         UnknownNameError: No such device, or none of its rates serves the weights.
@@ -121,9 +123,9 @@ def device_machine(
     return _of_file(device, weight_bits, profile, choices)
 
 
-def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> Machine:
+def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> SustainedDevice:
     peak = paper.peak_8_bit if weight_bits <= 8 else paper.peak_16_bit
-    return Machine(
+    return SustainedDevice(
         name=device.name,
         flop_per_s=peak,
         bytes_per_s=paper.bandwidth,
@@ -133,7 +135,9 @@ def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> Machine
     )
 
 
-def _chosen(machine: Machine, paper: PaperDevice, choices: MachineChoices) -> Machine:
+def _chosen(
+    machine: SustainedDevice, paper: PaperDevice, choices: MachineChoices
+) -> SustainedDevice:
     """The machine with its caps applied and the chosen figures put in place."""
     fabric = Fabric(
         _halved(choices.link_bytes_per_s, machine.fabric.intra_bytes_per_s),
@@ -155,11 +159,11 @@ def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray 
 
 def _of_file(
     device: Device, weight_bits: float, profile: Profile, choices: MachineChoices
-) -> Machine:
+) -> SustainedDevice:
     peak = _peak(device, weight_bits)
     cap = device.sustained_fraction if profile == "plain" else COMPUTE_CAP
     fabric, notes = _fabric(device.link_bandwidth, device.network_bandwidth, choices)
-    return Machine(
+    return SustainedDevice(
         name=device.name,
         flop_per_s=peak * (choices.compute_cap or cap),
         bytes_per_s=device.bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),
@@ -201,7 +205,7 @@ def _fabric(
 
 def accelerator_machine(
     name: str, accelerators: AcceleratorBatch, choices: MachineChoices
-) -> Machine:
+) -> SustainedDevice:
     """One designed accelerator as a device; its array has one rate whatever the number format.
 
     Weights and KV cache lie in all memory levels; they are read at the sum of the off-chip peak
@@ -218,7 +222,7 @@ def accelerator_machine(
     peak = float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0])
     fabric, notes = _fabric(None, None, choices)
     node_size = choices.node_size or fabric.node_size
-    return Machine(
+    return SustainedDevice(
         name=name,
         flop_per_s=peak * (choices.compute_cap or COMPUTE_CAP),
         bytes_per_s=bandwidth * (choices.bandwidth_cap or BANDWIDTH_CAP),

@@ -37,7 +37,7 @@ ServedModel = Annotated[str, checked(_decodes)]
 
 
 class EconomicsWorkload(Record):
-    """What is generated; what a campaign's ``workload:`` says."""
+    """The served model, its draft and the context; what a campaign's ``workload:`` says."""
 
     model: ServedModel
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
@@ -48,7 +48,7 @@ class EconomicsWorkload(Record):
     acceptance: Annotated[float, Field(gt=0, lt=1)] = ACCEPTANCE
     """Probability that a drafted token is accepted."""
     draft_weight_bits: Amount = 16.0
-    """Of a weight of the draft."""
+    """Bits of one weight of the draft model."""
 
 
 class EconomicsOptions(Record):
@@ -58,31 +58,33 @@ class EconomicsOptions(Record):
     """``epoch``: models and, where the paper has them, devices as Epoch's model has them.
     ``plain``: models as the other evaluators count them, devices as their files have them."""
     compute_cap: Share | None = None
-    """Part of the peak arithmetic that lasts; the device's own if left out."""
+    """Share of the peak arithmetic rate that is sustained; the device's own if left out."""
     bandwidth_cap: Share | None = None
-    """Part of the memory's peak bandwidth that lasts; likewise."""
+    """Share of the memory's peak bandwidth that is sustained; the device's own if left out."""
     link_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
-    """One device to the others of its node, one way; likewise."""
+    """Bandwidth from one device to the others of its node, one way; the device's own if left
+    out."""
     network_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
-    """One device to other nodes, one way; likewise."""
+    """Bandwidth from one device to other nodes, one way; the device's own if left out."""
     node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
-    """Devices of a node; likewise."""
+    """Devices of one node; the device's own number if left out."""
     demand_tokens_per_s: Amount | None = None
-    """Of all users together: an instance must not generate more (Epoch section 2.2.2)."""
+    """Tokens per second that all users together ask for: an instance must not generate more
+    (Epoch section 2.2.2)."""
     price_usd_per_hour: Amount | None = None
     """Rent of a device, of whatever kind; Epoch's prices if left out."""
     capital_cost_usd: Amount | None = None
     """Price of a device that is bought instead; see :class:`~.pricing.Ownership`."""
     power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Of a bought device; that of its file if left out."""
+    """Power that a bought device draws; that of its file if left out."""
     lifetime_years: Amount = LIFETIME_YEARS
-    """Over which a bought device is written off."""
+    """Years over which a bought device is written off."""
     busy_share: Share = 1.0
-    """Part of its life in which a bought device serves."""
+    """Share of its life in which a bought device serves."""
     electricity_usd_per_kwh: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
         ELECTRICITY_USD_PER_KWH
     )
-    """For bought devices."""
+    """Price of electricity for bought devices."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
     """Power of the data center over that of its machines, for bought devices."""
 
@@ -91,9 +93,9 @@ class EconomicsOptions(Record):
         if self.price_usd_per_hour is not None and self.capital_cost_usd is not None:
             raise ValueError("expected price_usd_per_hour or capital_cost_usd, got both")
         bought = {"power_watts", "lifetime_years", "busy_share", "electricity_usd_per_kwh", "pue"}
-        given = sorted(bought & self.model_fields_set)
-        if given and self.capital_cost_usd is None:
-            raise ValueError(f"{given[0]}: only of a bought device, with capital_cost_usd")
+        stated = sorted(bought & self.model_fields_set)
+        if stated and self.capital_cost_usd is None:
+            raise ValueError(f"{stated[0]}: only of a bought device, with capital_cost_usd")
         return self
 
     @cached_property
@@ -111,9 +113,9 @@ class EconomicsOptions(Record):
         """Price of an hour of a device.
 
         Args:
-            name: Of the device, for messages.
-            rent: That is known for it.
-            power_watts: That it draws, where it is known.
+            name: Name of the device, for messages.
+            rent: Rent per hour in dollars, where it is known.
+            power_watts: Power that the device draws, where it is known.
 
         Raises:
             InputError: Neither a rent nor a purchase is known.
@@ -147,11 +149,11 @@ class EconomicsOptions(Record):
         Raises:
             InputError: The model cannot have so many.
         """
-        found = load_model(model)
+        language_model = load_model(model)
         if kv_heads is not None:
-            heads = found.num_attention_heads
-            if found.is_latent or kv_heads < 1 or heads % kv_heads:
+            heads = language_model.num_attention_heads
+            if language_model.is_latent or kv_heads < 1 or heads % kv_heads:
                 problem = f"expected a divisor of its {heads} heads, got {kv_heads}"
-                raise InputError(problem, f"key and value heads of {found.name}")
-            found = found.model_copy(update={"num_key_value_heads": kv_heads})
-        return shape_of(found, self.profile)
+                raise InputError(problem, f"key and value heads of {language_model.name}")
+            language_model = language_model.model_copy(update={"num_key_value_heads": kv_heads})
+        return shape_of(language_model, self.profile)

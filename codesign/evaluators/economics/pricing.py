@@ -30,19 +30,20 @@ class Ownership(Record):
     """
 
     capital_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    """Of a device with its share of host and network."""
+    """Price of a device with its share of host and network."""
     power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """That it draws while it serves."""
+    """Power that the device draws while it serves."""
     lifetime_years: Annotated[float, Field(gt=0, allow_inf_nan=False)] = LIFETIME_YEARS
-    """Over which it is written off."""
+    """Years over which the device is written off."""
     busy_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Part of its life in which it serves and draws power; idle hours are paid by busy ones."""
+    """Share of its life in which the device serves and draws power; the busy hours pay for the
+    idle ones."""
     electricity_usd_per_kwh: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
         ELECTRICITY_USD_PER_KWH
     )
-    """Of the utility."""
+    """Price of electricity from the utility."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
-    """Power usage effectiveness."""
+    """Power of the data center over that of its machines (power usage effectiveness)."""
 
     @property
     def usd_per_hour(self) -> float:

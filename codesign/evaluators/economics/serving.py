@@ -11,9 +11,9 @@ from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding, Speculation
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import Fixed, Load, Precision
+from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.machine import (
-    Machine,
+    SustainedDevice,
     accelerator_machine,
     device_machine,
     paper_devices,
@@ -32,10 +32,10 @@ class Formats:
     activation: str = "bf16"
     kv: str = "bf16"
 
-    def precision(self) -> Precision:
+    def precision(self) -> ElementBytes:
         """Bytes of an element."""
         names = (self.weight, self.activation, self.kv)
-        return Precision(*(bits_per_element(name, "plain") / 8 for name in names))
+        return ElementBytes(*(bits_per_element(name, "plain") / 8 for name in names))
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Offer:
     """A kind of device to rent or to buy.
 
     Attributes:
-        machine: The device, by the bits of the weights that it multiplies.
+        machine: Gives the device for weights of so many bits.
         rent: Dollars per hour, where a price is known.
-        power_watts: That it draws, where it is known.
+        power_watts: Power that the device draws, where it is known.
     """
 
-    machine: Callable[[float], Machine]
+    machine: Callable[[float], SustainedDevice]
     rent: float | None = None
     power_watts: float | None = None
 
@@ -62,7 +62,7 @@ def device_offer(name: str, options: EconomicsOptions) -> Offer:
     device = load_device(name, "--device")
     paper = paper_devices().get(device.key)
 
-    def machine(weight_bits: float) -> Machine:
+    def machine(weight_bits: float) -> SustainedDevice:
         return device_machine(name, weight_bits, options.profile, options.machine_choices)
 
     return Offer(machine, paper.price_usd_per_hour if paper else None, device.power)
@@ -77,18 +77,18 @@ def design_offer(
 
 
 @dataclass(frozen=True)
-class Serving:
+class DeviceServing:
     """A model served by one kind of device.
 
     Attributes:
-        decoding: How it decodes.
+        decoding: Decoding of the model on the device.
         machine: The device.
-        usd_per_hour: Of a device.
-        context_tokens: Of every request.
+        usd_per_hour: Price of an hour of one device.
+        context_tokens: Tokens that every request attends to.
     """
 
     decoding: Decoding
-    machine: Machine
+    machine: SustainedDevice
     usd_per_hour: float
     context_tokens: float
 
@@ -101,16 +101,16 @@ def serve(
     speculates: bool = True,
     fixed: Fixed | None = None,
     draft_kv_heads: int | None = None,
-) -> Serving:
+) -> DeviceServing:
     """A model on an offer.
 
     Args:
         workload: Model, context, draft.
         options: Conventions, prices.
         offer: The device.
-        formats: Of weights, activations, cache.
+        formats: Number formats of weights, activations and KV cache.
         speculates: Whether to draft ahead where that is faster.
-        fixed: Parts of the split that are given.
+        fixed: Parts of the split that are not searched.
         draft_kv_heads: Key and value heads of the draft instead of its own; Epoch's long contexts
             assume one (Figs. 9 and 10).
 
@@ -128,10 +128,10 @@ def serve(
         shape = options.shape(workload.draft, draft_kv_heads)
         draft = ForwardPass(shape, offer.machine(bits), narrow)
         speculation = Speculation(draft, workload.acceptance)
-    return Serving(Decoding(target, speculation), machine, price, workload.context_tokens)
+    return DeviceServing(Decoding(target, speculation), machine, price, workload.context_tokens)
 
 
-def single_point(serving: Serving, n_devices: float, batch: float) -> Points:
+def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Points:
     """One instance with one batch.
 
     Raises:
@@ -147,8 +147,8 @@ def single_point(serving: Serving, n_devices: float, batch: float) -> Points:
     return Points(load.n_devices, load.batch, time, length, price)
 
 
-def misfit(serving: Serving, n_devices: float, batch: float) -> str:
-    """By how much the memory falls short, and how many devices or requests would fit."""
+def misfit(serving: DeviceServing, n_devices: float, batch: float) -> str:
+    """The bytes needed, the bytes available, and how many devices or requests would fit."""
     context = serving.context_tokens
     decoding, capacity = serving.decoding, float(np.asarray(serving.machine.capacity_bytes))
 

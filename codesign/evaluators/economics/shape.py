@@ -30,25 +30,25 @@ class ModelShape:
     """What one decode step of a model multiplies, reads and sends.
 
     Attributes:
-        name: For people.
+        name: Name for people.
         hidden_size: Width of the residual stream.
         n_layers: Layers, all alike.
-        attention_parameters: Of a layer.
-        shared_parameters: Of a layer's feedforward block, used by every token.
-        routed_parameters: Of a layer's feedforward block, all experts; a dense model's MLP is
-            one expert.
-        unembedding_parameters: Of the LM head.
-        stored_parameters: What memory holds.
+        attention_parameters: Parameters of one layer's attention.
+        shared_parameters: Parameters of one layer's feedforward block that every token uses.
+        routed_parameters: Parameters of all experts of one layer; a dense model's MLP is one
+            expert.
+        unembedding_parameters: Parameters of the LM head.
+        stored_parameters: Parameters that memory holds.
         qkv_width: Outputs of the query, key and value projections.
         attention_width: Inputs of the attention's output projection.
-        feedforward_width: Of one expert.
+        feedforward_width: Width of one expert.
         n_up_matrices: Up projections of an expert: 2 with a gate.
         n_experts: Experts; 1 if dense.
-        n_active_experts: Of a token.
+        n_active_experts: Experts that one token uses.
         sparsity: Experts over active experts, s of Eqs. 21 and 22.
-        kv_elements: KV cache of a token in a layer.
-        score_flop: Arithmetic of a token in a layer per token of context (Eq. 37).
-        window: Tokens of context that are attended to; None: all.
+        kv_elements: Elements of the KV cache of a token in a layer.
+        score_flop: Arithmetic of a token in a layer per token of context, FLOP (Eq. 37).
+        window: Tokens of context that are attended to; None: all of them.
     """
 
     name: str

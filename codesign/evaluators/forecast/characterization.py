@@ -8,7 +8,7 @@ from codesign.evaluators.forecast.conventions import Profile
 from codesign.evaluators.forecast.life import LifeCount
 from codesign.evaluators.forecast.plain import PlainCount
 from codesign.evaluators.forecast.variants import Variant
-from codesign.evaluators.forecast.work import CLASSES, QUANTITIES, Work
+from codesign.evaluators.forecast.work import CLASSES, QUANTITIES, PassWork
 from codesign.workload.model import LanguageModel
 from codesign.workload.operators import OperatorTable
 
@@ -22,14 +22,14 @@ def characterize(
     past_tokens: float = 0.0,
     batch_size: int = 1,
     tile: int = 1,
-) -> Work:
+) -> PassWork:
     """The work of one pass under a profile's conventions.
 
     Limiting assumption: nothing but what fusion keeps stays on chip from operator to operator.
 
     Args:
         table: The pass, lowered; under ``life`` as a prefill of its tokens.
-        model: That was lowered.
+        model: Model that was lowered.
         variant: Formats, fusion and the rest.
         profile: ``plain`` or ``life``.
         past_tokens: Tokens in the cache before the pass.
@@ -43,7 +43,7 @@ def characterize(
     classes = tuple(
         _class_of(name, kind) for name, kind in zip(table.names, table.kinds, strict=True)
     )
-    return Work(table.names, classes, table.groups, values)
+    return PassWork(table.names, classes, table.groups, values)
 
 
 def _class_of(name: str, kind: str) -> str:

@@ -45,13 +45,14 @@ from codesign.workload.vector_ops import NORM_OPS, ROPE_OPS
 Profile: TypeAlias = Literal["plain", "life"]
 
 INVERSE_OPS = 2.0
-"""Reciprocal or inverse square root: an addition and a product (LIFE Table 2)."""
+"""Operations of a reciprocal or inverse square root: an addition and a product (LIFE Table 2)."""
 RESIDUAL_OPS, SCALE_OPS, GATE_OPS = 1.0, 1.0, 1.0
-"""Of an element: one addition or product [fit: see above]."""
+"""Operations of an element: one addition or product [fit: see above]."""
 SOFTMAX_OPS = 4.0
-"""Of a score, the exponential apart: maximum, subtraction, sum, product [fit: see above]."""
+"""Operations of a score without the exponential: maximum, subtraction, sum, product [fit: see
+above]."""
 PWL_OPS = 2.0
-"""A piecewise-linear function: a product and a sum (LIFE Table 1)."""
+"""Operations of a piecewise-linear function: a product and a sum (LIFE Table 1)."""
 ROPE_TABLE_ROWS = 4096
 """Positions of the rotation's tables (LIFE, Appendix 8.2: ``rope_table_size``)."""
 FUNCTION_TABLE_ROWS = 256
@@ -60,10 +61,10 @@ FUNCTION_TABLE_ROWS = 256
 
 @dataclass(frozen=True)
 class Conventions:
-    """What a profile settles.
+    """The choices that a profile makes.
 
     Attributes:
-        name: Of the profile.
+        name: Name of the profile.
         is_causal: Whether masked scores are skipped.
         logits: Tokens that go through the LM head in a prefill.
         is_decode_memory_bound: Whether the time of a decode step is that of its traffic alone,
@@ -95,11 +96,12 @@ class Rule:
     """How one operator is counted, as factors on the columns of the lowering.
 
     Attributes:
-        kernels: Dispatches.
-        reads: Times that the inputs are read; ``rereads``: times that the outputs are.
+        kernels: Dispatches of the operator.
+        reads: Times that the inputs are read.
+        rereads: Times that the outputs are read.
         writes: Times that the outputs are written, with what goes to the cache.
         ops: Elementwise operations per output element, with what goes to the cache.
-        exponentials: Of these, approximated functions per output element.
+        exponentials: Approximated functions per output element, as a part of ``ops``.
     """
 
     kernels: float = 1.0

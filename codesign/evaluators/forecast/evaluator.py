@@ -55,11 +55,11 @@ class Machines:
 
     Attributes:
         peak_ops_per_s: Operations per second at full efficiency.
-        bandwidth_bytes_per_s: Bytes per second, likewise.
-        compute_efficiency: Factor on the operators' own efficiencies.
-        memory_efficiency: Likewise.
-        dispatch_latency_s: Of one kernel.
-        capacity_bytes: Of the memory; infinite if the space does not say.
+        bandwidth_bytes_per_s: Bytes per second at full efficiency.
+        compute_efficiency: Factor on the operators' own shares of the peak.
+        memory_efficiency: Factor on the operators' own shares of the bandwidth.
+        dispatch_latency_s: Time to launch one kernel.
+        capacity_bytes: Capacity of the memory; infinite if the space does not say.
     """
 
     peak_ops_per_s: FloatArray
@@ -78,7 +78,7 @@ class ForecastEvaluator:
 
     Args:
         workload: Model and token counts.
-        options: How work is counted, efficiencies, software.
+        options: Conventions of counting, efficiencies, software.
 
     Raises:
         InputError: The model cannot be loaded or cannot have the attention asked for.
@@ -131,13 +131,13 @@ class ForecastEvaluator:
         for name in names:
             if name not in known:
                 raise UnknownNameError("metric", name, known)
-        results = _Results(self, designs)
+        results = _ForecastMetrics(self, designs)
         values = {name: np.array(getattr(results, name), dtype=np.float64) for name in names}
         return Evaluation(values, dict(self.known_violations(designs)))
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design: both phases, operator by operator."""
-        results = _Results(self, designs)
+        results = _ForecastMetrics(self, designs)
         values = {name: float(getattr(results, name)[0]) for name in _METRICS}
         violations = {
             name: float(excess[0]) for name, excess in self.known_violations(designs).items()
@@ -171,9 +171,9 @@ class ForecastEvaluator:
 
     def inference(self, settings: Mapping[str, Value]) -> Inference:
         """The model under software settings, to look at other phases than the workload's."""
-        said = self.options.variant.model_dump()
-        said |= {name: settings[name] for name in Variant.model_fields if name in settings}
-        variant = to_record(Document("design", said, {}), Variant)
+        definition = self.options.variant.model_dump()
+        definition |= {name: settings[name] for name in Variant.model_fields if name in settings}
+        variant = to_record(Document("design", definition, {}), Variant)
         tile = settings.get("attention_tile", self.options.attention_tile)
         return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))
 
@@ -257,8 +257,8 @@ class ForecastEvaluator:
 def _gathered(
     forecasts: Sequence[Forecast], position: IntArray, value: Callable[[Forecast], float]
 ) -> FloatArray:
-    found: FloatArray = np.array([value(forecast) for forecast in forecasts], dtype=np.float64)
-    return found[position]
+    values: FloatArray = np.array([value(forecast) for forecast in forecasts], dtype=np.float64)
+    return values[position]
 
 
 def _require(kept: Any, values: FloatArray, name: str, expected: str) -> None:
@@ -272,7 +272,7 @@ def _count(value: Value, name: str) -> int:
     return value
 
 
-class _Results:
+class _ForecastMetrics:
     """Metrics of a batch of designs, each computed when asked for; (n,) under its own name."""
 
     def __init__(self, evaluator: ForecastEvaluator, designs: Columns) -> None:
@@ -282,10 +282,10 @@ class _Results:
     def _of(self, value: Callable[[Forecast], float]) -> FloatArray:
         return _gathered(self.forecasts, self._position, value)
 
-    def _time_s(self, asked: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
-        ops = self._of(lambda forecast: float(asked(forecast).ops))
-        moved = self._of(lambda forecast: float(asked(forecast).bytes_moved))
-        launches = self._of(lambda forecast: float(asked(forecast).dispatches))
+    def _time_s(self, demand_of: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
+        ops = self._of(lambda forecast: float(demand_of(forecast).ops))
+        moved = self._of(lambda forecast: float(demand_of(forecast).bytes_moved))
+        launches = self._of(lambda forecast: float(demand_of(forecast).dispatches))
         machines = self.machines
         latency = machines.dispatch_latency_s
         memory = memory_time_s(

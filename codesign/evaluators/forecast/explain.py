@@ -12,7 +12,7 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, Efficiencies, operator_times
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,19 @@ class Forecast:
     """The work of both phases under one variant, whatever the machine.
 
     Attributes:
-        inference: What was counted, and under which conventions.
-        prefill: One request's prompt, all chunks together.
-        decode: The mean step of the batch.
-        prefill_demand: Its sums, efficiencies by operator in them.
-        decode_demand: Likewise.
+        inference: Model, variant and conventions that were counted.
+        prefill: Work of one request's prompt, all chunks together.
+        decode: Work of the mean decode step of the batch.
+        prefill_demand: Sums of the prefill's work, divided by each operator's efficiencies.
+        decode_demand: Sums of the decode step's work, divided by each operator's efficiencies.
         batch_size: Requests decoded together.
-        memory_bytes: Weights, and the batch's cache when its last tokens are generated.
+        memory_bytes: Bytes of the weights and of the batch's cache when its last tokens are
+            generated.
     """
 
     inference: Inference
-    prefill: Work
-    decode: Work
+    prefill: PassWork
+    decode: PassWork
     prefill_demand: Demand
     decode_demand: Demand
     batch_size: int
@@ -39,7 +40,7 @@ class Forecast:
 
 
 def operator_rows(
-    work: Work,
+    work: PassWork,
     efficiencies: Efficiencies,
     peak_ops_per_s: float,
     bandwidth_bytes_per_s: float,
@@ -65,7 +66,7 @@ def operator_rows(
     ]
 
 
-def totals(work: Work) -> dict[str, float]:
+def totals(work: PassWork) -> dict[str, float]:
     """The workload metrics of LIFE §4.2.1, over all operators."""
     parts = {
         "ops": OPS,
@@ -119,7 +120,7 @@ def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
     """The assumptions that limit the numbers."""
     conventions, variant = forecast.inference.conventions, forecast.inference.variant
     bound = "traffic alone" if conventions.is_decode_memory_bound else "the longer of both times"
-    said = [
+    assumptions = [
         f"profile {conventions.name}; a prefill takes the longer of its compute and memory time, a "
         f"decode step {bound}; launches come on top",
         f"{variant.weight_format} weights, {variant.activation_format} activations, "
@@ -130,5 +131,5 @@ def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
         "one peak rate for every kind of operation and number format",
     ]
     if variant.lora == "merged":
-        said.append("adapters are merged before the inference, which costs nothing here")
-    return said
+        assumptions.append("adapters are merged before the inference, which costs nothing here")
+    return assumptions

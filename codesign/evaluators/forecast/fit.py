@@ -15,23 +15,26 @@ NARROW = {"weight_format": "int4", "kv_format": "int4"}
 def misfit(
     forecast: Forecast, narrow: Forecast, request: ForecastRequest, capacity_bytes: float
 ) -> str | None:
-    """By how much a memory falls short, and the changes that would fit; None if it holds all.
+    """What a memory lacks, and the changes that would fit; None if it holds all.
 
     Limiting assumption: activations and buffers are not counted.
 
     Args:
-        forecast: Of the model under its variant.
-        narrow: The same with ``NARROW`` formats.
-        request: That was forecast.
-        capacity_bytes: Of the memory.
+        forecast: Forecast of the model under its variant.
+        narrow: Forecast of the model with ``NARROW`` formats.
+        request: Request that was forecast.
+        capacity_bytes: Capacity of the memory.
     """
     need = forecast.memory_bytes
     if need <= capacity_bytes:
         return None
     tokens = request.tokens.prompt_tokens + request.tokens.generated_tokens
-    weights, one = forecast.inference.weight_bytes(), forecast.inference.kv_bytes(tokens)
+    weights, kv_bytes_per_request = (
+        forecast.inference.weight_bytes(),
+        forecast.inference.kv_bytes(tokens),
+    )
     ways = ["--variant bf16-int4-kv4"] if narrow.memory_bytes <= capacity_bytes else []
-    batch = int((capacity_bytes - weights) // one)
+    batch = int((capacity_bytes - weights) // kv_bytes_per_request)
     if batch >= 1:
         ways.append(f"--batch {batch}")
     ways.append(f"{math.ceil(need / capacity_bytes)} devices (see codesign platform)")

@@ -22,7 +22,7 @@ from codesign.evaluators.forecast.plain import PlainCount
 
 
 class LifeCount(PlainCount):
-    """The same as LIFE counts it; see ``conventions.py``."""
+    """One instance of each operator, counted as LIFE does; see ``conventions.py``."""
 
     profile: Profile = "life"
 
@@ -57,8 +57,8 @@ class LifeCount(PlainCount):
     def _outputs(self) -> FloatArray:
         """Everything that an operator makes, what the lowering sends to the cache too."""
         table = self.table
-        made = table.output_elements_per_request + table.kv_written_elements_per_request
-        return np.asarray(self.batch * made * self.rows_share)
+        output_elements = table.output_elements_per_request + table.kv_written_elements_per_request
+        return np.asarray(self.batch * output_elements * self.rows_share)
 
     def _inputs(self) -> FloatArray:
         return np.asarray(self.batch * self.table.input_elements_per_request * self.rows_share)

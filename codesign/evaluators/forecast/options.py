@@ -69,7 +69,7 @@ class ForecastOptions(Record):
     compute_efficiency: Shares = 1.0
     """Share of the peak, for all operators, or by kind or name of the operator."""
     memory_efficiency: Shares = 1.0
-    """Share of the bandwidth, likewise."""
+    """Share of the bandwidth, for all operators, or by kind or name of the operator."""
     dispatch_latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Time of launching one kernel."""
 
@@ -85,10 +85,10 @@ class ForecastOptions(Record):
 
     @property
     def efficiencies(self) -> Efficiencies:
-        """By operator; a single share is one for every kind."""
+        """Efficiencies by operator; a single share holds for every kind of operator."""
         compute, memory = (
-            dict(given) if isinstance(given, dict) else dict.fromkeys(CLASSES, given)
-            for given in (self.compute_efficiency, self.memory_efficiency)
+            dict(shares) if isinstance(shares, dict) else dict.fromkeys(CLASSES, shares)
+            for shares in (self.compute_efficiency, self.memory_efficiency)
         )
         return Efficiencies(compute, memory)
 
@@ -100,9 +100,11 @@ class ForecastOptions(Record):
         Raises:
             InputError: The model cannot have the variant's attention.
         """
-        said: dict[str, Any] = {}
+        request_choices: dict[str, Any] = {}
         if "causal" in request.model_fields_set:
-            said["is_causal"] = request.causal
+            request_choices["is_causal"] = request.causal
         if "logits" in request.model_fields_set:
-            said["logits"] = request.logits
-        return Inference.of(request.language_model, variant, self.profile, **said, tile=tile)
+            request_choices["logits"] = request.logits
+        return Inference.of(
+            request.language_model, variant, self.profile, **request_choices, tile=tile
+        )

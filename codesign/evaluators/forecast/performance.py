@@ -1,4 +1,4 @@
-"""From work to time: LIFE's Eqs. 1 to 6 [LIFE]_ (see ``variants.py``), for many machines at once.
+"""Time from work by LIFE's Eqs. 1 to 6 [LIFE]_ (see ``variants.py``), for many machines at once.
 
 Eqs. 4 and 5 are printed upside down, bandwidth over bytes; a time is bytes over bandwidth, as in
 Eq. 2, and so Table 10 was computed.
@@ -13,16 +13,17 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.work import CLASSES, OPS, READ, WRITTEN, PassWork
 
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """Share of the peaks that each kind of operator reaches; 1 where nothing is said.
+    """Share of the peaks that each kind of operator reaches; 1 where none is stated.
 
     Attributes:
-        compute: By operator or by kind (``CLASSES``); an operator's own goes first.
-        memory: Likewise, of the bandwidth.
+        compute: Shares of the peak rate by operator or by kind (``CLASSES``); an operator's own
+            share takes precedence.
+        memory: Shares of the bandwidth by operator or by kind.
     """
 
     compute: Mapping[str, float] = field(default_factory=dict)
@@ -35,9 +36,9 @@ class Efficiencies:
             InputError: One problem for each.
         """
         known = set(CLASSES) | set(names)
-        for what, given in (("compute", self.compute), ("memory", self.memory)):
-            where = f"{what}_efficiency"
-            for name, share in given.items():
+        for resource, shares in (("compute", self.compute), ("memory", self.memory)):
+            where = f"{resource}_efficiency"
+            for name, share in shares.items():
                 if name not in known:
                     raise UnknownNameError("operator", name, known, where)
                 if not 0.0 < share <= 1.0:
@@ -46,11 +47,11 @@ class Efficiencies:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a phase asks of a machine, efficiencies by operator already in it.
+    """Amounts of work of a phase, each operator's divided by its efficiencies.
 
     Attributes:
         ops: Operations, each divided by its operator's efficiency.
-        bytes_moved: Bytes read and written, likewise.
+        bytes_moved: Bytes read and written, each divided by its operator's efficiency.
         dispatches: Kernel launches.
 
     Each has the leading axes of the work, usually none.
@@ -61,7 +62,7 @@ class Demand:
     dispatches: FloatArray
 
 
-def demand(work: Work, efficiencies: Efficiencies) -> Demand:
+def demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     """The sums over the operators in Eqs. 1 and 2."""
     # At rates of 1, times are amounts.
     ops, moved = operator_times(work, efficiencies, 1.0, 1.0)
@@ -70,12 +71,12 @@ def demand(work: Work, efficiencies: Efficiencies) -> Demand:
 
 
 def operator_times(
-    work: Work, efficiencies: Efficiencies, peak_ops_per_s: float, bandwidth_bytes_per_s: float
+    work: PassWork, efficiencies: Efficiencies, peak_ops_per_s: float, bandwidth_bytes_per_s: float
 ) -> tuple[FloatArray, FloatArray]:
     """(..., o) seconds of arithmetic and of traffic of each operator, launches apart."""
     compute, memory = (
-        np.array([_share(given, *pair) for pair in zip(work.names, work.classes, strict=True)])
-        for given in (efficiencies.compute, efficiencies.memory)
+        np.array([_share(shares, *pair) for pair in zip(work.names, work.classes, strict=True)])
+        for shares in (efficiencies.compute, efficiencies.memory)
     )
     return (
         work.of(*OPS) / (compute * peak_ops_per_s),
@@ -83,8 +84,8 @@ def operator_times(
     )
 
 
-def _share(given: Mapping[str, float], name: str, kind: str) -> float:
-    return given.get(name, given.get(kind, 1.0))
+def _share(shares: Mapping[str, float], name: str, kind: str) -> float:
+    return shares.get(name, shares.get(kind, 1.0))
 
 
 def compute_time_s(

@@ -16,7 +16,7 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
     with_attention,
 )
-from codesign.evaluators.forecast.work import Work
+from codesign.evaluators.forecast.work import PassWork
 from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
 from codesign.workload.model import (
@@ -31,7 +31,7 @@ class Inference:
     """A model under a variant, ready to be characterized.
 
     Attributes:
-        model: With the variant's attention.
+        model: Model with the variant's attention.
         variant: Formats, fusion and the rest.
         profile: ``plain`` or ``life``.
         is_causal: Whether masked scores are skipped; the profile's choice if None.
@@ -57,7 +57,7 @@ class Inference:
         logits: Logits | None = None,
         tile: int = 1,
     ) -> Inference:
-        """From the model as it was published.
+        """The inference of a model as it was published.
 
         Raises:
             InputError: The model cannot have the variant's attention.
@@ -67,18 +67,18 @@ class Inference:
 
     @property
     def conventions(self) -> Conventions:
-        """What the profile settles."""
+        """The choices that the profile makes."""
         return CONVENTIONS[self.profile]
 
     def prefill(
         self, prompt_tokens: int, chunk_tokens: int | None = None, batch_size: int = 1
-    ) -> Work:
+    ) -> PassWork:
         """The work of a prompt, over all its chunks.
 
         Args:
-            prompt_tokens: Of one request.
-            chunk_tokens: Of each chunk but the last; the whole prompt if None. A chunk attends
-                to the cache of those before it and to itself (LIFE §3.3.4).
+            prompt_tokens: Tokens of one request's prompt.
+            chunk_tokens: Tokens of each chunk but the last; the whole prompt if None. A chunk
+                attends to the cache of those before it and to itself (LIFE §3.3.4).
             batch_size: Requests processed together.
         """
         size = min(chunk_tokens or prompt_tokens, prompt_tokens)
@@ -90,7 +90,7 @@ class Inference:
             values = values + work.values
         return work.with_values(np.asarray(values))
 
-    def _pass(self, tokens: int, past: int, batch_size: int, predicts: bool = True) -> Work:
+    def _pass(self, tokens: int, past: int, batch_size: int, predicts: bool = True) -> PassWork:
         conventions = self.conventions
         logits = self.logits or conventions.logits
         table = lower(
@@ -108,7 +108,7 @@ class Inference:
         has_no_head = np.array([name != "lm_head" for name in work.names], dtype=np.float64)
         return work.with_values(work.values * has_no_head)
 
-    def decode(self, contexts: ArrayLike, batch_size: int = 1) -> Work:
+    def decode(self, contexts: ArrayLike, batch_size: int = 1) -> PassWork:
         """The work of one decode step at each of ``c`` contexts; values are (c, q, o).
 
         Everything but padded products is affine in the context, so two steps give all others
@@ -130,13 +130,13 @@ class Inference:
             values[:, row] = first.values[row] + padded[:, None] * slope[row]
         return first.with_values(values)
 
-    def _step(self, context: float, batch_size: int) -> Work:
+    def _step(self, context: float, batch_size: int) -> PassWork:
         if self.profile == "life":
             return self._pass(1, int(context) - 1, batch_size)
         table = lower(self.model, "decode", 1, 1, context=context)
         return self._characterized(table, context - 1, batch_size)
 
-    def _characterized(self, table: OperatorTable, past: float, batch_size: int) -> Work:
+    def _characterized(self, table: OperatorTable, past: float, batch_size: int) -> PassWork:
         return characterize(
             table,
             self.model,
@@ -147,7 +147,7 @@ class Inference:
             tile=self.tile,
         )
 
-    def mean_step(self, prompt_tokens: int, generated_tokens: int, batch_size: int = 1) -> Work:
+    def mean_step(self, prompt_tokens: int, generated_tokens: int, batch_size: int = 1) -> PassWork:
         """The mean of the decode steps that follow a prompt; values are (q, o).
 
         Step ``i`` of ``G`` attends to the prompt and ``i`` generated tokens.

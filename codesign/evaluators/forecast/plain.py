@@ -23,7 +23,7 @@ from codesign.workload.model import LanguageModel
 from codesign.workload.operators import OperatorTable
 
 DEQUANTIZE_OPS = 2.0
-"""Per element: shift and scale (LIFE Table 1)."""
+"""Operations per dequantized element: shift and scale (LIFE Table 1)."""
 _LAYER_PROJECTIONS = (
     "qkv_projection",
     "latent_projection",
@@ -60,7 +60,7 @@ class PlainCount:
         self.names = np.array(table.names)
 
     def columns(self) -> Mapping[str, FloatArray]:
-        """(o,) by quantity."""
+        """(o,) amounts of work by name of the quantity."""
         read, written = self.activations()
         kv_read, kv_written = self.cache()
         return {

@@ -37,14 +37,14 @@ ADAPTED = (
 
 
 @dataclass(frozen=True)
-class Machine:
-    """One machine.
+class ForecastMachine:
+    """One machine for which a forecast is made.
 
     Attributes:
         peak_ops_per_s: Operations per second at full efficiency.
-        bandwidth_bytes_per_s: Bytes per second, likewise.
-        dispatch_latency_s: Of one kernel.
-        efficiencies: Shares of both that the operators reach.
+        bandwidth_bytes_per_s: Bytes per second at full efficiency.
+        dispatch_latency_s: Time to launch one kernel.
+        efficiencies: Shares of peak and bandwidth that the operators reach.
     """
 
     peak_ops_per_s: float
@@ -54,16 +54,16 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class DecodeTimeline:
     """Decode steps as the cache grows; (c,) each.
 
     Attributes:
-        token: Which generated token, from 1.
-        context_tokens: Tokens attended to.
-        moved_bytes: Read and written by the step; ``kv_bytes`` of it from and to the cache.
-        kv_bytes: See above.
-        ops: Operations.
-        time_per_output_token_s: Of this step.
+        token: Number of the generated token, from 1.
+        context_tokens: Tokens that the step attends to.
+        moved_bytes: Bytes that the step reads and writes.
+        kv_bytes: Part of these bytes that comes from the cache or goes to it.
+        ops: Operations of the step.
+        time_per_output_token_s: Time of the step.
     """
 
     token: FloatArray
@@ -75,7 +75,7 @@ class Timeline:
 
     @property
     def tokens_per_s(self) -> FloatArray:
-        """Of the batch's every request."""
+        """Tokens per second of each request of the batch."""
         return 1.0 / self.time_per_output_token_s
 
     def rows(self) -> list[dict[str, float]]:
@@ -98,19 +98,19 @@ class Timeline:
 
 def timeline(
     inference: Inference,
-    machine: Machine,
+    machine: ForecastMachine,
     prompt_tokens: int,
     generated_tokens: int,
     n_points: int | None = None,
     batch_size: int = 1,
-) -> Timeline:
+) -> DecodeTimeline:
     """Time, traffic and operations of decode steps over a generation (LIFE Fig. 7, Table 9).
 
     Args:
         inference: Model and variant.
-        machine: That decodes.
-        prompt_tokens: Before the first token.
-        generated_tokens: The last step's number.
+        machine: Machine that decodes.
+        prompt_tokens: Tokens before the first generated token.
+        generated_tokens: Number of the last step.
         n_points: Steps, evenly spaced and with both ends; all of them if None.
         batch_size: Requests decoded together.
     """
@@ -120,7 +120,7 @@ def timeline(
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
     compute, memory = times_s(demand(steps, machine.efficiencies), machine)
     bound_by_memory = inference.conventions.is_decode_memory_bound
-    return Timeline(
+    return DecodeTimeline(
         token=token,
         context_tokens=prompt_tokens + token,
         moved_bytes=moved,
@@ -130,13 +130,19 @@ def timeline(
     )
 
 
-def times_s(asked: Demand, machine: Machine) -> tuple[FloatArray, FloatArray]:
+def times_s(phase_demand: Demand, machine: ForecastMachine) -> tuple[FloatArray, FloatArray]:
     """Compute and memory time of what is asked, on a machine (LIFE Eqs. 1 and 2)."""
     latency = machine.dispatch_latency_s
     return (
-        compute_time_s(asked.ops, asked.dispatches, machine.peak_ops_per_s, 1.0, latency),
+        compute_time_s(
+            phase_demand.ops, phase_demand.dispatches, machine.peak_ops_per_s, 1.0, latency
+        ),
         memory_time_s(
-            asked.bytes_moved, asked.dispatches, machine.bandwidth_bytes_per_s, 1.0, latency
+            phase_demand.bytes_moved,
+            phase_demand.dispatches,
+            machine.bandwidth_bytes_per_s,
+            1.0,
+            latency,
         ),
     )
 
@@ -150,11 +156,13 @@ def prefill_times_s(
     dispatch_latency_s: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Compute and memory time of a prefill; the machines broadcast (LIFE Eqs. 1 and 2)."""
-    asked = demand(inference.prefill(prompt_tokens), efficiencies)
-    launches = asked.dispatches
+    prefill_demand = demand(inference.prefill(prompt_tokens), efficiencies)
+    launches = prefill_demand.dispatches
     return (
-        compute_time_s(asked.ops, launches, peak_ops_per_s, 1.0, dispatch_latency_s),
-        memory_time_s(asked.bytes_moved, launches, bandwidth_bytes_per_s, 1.0, dispatch_latency_s),
+        compute_time_s(prefill_demand.ops, launches, peak_ops_per_s, 1.0, dispatch_latency_s),
+        memory_time_s(
+            prefill_demand.bytes_moved, launches, bandwidth_bytes_per_s, 1.0, dispatch_latency_s
+        ),
     )
 
 
@@ -168,12 +176,12 @@ def chunk_ratios(
         "written_bytes": WRITTEN,
         "dispatches": ("dispatches",),
     }
-    whole = inference.prefill(prompt_tokens)
+    unchunked = inference.prefill(prompt_tokens)
     rows = []
     for size in chunk_tokens:
         chunked = inference.prefill(prompt_tokens, size)
         ratios = {
-            name: float(chunked.total(*parts) / whole.total(*parts))
+            name: float(chunked.total(*parts) / unchunked.total(*parts))
             for name, parts in quantities.items()
         }
         rows.append({"chunk_tokens": float(size), **ratios})
@@ -188,12 +196,12 @@ def padded_attention_ops(
     A tile of 1 is the ideal (LIFE Fig. 8).
     """
     layers = inference.model.num_hidden_layers
-    found = {}
+    ops_by_tile = {}
     for tile in (1, *tiles):
         steps = replace(inference, tile=tile).decode(contexts)
         is_product = np.array([kind == "bmm" for kind in steps.classes])
-        found[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
-    return found
+        ops_by_tile[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
+    return ops_by_tile
 
 
 def lora_linear_ops(

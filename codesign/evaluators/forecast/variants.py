@@ -39,15 +39,16 @@ class Variant(Record):
     """What the software makes of a model; the defaults are the model as it is, in bf16."""
 
     weight_format: Format = "bf16"
-    """Of the projections. ``int4`` and ``int8`` have a scale and a zero point per group."""
+    """Format of the projections. ``int4`` and ``int8`` have a scale and a zero point per group."""
     activation_format: Format = "bf16"
-    """Of activations, and of all weights that are not projections (embedding, norms, adapters)."""
+    """Format of activations, and of all weights that are not projections (embedding, norms,
+    adapters)."""
     kv_format: Format = "bf16"
-    """Of the KV cache."""
+    """Format of the KV cache."""
     fused: bool = False
     """Whether elementwise operators and attention scores stay on chip."""
     attention: Attention = "native"
-    """The model's own, or converted to another kind with the same heads (LIFE §3.3.2)."""
+    """The model's own attention, or another kind with the same heads (LIFE §3.3.2)."""
     kv_heads: Positive | None = None
     """Heads with keys and values of their own under ``gqa``; a quarter of them if left out."""
     q_lora_rank: Positive = 512

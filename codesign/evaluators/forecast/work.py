@@ -1,4 +1,4 @@
-"""Work, whatever does it: operations, bytes and dispatches of operators."""
+"""Work of operators, whatever machine does it: operations, bytes and dispatches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUANTITIES = (
     "kv_written_bytes",
     "dispatches",
 )
-"""The rows of :class:`Work`. ``matrix_ops`` are those of products, ``vector_ops`` all others;
+"""The rows of :class:`PassWork`. ``matrix_ops`` are those of products, ``vector_ops`` all others;
 weights are read only."""
 OPS = ("matrix_ops", "vector_ops")
 READ = ("weight_bytes", "activation_read_bytes", "kv_read_bytes")
@@ -29,14 +29,14 @@ CLASSES = ("linear", "bmm", "softmax", "norm", "rope", "elementwise", "embedding
 
 
 @dataclass(frozen=True)
-class Work:
+class PassWork:
     """Work of the ``o`` operators of one pass or of several, all layers together.
 
     Attributes:
-        names: Of the operators.
-        classes: One of ``CLASSES`` each.
-        groups: The part of the layer, as the lowering has it.
-        values: (..., q, o) one row per quantity, as in ``QUANTITIES``.
+        names: Names of the operators.
+        classes: Kinds of the operators, each from ``CLASSES``.
+        groups: Parts of the layer to which the operators belong, as the lowering has them.
+        values: (..., q, o) amounts of work, one row per quantity in the order of ``QUANTITIES``.
     """
 
     names: tuple[str, ...]
@@ -53,9 +53,9 @@ class Work:
         """(...) the sum over the operators as well."""
         return np.asarray(self.of(*quantities).sum(axis=-1))
 
-    def with_values(self, values: FloatArray) -> Work:
+    def with_values(self, values: FloatArray) -> PassWork:
         """The same operators with other work."""
-        return Work(self.names, self.classes, self.groups, values)
+        return PassWork(self.names, self.classes, self.groups, values)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per operator for people; only of work without leading axes."""

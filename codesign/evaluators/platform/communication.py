@@ -36,12 +36,12 @@ class Message:
     """One collective of a pass; arrays are (n,).
 
     Attributes:
-        name: What it is for.
-        kind: Which collective; ``send`` goes from a stage of the pipeline to the next.
-        is_in_layers: Whether every layer has it, and not an end of the model.
+        name: Purpose of the message.
+        kind: Kind of collective; ``send`` goes from a stage of the pipeline to the next.
+        is_in_layers: Whether every layer sends the message; otherwise an end of the model does.
         count: Instances in the whole model, all stages together.
-        elements: Of the message that every rank holds (gathers: of the whole).
-        ranks: Devices that take part.
+        elements: Elements of the message that every rank holds; of a gather, of all parts.
+        ranks: Devices that take part in the collective.
         stride: Devices between two ranks.
     """
 
@@ -65,7 +65,7 @@ def list_messages(
     products = [stream for stream in streams if stream.has_products]
     tokens = _rows(platform, products, "tokens")
     logits = _rows(platform, products, "logits")
-    found = [
+    messages = [
         *_attention(model, platform, sharding, streams, tokens),
         *_mlp(model, platform, tokens, products, options),
         *_ends(model, platform, tokens, logits, products, options),
@@ -73,18 +73,18 @@ def list_messages(
     hops = np.maximum(platform.pp - 1, 0)
     width = model.hidden_size * tokens
     return [
-        *found,
+        *messages,
         Message("stage_to_stage", "send", False, hops, width, platform.pp, platform.stage_devices),
     ]
 
 
-def _rows(platform: Platform, streams: Sequence[Stream], what: str) -> FloatArray:
+def _rows(platform: Platform, streams: Sequence[Stream], quantity: str) -> FloatArray:
     """Tokens, or tokens with logits, of one device in a pass."""
     total = np.zeros_like(platform.tp)
     for stream in streams:
         table = stream.table
         per_request = table.tokens_per_request
-        if what == "logits":
+        if quantity == "logits":
             per_request = float(table.m_per_request[table.names.index("lm_head")])
         share = platform.sp if stream.is_prefill else 1.0
         total = total + per_request * stream.requests / share
@@ -99,10 +99,10 @@ def _attention(
     tokens: FloatArray,
 ) -> list[Message]:
     layers, ranks = float(model.num_hidden_layers), platform.attention_ranks
-    one = np.ones_like(ranks)
-    found = [
+    adjacent = np.ones_like(ranks)
+    messages = [
         Message("attention_output", "all_reduce", True, layers,
-                tokens * model.hidden_size, ranks, one)
+                tokens * model.hidden_size, ranks, adjacent)
     ]  # fmt: skip
     for stream in streams:
         if stream.is_prefill:
@@ -113,11 +113,11 @@ def _attention(
             # The ranks' partial sums, with maximum and denominator of each row's softmax.
             wide = sharding.heads_per_rank * (_value_width(model) + 2)
             elements, kind = wide * stream.attention_requests, "all_reduce"
-        found.append(
+        messages.append(
             Message(f"sequence{stream.name}", "all_gather" if kind == "all_gather" else
                     "all_reduce", True, layers, elements, platform.sp, ranks)
         )  # fmt: skip
-    return found
+    return messages
 
 
 def _cache_width(model: LanguageModel) -> float:
@@ -138,32 +138,42 @@ def _mlp(
     streams: Sequence[Stream],
     options: PlatformOptions,
 ) -> list[Message]:
-    width, one = float(model.hidden_size), np.ones_like(tokens)
+    width, adjacent = float(model.hidden_size), np.ones_like(tokens)
     dense, sparse = float(model.n_dense_layers), float(model.n_moe_layers)
-    found = [Message("mlp_output", "all_reduce", True, dense, tokens * width, platform.tp, one)]
+    messages = [
+        Message("mlp_output", "all_reduce", True, dense, tokens * width, platform.tp, adjacent)
+    ]
     if not model.is_mixture:
-        return found
+        return messages
     chosen = model.moe_dims.num_experts_per_tok
     if options.is_genz:
         # Its tool adds up the router's partial scores, and in decode as many as the width.
         routed = model.moe_dims.n_routed_experts if streams[0].is_prefill else width
         sent, reduced = tokens * chosen * width, tokens * width
         times = sparse if options.router_all_reduce else 0.0
-        found.append(
-            Message("router_scores", "all_reduce", True, times, tokens * routed, platform.tp, one)
+        messages.append(
+            Message(
+                "router_scores",
+                "all_reduce",
+                True,
+                times,
+                tokens * routed,
+                platform.tp,
+                adjacent,
+            )
         )
     else:
         # Each group of ranks sends its part of the tokens to the experts, gets them back, adds
         # up the parts of its matrices, and the groups gather all tokens for the next layer.
         sent, reduced = tokens * chosen * width / platform.ep, tokens * width / platform.ep
-        found.append(
+        messages.append(
             Message("expert_gather", "all_gather", True, sparse,
                     tokens * width, platform.ep, platform.tp)
         )  # fmt: skip
     return [
-        *found,
+        *messages,
         Message("expert_exchange", "all_to_all", True, 2 * sparse, sent, platform.ep, platform.tp),
-        Message("expert_output", "all_reduce", True, sparse, reduced, platform.tp, one),
+        Message("expert_output", "all_reduce", True, sparse, reduced, platform.tp, adjacent),
     ]
 
 
@@ -175,17 +185,23 @@ def _ends(
     streams: Sequence[Stream],
     options: PlatformOptions,
 ) -> list[Message]:
-    ranks, one = platform.attention_ranks, np.ones_like(tokens)
-    found = []
+    ranks, adjacent = platform.attention_ranks, np.ones_like(tokens)
+    messages = []
     # GenZ's tool has no embedding in a decode step.
     if not options.is_genz or streams[0].is_prefill:
-        found.append(
+        messages.append(
             Message(
-                "embedding_sum", "all_reduce", False, 1.0, tokens * model.hidden_size, ranks, one
+                "embedding_sum",
+                "all_reduce",
+                False,
+                1.0,
+                tokens * model.hidden_size,
+                ranks,
+                adjacent,
             )
         )
     gathered = logits * model.vocab_size
-    return [*found, Message("logits", "all_gather", False, 1.0, gathered, ranks, one)]
+    return [*messages, Message("logits", "all_gather", False, 1.0, gathered, ranks, adjacent)]
 
 
 def message_time_s(message: Message, platform: Platform, options: PlatformOptions) -> FloatArray:

@@ -17,7 +17,7 @@ from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.platform.explain import explain
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import Passes
+from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platforms import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
@@ -25,7 +25,7 @@ from codesign.evaluators.platform.platforms import (
     build_platform,
 )
 from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
 from codesign.metrics import PLATFORM_METRICS, Metric
 from codesign.schema import Record
@@ -62,7 +62,7 @@ class PlatformEvaluator:
         if workload.mixed and self.options.is_genz:
             raise InputError("mixed: expected profile 'physical'; 'genz' has no mixed passes")
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
-        self._passes = Passes(workload, self.options)
+        self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
 
     @property
@@ -97,13 +97,13 @@ class PlatformEvaluator:
         """
         return build_platform(designs, self.devices, self.options)
 
-    def serving(self, designs: Columns) -> Serving:
+    def serving(self, designs: Columns) -> PlatformServing:
         """Everything that a batch's metrics follow from."""
         return self.serve(self.platform(designs))
 
-    def serve(self, platform: Platform) -> Serving:
-        """The same from platforms that were built otherwise."""
-        return Serving(self.workload, self.options, self._passes, platform)
+    def serve(self, platform: Platform) -> PlatformServing:
+        """Everything that the metrics of platforms built elsewhere follow from."""
+        return PlatformServing(self.workload, self.options, self._passes, platform)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """Whether parallelism divides, links exist and memory suffices; (n,) each."""

@@ -11,14 +11,14 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.roofline import OperatorTime
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 
 
-def explain(serving: Serving, names: Sequence[str]) -> Explanation:
+def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
     """The full account of a batch of one.
 
     Args:
-        serving: Of one platform.
+        serving: Results of one platform.
         names: Metrics to report.
     """
     return Explanation(
@@ -31,31 +31,31 @@ def explain(serving: Serving, names: Sequence[str]) -> Explanation:
     )
 
 
-def _operators(serving: Serving) -> Iterator[dict[str, Any]]:
+def _operators(serving: PlatformServing) -> Iterator[dict[str, Any]]:
     """Rows of both phases; a chunked prefill's chunks are added up."""
     phases = [("prefill", serving.prefill_passes), ("decode", [(1, serving.decode_pass)])]
     if serving.request.mixed:
         phases = [("mixed pass", [(1, serving.decode_pass)])]
     for phase, passes in phases:
-        total = sum(n * float(one.total_s[0]) for n, one in passes)
+        total = sum(n * float(timed_pass.total_s[0]) for n, timed_pass in passes)
         for i, first in enumerate(passes[0][1].operators):
             if first.count[0] > 0:
-                yield _row(phase, [(n, one.operators[i]) for n, one in passes], total)
+                yield _row(phase, [(n, timed_pass.operators[i]) for n, timed_pass in passes], total)
 
 
 def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> dict[str, Any]:
     def added(name: str) -> float:
         return sum(n * float(getattr(item, name)[0]) for n, item in items)
 
-    one = items[0][1]
-    if one.part in ("linear", "attention"):
+    operator_time = items[0][1]
+    if operator_time.part in ("linear", "attention"):
         bound = "compute" if added("compute_s") >= added("memory_s") else "memory"
     else:
         bound = "links"
     return {
         "phase": phase,
-        "name": one.name,
-        "part": one.part,
+        "name": operator_time.name,
+        "part": operator_time.part,
         "count": added("count"),
         "time_s": added("time_s"),
         "time_share": added("time_s") / total_s,
@@ -67,7 +67,7 @@ def _row(phase: str, items: list[tuple[int, OperatorTime]], total_s: float) -> d
     }
 
 
-def _levels(serving: Serving) -> Iterator[dict[str, Any]]:
+def _levels(serving: PlatformServing) -> Iterator[dict[str, Any]]:
     platform, kept = serving.platform, serving.decode_footprint
     share = float(serving.residence(kept).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
@@ -92,7 +92,7 @@ def _levels(serving: Serving) -> Iterator[dict[str, Any]]:
         }
 
 
-def _power(serving: Serving) -> list[dict[str, Any]]:
+def _power(serving: PlatformServing) -> list[dict[str, Any]]:
     watts = float(serving.platform.power_watts[0])
     if np.isnan(watts):
         return []
@@ -100,26 +100,26 @@ def _power(serving: Serving) -> list[dict[str, Any]]:
     return [{"name": "devices", "count": n, "each_watts": watts, "tdp_watts": n * watts}]
 
 
-def _notes(serving: Serving) -> list[str]:
+def _notes(serving: PlatformServing) -> list[str]:
     options, request = serving.options, serving.request
-    found = [_profile_note(options), _efficiency_note(options)]
-    found.append(
+    notes = [_profile_note(options), _efficiency_note(options)]
+    notes.append(
         "Norms, softmax, activations, sampling and launches cost nothing; a decode step is the "
         "mean step of the answer."
         if not options.is_genz
         else "Norms, softmax, activations, sampling and launches cost nothing."
     )
-    found.append(
+    notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap
         else "Collectives and operators follow one another."
     )
     if request.mixed:
-        found.append(
+        notes.append(
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
-    return found
+    return notes
 
 
 def _profile_note(options: PlatformOptions) -> str:

@@ -8,22 +8,22 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.memory import excess
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.units import format_engineering
 from codesign.workload.precision import FORMATS, bits_per_element
 
 _INDIVISIBLE = 1.0
 """Violation of a split that does not come out even."""
 _LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
-"""Of an element, in the narrowest format."""
+"""Bytes of an element in the narrowest format."""
 
 
-def limits(serving: Serving) -> Mapping[str, FloatArray]:
+def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
     """(n,) violations by name; ``<= 0`` is within.
 
     GenZ's tool rounds splits up instead, but for experts, and asks for no links.
     """
-    found = {
+    violations = {
         "memory": np.maximum(
             excess(serving.prefill_footprint, serving.platform, serving.options),
             excess(serving.decode_footprint, serving.platform, serving.options),
@@ -31,20 +31,20 @@ def limits(serving: Serving) -> Mapping[str, FloatArray]:
         "experts": _experts(serving),
     }
     if serving.options.is_genz:
-        return found
-    return found | _even_splits(serving) | {"links": _links(serving)}
+        return violations
+    return violations | _even_splits(serving) | {"links": _links(serving)}
 
 
 def _uneven(amount: FloatArray | float, parts: FloatArray) -> FloatArray:
     return np.where(np.mod(amount, parts) == 0, 0.0, _INDIVISIBLE)
 
 
-def _experts(serving: Serving) -> FloatArray:
+def _experts(serving: PlatformServing) -> FloatArray:
     model, ep = serving.model, serving.platform.ep
     return _uneven(float(model.moe_dims.n_routed_experts if model.is_mixture else 1), ep)
 
 
-def _even_splits(serving: Serving) -> dict[str, FloatArray]:
+def _even_splits(serving: PlatformServing) -> dict[str, FloatArray]:
     model, platform = serving.model, serving.platform
     ranks = platform.attention_ranks
     keys = float(model.num_key_value_heads)
@@ -65,7 +65,7 @@ def _even_splits(serving: Serving) -> dict[str, FloatArray]:
     }
 
 
-def _links(serving: Serving) -> FloatArray:
+def _links(serving: PlatformServing) -> FloatArray:
     """Whether the device has the links, and the network, that its groups need."""
     platform = serving.platform
     used = platform.stage_devices * platform.pp
@@ -75,18 +75,18 @@ def _links(serving: Serving) -> FloatArray:
     return np.where(is_joined, 0.0, 1.0)
 
 
-def describe_limits(serving: Serving) -> list[str]:
+def describe_limits(serving: PlatformServing) -> list[str]:
     """One sentence for each limit that a single platform breaks, with what would keep it."""
     broken = [name for name, values in limits(serving).items() if values[0] > 0]
     return [_SENTENCES[name](serving) for name in broken]
 
 
 def _divisors(amount: int, most: int = 12) -> str:
-    found = [str(i) for i in range(1, amount + 1) if amount % i == 0]
-    return ", ".join(found[:most]) + (", …" if len(found) > most else "")
+    divisors = [str(i) for i in range(1, amount + 1) if amount % i == 0]
+    return ", ".join(divisors[:most]) + (", …" if len(divisors) > most else "")
 
 
-def _memory_words(serving: Serving) -> str:
+def _memory_words(serving: PlatformServing) -> str:
     platform = serving.platform
     need = float(serving.memory_used_per_device_bytes[0])
     room = float(platform.fast_capacity[0])
@@ -106,7 +106,7 @@ def _memory_words(serving: Serving) -> str:
 
 
 def _ways_to_fit(
-    serving: Serving, need: float, at_hand: float, parts: Sequence[float]
+    serving: PlatformServing, need: float, at_hand: float, parts: Sequence[float]
 ) -> Iterator[str]:
     """Changes of which each alone makes room; ``parts`` are bytes of weights and KV cache."""
     platform = serving.platform
@@ -125,7 +125,7 @@ def _ways_to_fit(
         yield "offload=true"
 
 
-def _heads_words(serving: Serving) -> str:
+def _heads_words(serving: PlatformServing) -> str:
     model, ranks = serving.model, int(serving.platform.attention_ranks[0])
     keys = "" if model.is_latent else f" ({model.num_key_value_heads} of keys and values)"
     return (
@@ -135,7 +135,7 @@ def _heads_words(serving: Serving) -> str:
     )
 
 
-def _width_words(serving: Serving) -> str:
+def _width_words(serving: PlatformServing) -> str:
     model, tp = serving.model, int(serving.platform.tp[0])
     width = model.intermediate_size if model.n_dense_layers else 0
     if model.is_mixture and model.moe_dims.moe_intermediate_size % tp:
@@ -146,7 +146,7 @@ def _width_words(serving: Serving) -> str:
     )
 
 
-def _experts_words(serving: Serving) -> str:
+def _experts_words(serving: PlatformServing) -> str:
     model, ep = serving.model, int(serving.platform.ep[0])
     if not model.is_mixture:
         return f"expert_parallel: {model.name} has no experts; expected 1, got {ep}"
@@ -157,21 +157,21 @@ def _experts_words(serving: Serving) -> str:
     )
 
 
-def _layers_words(serving: Serving) -> str:
+def _layers_words(serving: PlatformServing) -> str:
     layers, pp = serving.model.num_hidden_layers, int(serving.platform.pp[0])
     return (
         f"pipeline_parallel: expected at most the {layers} layers of {serving.model.name}, got {pp}"
     )
 
 
-def _batch_words(serving: Serving) -> str:
+def _batch_words(serving: PlatformServing) -> str:
     batch, dp = serving.platform.batch[0], int(serving.platform.dp[0])
     total = round(float(batch) * dp)
     nearest = max(round(total / dp), 1) * dp
     return f"batch_size: expected a multiple of data_parallel {dp}, got {total}; nearest: {nearest}"
 
 
-def _links_words(serving: Serving) -> str:
+def _links_words(serving: PlatformServing) -> str:
     platform = serving.platform
     used = int(platform.stage_devices[0] * platform.pp[0])
     if np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s)[0]):

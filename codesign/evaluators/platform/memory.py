@@ -1,4 +1,4 @@
-"""What a device holds, whether it fits, and how fast what does not can be read (GenZ Eq. 1)."""
+"""What a device holds, whether it fits, and how fast offloaded bytes are read (GenZ Eq. 1)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import Passes
+from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.evaluators.platform.work import Work
+from codesign.evaluators.platform.work import DeviceWork
 from codesign.workload.model import LanguageModel, kv_elements_per_token
 from codesign.workload.operators import OperatorTable
 
 
 @dataclass(frozen=True)
-class Footprint:
+class DeviceFootprint:
     """Bytes of one device, (n,) each.
 
     Attributes:
-        weight_bytes: Weights.
-        kv_bytes: KV cache of the requests whose batch is served.
-        need_bytes: What must be kept; GenZ's tool counts all stages of the pipeline.
-        room_bytes: What the fast memory holds of that, counted alike.
+        weight_bytes: Bytes of weights.
+        kv_bytes: Bytes of the KV cache of the batch that is served.
+        need_bytes: Bytes that must be kept; GenZ's tool counts all stages of the pipeline.
+        room_bytes: Capacity of the fast memory for these bytes.
     """
 
     weight_bytes: FloatArray
@@ -36,12 +36,13 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Residence:
-    """How fast data are read, (n,) each.
+    """Seconds to read a byte, and where data lie, (n,) each.
 
     Attributes:
-        fast_s_per_byte: From the fast memory.
-        kept_s_per_byte: Weights and KV cache, part of which may lie in the slow memory.
-        offloaded_share: That part.
+        fast_s_per_byte: Seconds to read a byte from the fast memory.
+        kept_s_per_byte: Seconds to read a byte of weights or KV cache, part of which may lie in
+            the slow memory.
+        offloaded_share: Share of weights and KV cache that lies in the slow memory.
     """
 
     fast_s_per_byte: FloatArray
@@ -50,8 +51,8 @@ class Residence:
 
 
 def footprint(
-    model: LanguageModel, platform: Platform, sharding: Sharding, passes: Passes
-) -> Footprint:
+    model: LanguageModel, platform: Platform, sharding: Sharding, passes: RequestPasses
+) -> DeviceFootprint:
     """Weights and KV cache of the fullest device when the last token is generated.
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
@@ -66,7 +67,7 @@ def footprint(
     held = per_request * platform.batch + passes.prefix_tokens * passes.request.mixed
     per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
     kv = held * per_token * platform.kv_bytes
-    return Footprint(weights, kv, weights + kv, platform.fast_capacity)
+    return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
 
 
 def _weights(
@@ -89,28 +90,36 @@ def _weights(
 
 
 def genz_footprint(
-    model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[Work]
-) -> Footprint:
-    """As GenZ's tool counts: what one pass reads, of all stages and of all experts."""
+    model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[DeviceWork]
+) -> DeviceFootprint:
+    """Footprint as GenZ's tool counts it: what one pass reads, of all stages and of all experts."""
     weights = sum(
         (_held(model, platform, sharding, item) * item.count for item in work),
         np.zeros_like(platform.tp),
     )
     kv = sum((item.kv_bytes * item.count for item in work), np.zeros_like(platform.tp))
-    return Footprint(weights, kv, weights + kv, platform.fast_capacity)
+    return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
 
 
-def _held(model: LanguageModel, platform: Platform, sharding: Sharding, item: Work) -> FloatArray:
+def _held(
+    model: LanguageModel, platform: Platform, sharding: Sharding, item: DeviceWork
+) -> FloatArray:
     """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
     if not item.name.startswith("expert_"):
         return item.weight_bytes
     moe = model.moe_dims
     matrices = model.n_up_matrices if "up" in item.name else 1
-    one = moe.moe_intermediate_size * model.hidden_size * matrices * platform.weight_bytes
-    return one * sharding.share(item.name).work * np.ceil(moe.n_routed_experts / platform.ep)
+    expert_weight_bytes = (
+        moe.moe_intermediate_size * model.hidden_size * matrices * platform.weight_bytes
+    )
+    return (
+        expert_weight_bytes
+        * sharding.share(item.name).work
+        * np.ceil(moe.n_routed_experts / platform.ep)
+    )
 
 
-def excess(kept: Footprint, platform: Platform, options: PlatformOptions) -> FloatArray:
+def excess(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> FloatArray:
     """Relative excess of what must be kept over the memories that may keep it; <= 0 fits."""
     stages = platform.pp if options.is_genz else 1.0
     room = kept.room_bytes
@@ -119,7 +128,7 @@ def excess(kept: Footprint, platform: Platform, options: PlatformOptions) -> Flo
     return np.where(np.isinf(room), -1.0, kept.need_bytes / (room * stages) - 1.0)
 
 
-def reside(kept: Footprint, platform: Platform, options: PlatformOptions) -> Residence:
+def reside(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> Residence:
     """Read rates when a fixed share of everything kept lies in the slow memory (Eq. 1).
 
     Both memories are read at once, so a byte takes the longer of its two shares. Without

@@ -76,22 +76,23 @@ class PlatformOptions(Record):
     node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
     """Devices of a node, instead of what the device's file says."""
     link_latency: Seconds = 1e-6
-    """A step over links where the device's file has none: 1 us, as in GenZ's tool."""
+    """Latency of a step over links where the device's file states none: 1 us, as in GenZ's tool."""
     network_latency: Seconds = 5e-6
-    """A step between nodes where the device's file has none: 5 us, NCCL's protocol LL between
-    nodes, as Erdil, Inference economics of language models (2025), counts it."""
+    """Latency of a step between nodes where the device's file states none: 5 us, NCCL's protocol
+    LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
     warm_up: Seconds = WARM_UP_S
-    """Start of a collective."""
+    """Time to start a collective."""
     onchip_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 18000 * 2.0**30
-    """What profile ``genz`` reads activations at that stay on chip: 18,000 GiB/s, its tool's
-    default for every device. ``physical`` has every operator's activations pass the memory."""
+    """Bandwidth at which profile ``genz`` reads activations that stay on chip: 18,000 GiB/s, the
+    default of its tool for every device. Under ``physical`` all activations of every operator pass
+    the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
     def resolved(self) -> PlatformOptions:
-        """The same with the profile's choices filled in."""
+        """These options with the profile's choices filled in."""
         chosen = {
             name: value
             for name, value in _PROFILES[self.profile].items()

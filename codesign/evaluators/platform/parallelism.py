@@ -15,7 +15,7 @@ import numpy as np
 from codesign.columns import Column, Columns, FloatArray, IntArray, column_of
 from codesign.evaluators.platform.evaluator import PlatformEvaluator
 from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.metrics import PLATFORM_METRICS, Metric
 from codesign.workload.model import LanguageModel
 
@@ -68,41 +68,41 @@ def candidates(
 
 
 @dataclass(frozen=True)
-class Choices:
+class ParallelismChoices:
     """Ways to spread the work over devices.
 
     Attributes:
-        degrees: (f, 4) as in ``DEGREES``.
-        serving: What each of them gives.
-        feasible: (f,) whether it keeps every limit.
+        degrees: (f, 4) degrees of parallelism, in the order of ``DEGREES``.
+        serving: Results of each choice.
+        feasible: (f,) whether the choice keeps every limit.
     """
 
     degrees: IntArray
-    serving: Serving
+    serving: PlatformServing
     feasible: Any
 
     def values(self, metric: str) -> FloatArray:
-        """(f,) a metric; NaN where infeasible."""
-        found = np.asarray(getattr(self.serving, metric), dtype=np.float64)
-        return np.where(self.feasible, found, np.nan)
+        """(f,) values of a metric; NaN where a choice is infeasible."""
+        metric_values = np.asarray(getattr(self.serving, metric), dtype=np.float64)
+        return np.where(self.feasible, metric_values, np.nan)
 
 
 def evaluate_choices(
     evaluator: PlatformEvaluator, degrees: IntArray, others: Mapping[str, Any]
-) -> Choices:
+) -> ParallelismChoices:
     """Evaluate ways to spread the work, all in one batch.
 
     Args:
-        evaluator: Of the workload.
-        degrees: (f, 4) as in ``DEGREES``.
+        evaluator: The evaluator of the workload.
+        degrees: (f, 4) degrees of parallelism, in the order of ``DEGREES``.
         others: The design's other parameters, the same for all.
     """
     serving = evaluator.serving(columns_of(degrees, others))
     kept = [np.asarray(values) <= 0 for values in limits(serving).values()]
-    return Choices(degrees, serving, np.all(kept, axis=0))
+    return ParallelismChoices(degrees, serving, np.all(kept, axis=0))
 
 
-def ranked(choices: Choices, by: Metric) -> list[dict[str, Any]]:
+def ranked(choices: ParallelismChoices, by: Metric) -> list[dict[str, Any]]:
     """The feasible ways, the best first, each with its degrees and metrics."""
     order = np.argsort(by.sign * choices.values(by.name), kind="stable")
     order = order[choices.feasible[order]]
@@ -122,6 +122,6 @@ def columns_of(degrees: IntArray, others: Mapping[str, Any]) -> Columns:
         values, codes = np.unique(degrees[:, j], return_inverse=True)
         columns[name] = Column(tuple(int(value) for value in values), codes.reshape(n))
     for name, value in others.items():
-        one = column_of([value])
-        columns[name] = Column(one.values, np.repeat(one.codes, n))
+        column = column_of([value])
+        columns[name] = Column(column.values, np.repeat(column.codes, n))
     return columns

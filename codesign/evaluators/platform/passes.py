@@ -24,7 +24,7 @@ class Prompt:
     Attributes:
         table: Operators of one chunk of one request.
         tokens: Tokens of a chunk.
-        count: How many there are.
+        count: Number of these chunks.
     """
 
     table: OperatorTable
@@ -32,11 +32,11 @@ class Prompt:
     count: int
 
 
-class Passes:
+class RequestPasses:
     """The operators of a request's passes, lowered once.
 
     Args:
-        request: What is asked.
+        request: The requests of the batch.
         options: Resolved options.
     """
 
@@ -115,5 +115,5 @@ class Passes:
 
     def mixed(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
         """A decode step of a micro-batch together with a chunk of one other request's prompt."""
-        one = np.ones_like(micro_batch)
-        return [*self.prefill(prompt, one), *self.decode(micro_batch)]
+        single_request = np.ones_like(micro_batch)
+        return [*self.prefill(prompt, single_request), *self.decode(micro_batch)]

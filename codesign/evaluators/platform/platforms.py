@@ -1,4 +1,4 @@
-"""From the columns of a design batch to devices, links, parallelism and formats; (n,) each."""
+"""Devices, links, parallelism and formats from the columns of a design batch; (n,) each."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ class Platform:
     Attributes:
         flop_per_s: Peak arithmetic rate of a device at the width of its products.
         fast_bandwidth: Peak bytes per second of a device's memory.
-        fast_capacity: Bytes of it.
+        fast_capacity: Capacity of a device's memory, bytes.
         slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
-        slow_capacity: Bytes of that; infinite where none is stated.
-        link: Links within a node; bandwidth NaN where none is stated.
-        network: The same between nodes.
-        node_size: Devices that links join.
-        power_watts: Of a device; NaN where not stated.
+        slow_capacity: Capacity of the memory behind it, bytes; infinite where none is stated.
+        link: Links within a node; their bandwidth is NaN where none is stated.
+        network: Links between nodes; their bandwidth is NaN where none is stated.
+        node_size: Devices of one node, which links join.
+        power_watts: Board power limit of a device; NaN where none is stated.
         tp: Devices over which a layer's matrices are split.
         pp: Stages of the pipeline.
         ep: Groups of devices over which experts are spread.
         sp: Groups of devices over which a sequence is spread.
-        dp: Replicas.
+        dp: Replicas of the model.
         batch: Requests of one replica; not whole where the replicas do not divide the batch.
-        weight_bytes: Bytes of an element, as for the two below.
-        activation_bytes: Of activations.
-        kv_bytes: Of the KV cache.
+        weight_bytes: Bytes of one weight.
+        activation_bytes: Bytes of one activation.
+        kv_bytes: Bytes of one element of the KV cache.
     """
 
     flop_per_s: FloatArray
@@ -97,7 +97,7 @@ class Platform:
 
     @property
     def n_devices(self) -> FloatArray:
-        """All devices."""
+        """Number of all devices."""
         return self.stage_devices * self.pp * self.dp
 
     def micro_batch(self, is_genz: bool) -> FloatArray:
@@ -117,7 +117,7 @@ def build_platform(
 
     Args:
         designs: Columns of the parameters above.
-        devices: By the names that the column ``device`` may have.
+        devices: Devices by the names that the column ``device`` may have.
         options: Resolved options.
 
     Raises:
@@ -171,7 +171,7 @@ class _Chosen:
         return self.column.lookup(lambda name: function(self.find(name)))
 
     def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
-        """A number of the device's file, or what the design says instead."""
+        """A number of the device's file, or the number that the design sets instead."""
 
         def of(device: Device) -> float:
             value = getattr(device, field)
@@ -183,8 +183,8 @@ class _Chosen:
         stated = self.lookup(of)
         if override is None or override not in self.designs:
             return stated
-        given = self.designs[override].lookup(float, absent=np.nan)
-        return np.where(np.isnan(given), stated, given)
+        override_values = self.designs[override].lookup(float, absent=np.nan)
+        return np.where(np.isnan(override_values), stated, override_values)
 
 
 def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
@@ -218,8 +218,8 @@ def _flop_per_s(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> 
         rates = np.where(bits == width, base * (16 / width) if options.is_genz else stated, rates)
     if "compute_flop_per_s" not in designs:
         return rates
-    given = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
-    return np.where(np.isnan(given), rates, given)
+    override_flop_per_s = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
+    return np.where(np.isnan(override_flop_per_s), rates, override_flop_per_s)
 
 
 def peak_flop_per_s(device: Device, bits: int) -> float:

@@ -19,11 +19,11 @@ from codesign.columns import column_of
 from codesign.evaluators.platform.evaluator import PlatformEvaluator
 from codesign.evaluators.platform.parallelism import (
     DEGREES,
-    Choices,
+    ParallelismChoices,
     candidates,
     evaluate_choices,
 )
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.units import format_engineering
 
@@ -33,13 +33,13 @@ class Requirements:
     """What a platform must have to serve a batch within its limits.
 
     Attributes:
-        flop: Arithmetic of the prefill.
+        flop: Arithmetic of the prefill, FLOP.
         step_bytes: Weights and KV cache that the last decode step reads.
         flop_per_s: Arithmetic rate that all devices together must reach.
-        bandwidth_bytes_per_s: Memory bandwidth that they must reach.
-        capacity_bytes: Memory.
-        weight_bytes: Weights in it.
-        kv_bytes: KV cache in it.
+        bandwidth_bytes_per_s: Memory bandwidth that all devices together must reach.
+        capacity_bytes: Memory that all devices together must have.
+        weight_bytes: Bytes of the weights in that memory.
+        kv_bytes: Bytes of the KV cache in that memory.
     """
 
     flop: float
@@ -52,7 +52,7 @@ class Requirements:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LatencyLimits:
     """The times that users set, in seconds."""
 
     time_to_first_token_s: float
@@ -60,21 +60,21 @@ class Limits:
 
 
 def size_requirements(
-    evaluator: PlatformEvaluator, limits: Limits, others: Mapping[str, Any]
+    evaluator: PlatformEvaluator, limits: LatencyLimits, others: Mapping[str, Any]
 ) -> Requirements:
     """The rates and the memory that one platform must offer in all.
 
     Args:
-        evaluator: Of the use case; its profile says what is computed and read.
-        limits: On the times.
+        evaluator: The evaluator of the use case; its profile says what is computed and read.
+        limits: Limits on the two times.
         others: ``batch_size`` and formats of the design.
     """
     device = next(iter(evaluator.devices))
     design = {name: column_of([value]) for name, value in {**others, "device": device}.items()}
     serving = evaluator.serving(design)
     flop = sum(
-        n * 2.0 * float(sum(item.mac[0] for item in one.operators))
-        for n, one in serving.prefill_passes
+        n * 2.0 * float(sum(item.mac[0] for item in timed_pass.operators))
+        for n, timed_pass in serving.prefill_passes
     )
     kept = serving.decode_footprint
     weights, kv = float(kept.weight_bytes[0]), float(kept.kv_bytes[0])
@@ -90,7 +90,7 @@ def size_requirements(
     )
 
 
-def _weights_read(serving: Serving) -> float:
+def _weights_read(serving: PlatformServing) -> float:
     """Bytes of weights that a decode step reads: of experts, those it touches."""
     streams = serving.passes.decode(serving.micro_batch)
     return sum(float(item.weight_bytes[0]) * item.count for item in serving.work(streams))
@@ -98,7 +98,7 @@ def _weights_read(serving: Serving) -> float:
 
 def fewest_devices(
     evaluator: PlatformEvaluator,
-    limits: Limits,
+    limits: LatencyLimits,
     others: Mapping[str, Any],
     needed: Requirements,
     most_devices: int,
@@ -106,11 +106,11 @@ def fewest_devices(
     """The smallest number of each known device that keeps the limits, one row for each.
 
     Args:
-        evaluator: Of the use case.
-        limits: On the times.
+        evaluator: The evaluator of the use case.
+        limits: Limits on the two times.
         others: ``batch_size`` and formats of the design.
-        needed: For the number that no platform of the device can go below.
-        most_devices: Where the search of a device ends.
+        needed: Requirements that set the lower bounds on the number of devices.
+        most_devices: Largest number of devices that is tried.
     """
     model = evaluator.workload.language_model
     degrees = candidates(model, range(1, most_devices + 1), replicas=int(others["batch_size"]) > 1)
@@ -122,9 +122,9 @@ def fewest_devices(
 def _row(
     name: str,
     device: Device,
-    limits: Limits,
+    limits: LatencyLimits,
     needed: Requirements,
-    choices: Choices,
+    choices: ParallelismChoices,
 ) -> dict[str, Any]:
     first = choices.values("time_to_first_token_s")
     step = choices.values("time_per_output_token_s")
@@ -153,7 +153,7 @@ def _row(
     }
 
 
-def _least(serving: Serving, needed: Requirements) -> tuple[int, int, int]:
+def _least(serving: PlatformServing, needed: Requirements) -> tuple[int, int, int]:
     """Devices that each requirement alone asks for."""
     platform, options = serving.platform, serving.options
     rates = (
@@ -162,27 +162,27 @@ def _least(serving: Serving, needed: Requirements) -> tuple[int, int, int]:
         / (platform.fast_bandwidth[0] * (options.memory_efficiency or 1.0)),
         needed.capacity_bytes / platform.fast_capacity[0],
     )
-    found = [max(int(np.ceil(float(rate) - 1e-12)), 1) for rate in rates]
-    return found[0], found[1], found[2]
+    n_devices = [max(int(np.ceil(float(rate) - 1e-12)), 1) for rate in rates]
+    return n_devices[0], n_devices[1], n_devices[2]
 
 
-def _why_not(first: Any, step: Any, limits: Limits) -> str:
+def _why_not(first: Any, step: Any, limits: LatencyLimits) -> str:
     if np.isnan(first).all():
         return "does not fit, or no links join enough of them"
-    found = (np.nanmin(first), np.nanmin(step))
+    best_times_s = (np.nanmin(first), np.nanmin(step))
     allowed = (limits.time_to_first_token_s, limits.time_per_output_token_s)
     names = ("first token", "output token")
     missed = [
         f"{name} {format_engineering(float(value), 's', 3)} at best"
-        for name, value, limit in zip(names, found, allowed, strict=True)
+        for name, value, limit in zip(names, best_times_s, allowed, strict=True)
         if value > limit
     ]
     return ", ".join(missed) or "not both limits at once"
 
 
-def rows_of(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows with the fewest devices first; those that cannot serve last."""
     return [
         dict(row)
-        for row in sorted(found, key=lambda row: (row["devices"] is None, row["devices"] or 0))
+        for row in sorted(rows, key=lambda row: (row["devices"] is None, row["devices"] or 0))
     ]

@@ -12,7 +12,7 @@ from codesign.evaluators.platform.communication import Message, message_time_s
 from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.work import Work
+from codesign.evaluators.platform.work import DeviceWork
 from codesign.workload.model import LanguageModel
 
 
@@ -21,15 +21,15 @@ class OperatorTime:
     """One operator, or one collective, of a pass; arrays are (n,), for all its instances.
 
     Attributes:
-        name: Of the operator or message.
+        name: Name of the operator or message.
         part: ``linear``, ``attention``, ``collective`` or ``send``.
-        is_in_layers: Whether it is in every layer, and not at an end of the model.
-        count: Instances.
-        time_s: Of all instances, all stages of the pipeline one after the other.
-        compute_s: What the arithmetic alone would take.
-        memory_s: What the memory alone would take.
+        is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
+        count: Instances of the operator in one pass.
+        time_s: Time of all instances, all stages of the pipeline one after the other.
+        compute_s: Time that the arithmetic alone would take.
+        memory_s: Time that the memory alone would take.
         mac: Multiply-accumulates of one device.
-        bytes: That pass the device's memory, or that a message holds.
+        bytes: Bytes that pass the device's memory, or that a message holds.
     """
 
     name: str
@@ -48,9 +48,9 @@ class TimedPass:
     """A pass of a micro-batch; (n,) each.
 
     Attributes:
-        operators: In the order in which they first run, then the messages.
-        total_s: Through all stages, one after the other.
-        stage_s: The slowest stage alone.
+        operators: Operators in the order in which they first run, then the messages.
+        total_s: Time through all stages, one after the other.
+        stage_s: Time of the slowest stage alone.
     """
 
     operators: Sequence[OperatorTime]
@@ -64,7 +64,7 @@ class TimedPass:
 
 
 def time_operator(
-    work: Work, platform: Platform, residence: Residence, options: PlatformOptions
+    work: DeviceWork, platform: Platform, residence: Residence, options: PlatformOptions
 ) -> OperatorTime:
     """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
     rate = platform.flop_per_s * (options.compute_efficiency or 1.0)
@@ -109,7 +109,7 @@ def _time_message(message: Message, platform: Platform, options: PlatformOptions
 def time_pass(
     model: LanguageModel,
     platform: Platform,
-    work: Sequence[Work],
+    work: Sequence[DeviceWork],
     messages: Sequence[Message],
     residence: Residence,
     options: PlatformOptions,
@@ -121,11 +121,11 @@ def time_pass(
     """
     timed = [time_operator(item, platform, residence, options) for item in work]
     timed += [_time_message(item, platform, options) for item in messages]
-    found = TimedPass(timed, platform.tp, platform.tp)
-    layers = _joint(found, options, in_layers=True)
-    ends = _joint(found, options, in_layers=False)
+    pass_without_totals = TimedPass(timed, platform.tp, platform.tp)
+    layers = _joint(pass_without_totals, options, in_layers=True)
+    ends = _joint(pass_without_totals, options, in_layers=False)
     share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    send = found.part_s("send")
+    send = pass_without_totals.part_s("send")
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(timed, layers + ends + send, layers * share + ends + one_send)
 

@@ -1,4 +1,4 @@
-"""One number of a platform varied, the others kept: the studies of GenZ §VI."""
+"""Studies that vary one number of a platform and keep the others (GenZ §VI)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
 
 
 @dataclass(frozen=True)
-class Axis:
-    """What is varied.
+class ScalingAxis:
+    """The number that a study varies.
 
     Attributes:
-        parameter: Parameter of the design that it sets.
+        parameter: Parameter of the design that the study sets.
         field: The device's number that factors multiply; empty if they are values themselves.
-        factors: Those of the paper.
-        words: For tables and figures.
-        unit: Of the values.
-        section: Where the paper varies it.
+        factors: Factors of the paper.
+        words: Name for tables and figures.
+        unit: Unit of the values.
+        section: Section of the paper that varies it.
     """
 
     parameter: str
@@ -37,16 +37,16 @@ class Axis:
     section: str
 
 
-AXES: dict[str, Axis] = {
-    "flops": Axis("compute_flop_per_s", "compute", (1, 2, 4, 8, 12),
+AXES: dict[str, ScalingAxis] = {
+    "flops": ScalingAxis("compute_flop_per_s", "compute", (1, 2, 4, 8, 12),
                   "arithmetic rate", "FLOP/s", "VI-A, Fig. 10"),
-    "bandwidth": Axis("fast_bandwidth_bytes_per_s", "bandwidth", (1, 2, 4, 8, 12),
+    "bandwidth": ScalingAxis("fast_bandwidth_bytes_per_s", "bandwidth", (1, 2, 4, 8, 12),
                       "memory bandwidth", "B/s", "VI-B, Fig. 11"),
-    "link-bandwidth": Axis("link_bandwidth_bytes_per_s", "link_bandwidth", (1, 2, 3, 6),
+    "link-bandwidth": ScalingAxis("link_bandwidth_bytes_per_s", "link_bandwidth", (1, 2, 3, 6),
                            "link bandwidth", "B/s", "VI-C, Fig. 12"),
-    "link-latency": Axis("link_latency_s", "link_latency", (1, 0.5, 0.25, 0.05),
+    "link-latency": ScalingAxis("link_latency_s", "link_latency", (1, 0.5, 0.25, 0.05),
                          "link latency", "s", "VI-D, Fig. 13"),
-    "offload": Axis("batch_size", "", (1, 2, 4, 8, 16, 32, 64),
+    "offload": ScalingAxis("batch_size", "", (1, 2, 4, 8, 16, 32, 64),
                     "batch size", "", "VI-E, Fig. 14"),
 }  # fmt: skip
 """The paper's studies: arithmetic, bandwidths and latency of the device, offload by batch."""
@@ -57,14 +57,14 @@ class Scaling:
     """One study.
 
     Attributes:
-        axis: What was varied.
-        factors: (k,) of the first value, or the values themselves where they are counts.
-        values: (k,) of the varied number.
-        metrics: (k,) by metric.
-        violations: (k,) by limit.
+        axis: The number that was varied.
+        factors: (k,) multiples of the first value, or the values themselves where they are counts.
+        values: (k,) values of the varied number.
+        metrics: (k,) values by name of the metric.
+        violations: (k,) violations by name of the limit.
     """
 
-    axis: Axis
+    axis: ScalingAxis
     factors: FloatArray
     values: FloatArray
     metrics: Mapping[str, FloatArray]
@@ -97,16 +97,16 @@ class Scaling:
 def scale(
     evaluator: PlatformEvaluator,
     design: Mapping[str, Any],
-    axis: Axis,
+    axis: ScalingAxis,
     factors: Sequence[float] | None = None,
 ) -> Scaling:
     """Vary one number.
 
     Args:
-        evaluator: Of the workload.
+        evaluator: The evaluator of the workload.
         design: The other parameters; its device gives the number that factors multiply.
-        axis: What to vary.
-        factors: Instead of the paper's.
+        axis: The number to vary.
+        factors: Factors to use instead of the paper's.
     """
     chosen = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
     values = chosen * _base(evaluator, design, axis)
@@ -114,7 +114,7 @@ def scale(
     return Scaling(axis, chosen, values, result.metrics, result.violations)
 
 
-def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Axis) -> float:
+def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: ScalingAxis) -> float:
     if not axis.field:
         return 1.0
     platform = evaluator.platform({name: column_of([value]) for name, value in design.items()})
@@ -132,7 +132,7 @@ def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: Axis) -
     return float(np.asarray(shares[axis.field])[0])
 
 
-def _columns(design: Mapping[str, Any], axis: Axis, values: FloatArray) -> Columns:
+def _columns(design: Mapping[str, Any], axis: ScalingAxis, values: FloatArray) -> Columns:
     varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
     columns = {
         name: column_of([value] * len(values))

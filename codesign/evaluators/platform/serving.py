@@ -9,28 +9,28 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import list_messages
 from codesign.evaluators.platform.memory import (
-    Footprint,
+    DeviceFootprint,
     Residence,
     footprint,
     genz_footprint,
     reside,
 )
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import Passes, Prompt
+from codesign.evaluators.platform.passes import Prompt, RequestPasses
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.roofline import TimedPass, time_pass
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.evaluators.platform.work import Stream, Work, list_work
+from codesign.evaluators.platform.work import DeviceWork, Stream, list_work
 
 
-class Serving:
+class PlatformServing:
     """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.
 
     Args:
-        request: What is asked.
+        request: The requests of the batch.
         options: Resolved options.
-        passes: The request's operators.
+        passes: Operators of the request's passes.
         platform: Devices, links, parallelism.
     """
 
@@ -38,7 +38,7 @@ class Serving:
         self,
         request: PlatformRequest,
         options: PlatformOptions,
-        passes: Passes,
+        passes: RequestPasses,
         platform: Platform,
     ) -> None:
         self.request = request
@@ -49,11 +49,11 @@ class Serving:
         self.sharding = Sharding(self.model, platform, options.is_genz)
         self.micro_batch = platform.micro_batch(options.is_genz)
 
-    def work(self, streams: list[Stream]) -> list[Work]:
-        """What one device does in a pass."""
+    def work(self, streams: list[Stream]) -> list[DeviceWork]:
+        """The work of one device in a pass."""
         return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
 
-    def _time(self, streams: list[Stream], kept: Footprint) -> TimedPass:
+    def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
         messages = list_messages(self.model, self.platform, self.sharding, streams, self.options)
         residence = reside(kept, self.platform, self.options)
         work = self.work(streams)
@@ -65,16 +65,16 @@ class Serving:
         return self.passes.prefill(prompt, self.micro_batch)
 
     @cached_property
-    def prefill_footprint(self) -> Footprint:
-        """What a device keeps while it prefills."""
+    def prefill_footprint(self) -> DeviceFootprint:
+        """The bytes that a device keeps while it prefills."""
         if not self.options.is_genz:
             return self.decode_footprint
         work = self.work(self._streams(self.passes.prompts[0]))
         return genz_footprint(self.model, self.platform, self.sharding, work)
 
     @cached_property
-    def decode_footprint(self) -> Footprint:
-        """What a device keeps when the last token is generated."""
+    def decode_footprint(self) -> DeviceFootprint:
+        """The bytes that a device keeps when the last token is generated."""
         if not self.options.is_genz:
             return footprint(self.model, self.platform, self.sharding, self.passes)
         work = self.work(self.passes.decode(self.micro_batch))
@@ -95,7 +95,7 @@ class Serving:
             return self.prefill_passes[0][1]
         return self._time(self.passes.decode(self.micro_batch), self.decode_footprint)
 
-    def residence(self, kept: Footprint) -> Residence:
+    def residence(self, kept: DeviceFootprint) -> Residence:
         """Where data lie and how fast they are read."""
         return reside(kept, self.platform, self.options)
 
@@ -115,13 +115,13 @@ class Serving:
 
     def _prefill_s(self, *parts: str) -> FloatArray:
         zero = np.zeros_like(self.platform.tp)
-        return sum((n * one.part_s(*parts) for n, one in self.prefill_passes), zero)
+        return sum((n * timed_pass.part_s(*parts) for n, timed_pass in self.prefill_passes), zero)
 
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:
         """Prefill of a micro-batch through the whole pipeline."""
         zero = np.zeros_like(self.platform.tp)
-        return sum((n * one.total_s for n, one in self.prefill_passes), zero)
+        return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), zero)
 
     @cached_property
     def time_per_output_token_s(self) -> FloatArray:
@@ -147,18 +147,18 @@ class Serving:
     def prefill_requests_per_s(self) -> FloatArray:
         """Prompts per second while nothing is generated."""
         zero = np.zeros_like(self.platform.tp)
-        stages = sum((n * one.stage_s for n, one in self.prefill_passes), zero)
+        stages = sum((n * timed_pass.stage_s for n, timed_pass in self.prefill_passes), zero)
         batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
         return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
 
     @property
     def tokens_per_s_per_device(self) -> FloatArray:
-        """Throughput over all devices."""
+        """Throughput divided by the number of devices."""
         return self.throughput_tokens_per_s / self.n_devices
 
     @property
     def n_devices(self) -> FloatArray:
-        """All devices."""
+        """Number of all devices."""
         return self.platform.n_devices
 
     @property
@@ -168,42 +168,42 @@ class Serving:
 
     @property
     def memory_used_per_device_bytes(self) -> FloatArray:
-        """What the fullest device keeps, in fast and slow memory."""
+        """Bytes that the fullest device keeps in fast and slow memory."""
         stages = self.platform.pp if self.options.is_genz else 1.0
         kept = np.maximum(self.prefill_footprint.need_bytes, self.decode_footprint.need_bytes)
         return np.asarray(kept / stages)
 
     @property
     def offloaded_share(self) -> FloatArray:
-        """Part of that in the slow memory."""
+        """Share of weights and KV cache in the slow memory."""
         return self.residence(self.decode_footprint).offloaded_share
 
     @property
     def prefill_linear_s(self) -> FloatArray:
-        """Products with weights."""
+        """Time of the products with weights in the prefill."""
         return self._prefill_s("linear")
 
     @property
     def prefill_attention_s(self) -> FloatArray:
-        """Products with keys and values."""
+        """Time of the products with keys and values in the prefill."""
         return self._prefill_s("attention")
 
     @property
     def prefill_collective_s(self) -> FloatArray:
-        """Messages."""
+        """Time of the messages in the prefill."""
         return self._prefill_s("collective", "send")
 
     @property
     def decode_linear_s(self) -> FloatArray:
-        """Products with weights."""
+        """Time of the products with weights in a decode step."""
         return self.decode_pass.part_s("linear")
 
     @property
     def decode_attention_s(self) -> FloatArray:
-        """Products with keys and values."""
+        """Time of the products with keys and values in a decode step."""
         return self.decode_pass.part_s("attention")
 
     @property
     def decode_collective_s(self) -> FloatArray:
-        """Messages."""
+        """Time of the messages in a decode step."""
         return self.decode_pass.part_s("collective", "send")

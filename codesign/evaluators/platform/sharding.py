@@ -50,7 +50,7 @@ _RULES: dict[str, tuple[Style, Dimension]] = {
 
 
 @dataclass(frozen=True)
-class Share:
+class RankShare:
     """A rank's part of an operator; (n,) each, of the work, the input and the output."""
 
     work: FloatArray
@@ -75,14 +75,14 @@ class Sharding:
         heads = self.heads_per_rank / model.num_attention_heads
         kv_heads = self.kv_heads_per_rank / model.num_key_value_heads
         rounded = np.floor if is_genz else np.ceil
-        whole = np.ones_like(tp)
+        unsplit = np.ones_like(tp)
         self._parts: dict[Dimension, FloatArray] = {
             "vocabulary": rounded(model.vocab_size / ranks) / model.vocab_size,
             "heads": heads,
             "qkv": _qkv(model, heads, kv_heads),
             "latent": _latent(model, heads),
             "mlp": np.ceil(model.intermediate_size / tp) / model.intermediate_size,
-            "router": np.floor(model.hidden_size / tp) / model.hidden_size if is_genz else whole,
+            "router": np.floor(model.hidden_size / tp) / model.hidden_size if is_genz else unsplit,
         }
         if model.is_mixture:
             moe = model.moe_dims
@@ -93,21 +93,21 @@ class Sharding:
                 "shared": np.ceil(shared / tp) / shared,
             }
         # All heads share one latent, which every rank therefore holds.
-        self.kv = whole if model.is_latent else kv_heads
+        self.kv = unsplit if model.is_latent else kv_heads
 
     def knows(self, name: str) -> bool:
         """Whether the operator is a product or a look-up, which take time here."""
         return name in _RULES
 
-    def share(self, name: str) -> Share:
+    def share(self, name: str) -> RankShare:
         """A rank's part of the operator of that name."""
         style, dimension = _RULES[name]
         part = self._parts[dimension]
-        whole = np.ones_like(part)
-        return Share(
+        unsplit = np.ones_like(part)
+        return RankShare(
             work=part,
-            input=whole if style == "column" else part,
-            output=whole if style == "row" else part,
+            input=unsplit if style == "column" else part,
+            output=unsplit if style == "row" else part,
         )
 
 

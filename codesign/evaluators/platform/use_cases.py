@@ -28,7 +28,7 @@ class UseCase(Record):
     time_per_output_token_s: Annotated[float, quantity("ms")] = Field(alias="time_per_output_token")
     """Limit on a decode step."""
     description: str
-    """For people."""
+    """Description for people."""
     source: str
     """Where the numbers were read."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.sharding import Sharding, Share
+from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.model import LanguageModel
 from codesign.workload.operators import OperatorTable, expected_distinct_experts
 
@@ -29,14 +29,15 @@ class Stream:
     """Requests that bring the same tokens to a pass.
 
     Attributes:
-        name: Ends the names of its attention operators; empty if there is only one.
+        name: Suffix of the names of the stream's attention operators; empty if there is only one
+            stream.
         table: Operators of one request of one beam.
-        requests: (n,) requests in the pass, each beam on its own.
+        requests: (n,) requests in the pass; each beam counts as a request.
         cache_requests: (n,) requests whose keys and values are read; beams share a prompt's.
         attention_requests: (n,) requests whose scores are computed.
         is_prefill: Whether the tokens are a prompt's.
-        has_products: Whether its tokens pass through the operators with weights too; not if
-            another stream of the same tokens does.
+        has_products: Whether the tokens also pass through the operators with weights. They do
+            not if another stream of the same tokens does.
     """
 
     name: str
@@ -49,19 +50,19 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceWork:
     """One operator on one device, per instance; arrays are (n,).
 
     Attributes:
-        name: Of the operator.
-        block: Where it is: in every layer, or at an end of the model.
-        is_attention: Whether it multiplies with keys or values.
+        name: Name of the operator.
+        block: Place of the operator: in every layer, or at an end of the model.
+        is_attention: Whether the operator multiplies with keys or values.
         count: Instances in the whole model, all stages of the pipeline together.
         mac: Multiply-accumulates.
-        weight_bytes: Weights read.
-        kv_bytes: Keys and values read.
-        activation_bytes: Activations that pass the device's memory.
-        onchip_bytes: Activations that stay on chip.
+        weight_bytes: Bytes of weights read.
+        kv_bytes: Bytes of keys and values read.
+        activation_bytes: Bytes of activations that pass the device's memory.
+        onchip_bytes: Bytes of activations that stay on chip.
     """
 
     name: str
@@ -81,26 +82,26 @@ def list_work(
     sharding: Sharding,
     streams: Sequence[Stream],
     is_genz: bool,
-) -> list[Work]:
+) -> list[DeviceWork]:
     """The operators of a pass on one device, in the order in which they first run."""
     done: set[str] = set()
-    found: list[Work] = []
+    operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
             if not sharding.knows(name):
                 continue
             share = sharding.share(name)
             if stream.table.is_attention[i]:
-                found.append(_attention(platform, sharding, stream, i, is_genz))
+                operators.append(_attention(platform, sharding, stream, i, is_genz))
             elif stream.has_products and name not in done:
                 done.add(name)
                 parts = _parts(platform, streams, name)
-                found.append(_product(model, platform, share, parts, is_genz))
-    return found
+                operators.append(_product(model, platform, share, parts, is_genz))
+    return operators
 
 
 @dataclass(frozen=True)
-class _Part:
+class _StreamPart:
     """An operator in one stream, and the requests whose tokens one device has."""
 
     stream: Stream
@@ -108,10 +109,10 @@ class _Part:
     requests: FloatArray
 
 
-def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_Part]:
+def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_StreamPart]:
     """The streams whose tokens pass through an operator with weights."""
     return [
-        _Part(
+        _StreamPart(
             stream,
             stream.table.names.index(name),
             stream.requests / platform.sp if stream.is_prefill else stream.requests,
@@ -122,7 +123,7 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_Pa
 
 
 def _total(
-    parts: Sequence[_Part], per_request: Callable[[OperatorTable, int], float]
+    parts: Sequence[_StreamPart], per_request: Callable[[OperatorTable, int], float]
 ) -> FloatArray:
     """(n,) a quantity over all requests of all streams."""
     terms = [per_request(part.stream.table, part.position) * part.requests for part in parts]
@@ -132,10 +133,10 @@ def _total(
 def _product(
     model: LanguageModel,
     platform: Platform,
-    share: Share,
-    parts: Sequence[_Part],
+    share: RankShare,
+    parts: Sequence[_StreamPart],
     is_genz: bool,
-) -> Work:
+) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
     name = stream.table.names[i]
@@ -144,11 +145,11 @@ def _product(
         loads = load(model, platform, share, parts)
     else:
         loads = _dense(share, parts)
-    moved = (loads.given + loads.made) * platform.activation_bytes
+    moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
     # GenZ keeps the activations of a decode step on chip, but for the router's and the LM head's.
     is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
-    return Work(
+    return DeviceWork(
         name=name,
         block=_BLOCKS.get(name, "layers"),
         is_attention=False,
@@ -167,15 +168,15 @@ class _Loads:
 
     mac: FloatArray
     weights: FloatArray
-    given: FloatArray
-    made: FloatArray
+    input_elements: FloatArray
+    output_elements: FloatArray
 
 
 def _written(table: OperatorTable, i: int) -> float:
     return float(table.output_elements_per_request[i] + table.kv_written_elements_per_request[i])
 
 
-def _given(table: OperatorTable, i: int) -> float:
+def _read(table: OperatorTable, i: int) -> float:
     return float(table.input_elements_per_request[i])
 
 
@@ -183,20 +184,20 @@ def _mac(table: OperatorTable, i: int) -> float:
     return float(table.mac_per_request[i])
 
 
-def _dense(share: Share, parts: Sequence[_Part]) -> _Loads:
+def _dense(share: RankShare, parts: Sequence[_StreamPart]) -> _Loads:
     """Every token meets all weights; of a table, only the rows that it looks up are read."""
     table, i = parts[0].stream.table, parts[0].position
     looked_up = _total(parts, lambda t, j: float(t.lookup_elements_per_request[j]))
     return _Loads(
         mac=_total(parts, _mac) * share.work,
         weights=(table.weight_elements[i] * table.n_experts[i] + looked_up) * share.work,
-        given=_total(parts, _given) * share.input,
-        made=_total(parts, _written) * share.output,
+        input_elements=_total(parts, _read) * share.input,
+        output_elements=_total(parts, _written) * share.output,
     )
 
 
 def _expected_experts(
-    model: LanguageModel, platform: Platform, share: Share, parts: Sequence[_Part]
+    model: LanguageModel, platform: Platform, share: RankShare, parts: Sequence[_StreamPart]
 ) -> _Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
     table, i = parts[0].stream.table, parts[0].position
@@ -209,15 +210,15 @@ def _expected_experts(
     return _Loads(
         mac=_total(parts, _mac) * share.work / platform.ep,
         weights=table.weight_elements[i] * touched / platform.ep * share.work,
-        given=_total(parts, _given) * share.input / platform.ep,
-        made=_total(parts, _written) * share.output / platform.ep,
+        input_elements=_total(parts, _read) * share.input / platform.ep,
+        output_elements=_total(parts, _written) * share.output / platform.ep,
     )
 
 
 def _genz_experts(
-    model: LanguageModel, platform: Platform, share: Share, parts: Sequence[_Part]
+    model: LanguageModel, platform: Platform, share: RankShare, parts: Sequence[_StreamPart]
 ) -> _Loads:
-    """As GenZ's tool has it: a rank's experts are one wide matrix.
+    """Loads of the experts as GenZ's tool counts them: a rank's experts are one wide matrix.
 
     In a prefill every expert of the rank takes a whole number of tokens; in a decode step ``k``
     experts are read, whatever the batch, and every token meets all of them.
@@ -236,14 +237,14 @@ def _genz_experts(
     return _Loads(
         mac=rows * k * n * experts,
         weights=table.weight_elements[i] * share.work * experts,
-        given=rows * k * (experts if is_down else 1.0),
-        made=rows * n * (1.0 if is_down else experts),
+        input_elements=rows * k * (experts if is_down else 1.0),
+        output_elements=rows * n * (1.0 if is_down else experts),
     )
 
 
 def _attention(
     platform: Platform, sharding: Sharding, stream: Stream, i: int, is_genz: bool
-) -> Work:
+) -> DeviceWork:
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
     table = stream.table
     share = sharding.share(table.names[i])
@@ -258,7 +259,7 @@ def _attention(
     if is_genz and not stream.is_prefill:
         moved, kept = np.zeros_like(moved), kept + moved
     cache = stream.cache_requests if stream.is_prefill else stream.cache_requests / platform.sp
-    return Work(
+    return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         block="layers",
         is_attention=True,

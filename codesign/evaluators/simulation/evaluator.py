@@ -29,15 +29,15 @@ from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass, sum_ov
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.preparation import Batch
 from codesign.evaluators.npu.records import PassTimes
-from codesign.evaluators.simulation.machine import Machine, Run, simulate
-from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, steps
+from codesign.evaluators.simulation.machine import SimulatedNpu, SimulatedOperator, simulate
+from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
 from codesign.schema import Record
 from codesign.workload import Request
 
-Demand: TypeAlias = Literal["paced", "first_use"]
+DemandTiming: TypeAlias = Literal["paced", "first_use"]
 
 
 class SimulationOptions(NpuOptions):
@@ -48,7 +48,7 @@ class SimulationOptions(NpuOptions):
     array."""
     landing_steps: Annotated[int, Field(ge=1)] = 2
     """Steps that a landing buffer holds: two for double buffering."""
-    demand: Demand = "paced"
+    demand: DemandTiming = "paced"
     """When an operand that the array sweeps several times comes from off chip: spread over all
     sweeps, as a compiler can arrange by blocking rows and columns alike or by prefetching for
     the operator before, or all during the first sweep."""
@@ -63,7 +63,7 @@ class SimulationOptions(NpuOptions):
         return self
 
     def resolved(self) -> SimulationOptions:
-        """The same with the profile's choices filled in."""
+        """These options with the profile's choices filled in."""
         return self.model_copy(update=dict(super().resolved()))
 
 
@@ -90,8 +90,8 @@ class Simulator:
         operator: int,
         is_transfer_only: bool = False,
         keeps_transactions: bool = False,
-    ) -> Run:
-        """One instance of an operator, both given by position."""
+    ) -> SimulatedOperator:
+        """Simulates one instance of an operator; design and operator are positions."""
         return simulate(
             self.steps(design, operator),
             self.machine(design),
@@ -104,14 +104,14 @@ class Simulator:
         work = self.work(design, operator)
         return steps(work, self.tiling(design), self.options.most_steps)
 
-    def work(self, design: int, operator: int) -> Work:
-        """What the operator asks of the design."""
+    def work(self, design: int, operator: int) -> OperatorWork:
+        """Sizes and bytes of the operator on the design."""
         table, setup = self.pass_.table, self.batch.setup
         requests = float(setup.batch_size[design, 0])
         activation = float(setup.activation_bytes[design, 0])
         kv = float(setup.kv_bytes[design, 0]) * requests
         moves = float(self.pass_.moves_activations[operator]) * activation * requests
-        return Work(
+        return OperatorWork(
             n_products=float(self._n_products[design, operator]),
             rows=float(self._rows[design, operator]),
             is_per_head=bool(self.pass_.is_per_head[operator]),
@@ -131,7 +131,7 @@ class Simulator:
         )
 
     def tiling(self, design: int) -> Tiling:
-        """How the design cuts it."""
+        """Array, on-chip memory and dataflow by which the design cuts an operator."""
         setup, options = self.batch.setup, self.options
         hardware = setup.accelerators
         held, pinned = setup.on_chip_bytes[:, design], setup.pinned[:, design]
@@ -147,8 +147,8 @@ class Simulator:
             is_paced=options.demand == "paced",
         )
 
-    def machine(self, design: int) -> Machine:
-        """The design's ports."""
+    def machine(self, design: int) -> SimulatedNpu:
+        """The array and the memory ports of the design."""
         setup, options = self.batch.setup, self.options
         levels = setup.accelerators.levels
         n_levels = int(levels.exists[:, design].sum())
@@ -159,7 +159,7 @@ class Simulator:
         tails = setup.tails[:, : n_levels - 1, design]
         matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(setup.bandwidth_priority[design, 0])]] or 1.0
         is_shared = bool(setup.is_shared_freely[design, 0])
-        return Machine(
+        return SimulatedNpu(
             clock_hz=float(setup.accelerators.clock_hz[design]),
             bandwidth_bytes_per_s=bandwidth,
             latency_s=latency,
@@ -171,7 +171,7 @@ class Simulator:
         )
 
     def _usable(self, design: int, bandwidth: float, latency: float) -> float:
-        """What a tier's port can sustain: a request stays for its latency and its transfer."""
+        """Bandwidth that a tier's port sustains: a request stays for latency and transfer."""
         options, hardware = self.options, self.batch.setup.accelerators
         if options.requests_in_flight is not None:
             weight = float(self.batch.setup.weight_bytes[design, 0])
@@ -191,8 +191,8 @@ class SimulatedMetrics(DesignMetrics):
         self._simulator = simulator
 
     @cached_property
-    def runs(self) -> list[list[Run]]:
-        """One per design and operator."""
+    def runs(self) -> list[list[SimulatedOperator]]:
+        """(n,) lists of (o,) simulated operators."""
         n_operators = len(self._pass.table)
         return [
             [self._simulator.run(design, operator) for operator in range(n_operators)]
@@ -300,9 +300,9 @@ class SimulationEvaluator:
 
     def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
         """The same evaluator; batch sizes keep the limits by the closed form of ``npu``."""
-        other = copy.copy(self)
-        other.analytical = self.analytical.within_limits(limits)
-        return other
+        limited_evaluator = copy.copy(self)
+        limited_evaluator.analytical = self.analytical.within_limits(limits)
+        return limited_evaluator
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
@@ -345,20 +345,21 @@ class SimulationEvaluator:
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
-        one = self._results(designs)
+        results = self._results(designs)
         names = [metric.name for metric in self.metrics]
-        account = explain(one, self.pass_, self.workload, designs, names)
+        account = explain(results, self.pass_, self.workload, designs, names)
         steps_of = {
-            name: run.n_steps for name, run in zip(self.pass_.table.names, one.runs[0], strict=True)
+            name: run.n_steps
+            for name, run in zip(self.pass_.table.names, results.runs[0], strict=True)
         }
         operators = [{**row, "steps": steps_of.get(row["name"], 0)} for row in account.operators]
-        said = (
+        note = (
             "simulated: ports serve one transaction at a time, in order of arrival; landing "
             f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"
         )
-        return replace(account, operators=operators, notes=[*account.notes, said])
+        return replace(account, operators=operators, notes=[*account.notes, note])
 
-    def timeline(self, designs: Columns) -> list[tuple[str, float, Run]]:
+    def timeline(self, designs: Columns) -> list[tuple[str, float, SimulatedOperator]]:
         """Operators of one design in order, with their count in a pass and all transactions."""
         simulator = self.simulator(designs)
         table = self.pass_.table

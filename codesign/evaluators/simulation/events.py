@@ -41,13 +41,14 @@ class Schedule:
         """Adds a transaction.
 
         Args:
-            resource: Who serves it.
-            duration_s: For how long.
-            after: Earlier transactions that have to end, each with the seconds to wait beyond.
-            earliest_s: Not before.
+            resource: Number of the resource that serves the transaction.
+            duration_s: Time that the resource takes for it.
+            after: Earlier transactions that must end first, each with the seconds to wait after
+                its end.
+            earliest_s: Earliest start.
 
         Returns:
-            Its number.
+            The number of the transaction.
         """
         number = len(self.resources)
         awaited = 0

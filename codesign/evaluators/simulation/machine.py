@@ -33,14 +33,15 @@ STREAMS = ("matrix", "vector")
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What moves an operator on one design; levels are on chip first, then tiers.
+class SimulatedNpu:
+    """The array and the memory ports of one design; levels are on chip first, then tiers.
 
     Attributes:
-        clock_hz: Of the array.
-        bandwidth_bytes_per_s: Of each level's port, as far as it can be used.
-        latency_s: Of each level.
-        stream_share: Of the off-chip ports for the matrix and for the vector stream.
+        clock_hz: Clock of the array.
+        bandwidth_bytes_per_s: Usable bandwidth of each level's port.
+        latency_s: Latency of each level.
+        stream_share: Shares of the off-chip ports' bandwidth that the matrix stream and the vector
+            stream have.
         has_one_port: Whether the two streams take turns at a tier's port, or have one each.
         is_staged: Whether bytes pass every level above their own.
         own: Share of the off-chip activations, KV cache and weights that lives in each tier.
@@ -59,19 +60,19 @@ class Machine:
 
 @dataclass(frozen=True)
 class Transaction:
-    """Something that occupied a resource.
+    """One use of a resource.
 
     Attributes:
-        resource: Such as ``tier1 matrix``.
-        what: Such as ``read``, ``land``, ``work``.
-        step: Which step of the operator it belongs to.
-        start_s: From the operator's start.
-        end_s: Likewise.
-        size_bytes: What it moved.
+        resource: Name of the resource, such as ``tier1 matrix``.
+        activity: Kind of activity, such as ``matrix read`` or ``work``.
+        step: Step of the operator to which the transaction belongs.
+        start_s: Start, counted from the operator's start.
+        end_s: End, counted from the operator's start.
+        size_bytes: Bytes that the transaction moved.
     """
 
     resource: str
-    what: str
+    activity: str
     step: int
     start_s: float
     end_s: float
@@ -79,19 +80,19 @@ class Transaction:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedOperator:
     """One simulated operator.
 
     Attributes:
-        time_s: Until everything has ended.
-        compute_s: The array at work.
-        on_chip_s: The on-chip port occupied.
-        off_chip_s: Until the last byte from off chip has landed or to off chip has left.
+        time_s: Time until everything has ended.
+        compute_s: Time during which the array works.
+        on_chip_s: Time during which the on-chip port is occupied.
+        off_chip_s: Time until the last byte has arrived from off chip or has left for it.
         reads: (l,) bytes read at each level's port.
-        writes: (l,) bytes written at it.
+        writes: (l,) bytes written at each level's port.
         off_chip_bytes: Bytes between the off-chip tiers and the on-chip memory.
-        n_steps: Steps that it was cut into.
-        transactions: Every one, if they were asked for.
+        n_steps: Steps into which the operator was cut.
+        transactions: All transactions, if the caller wants them.
     """
 
     time_s: float
@@ -106,8 +107,11 @@ class Run:
 
 
 def simulate(
-    steps: Steps, machine: Machine, is_transfer_only: bool = False, keeps_transactions: bool = False
-) -> Run:
+    steps: Steps,
+    machine: SimulatedNpu,
+    is_transfer_only: bool = False,
+    keeps_transactions: bool = False,
+) -> SimulatedOperator:
     """Runs an operator.
 
     Args:
@@ -117,13 +121,13 @@ def simulate(
             the on-chip memory's latency.
         keeps_transactions: Whether the run lists them.
     """
-    return _Builder(steps, machine, is_transfer_only).run(keeps_transactions)
+    return _TransactionBuilder(steps, machine, is_transfer_only).run(keeps_transactions)
 
 
-class _Builder:
+class _TransactionBuilder:
     """Turns steps into transactions."""
 
-    def __init__(self, steps: Steps, machine: Machine, is_transfer_only: bool) -> None:
+    def __init__(self, steps: Steps, machine: SimulatedNpu, is_transfer_only: bool) -> None:
         self.machine = machine
         self.n_levels = len(machine.bandwidth_bytes_per_s)
         self.schedule = Schedule(_FIRST_TIER + len(STREAMS) * self.n_levels)
@@ -145,13 +149,13 @@ class _Builder:
         self.levels: list[int] = []
         self.is_write: list[bool] = []
         self.sizes: list[float] = []
-        self.what: list[str] = []
+        self.activities: list[str] = []
         self.step_of: list[int] = []
         self.crossings: list[int] = []
         self.landings: list[int] = []
         self.step = 0
 
-    def run(self, keeps_transactions: bool) -> Run:
+    def run(self, keeps_transactions: bool) -> SimulatedOperator:
         chains = self._chains(self.up)
         outgoing = self._chains(self.down)
         takers: list[list[int]] = []
@@ -169,7 +173,7 @@ class _Builder:
         return self._result(keeps_transactions)
 
     def _chains(self, moved: list[FloatArray]) -> list[_Chain]:
-        """One per stream and tier that owns some of it, the deepest tier first."""
+        """One chain for each stream and each tier that owns bytes of it, the deepest tier first."""
         return [
             _Chain(stream, row + 1, table[row].tolist())
             for stream, table in enumerate(moved)
@@ -213,7 +217,7 @@ class _Builder:
     def _room(
         self, step: int, chain: _Chain, position: int, above: int, takers: list[list[int]]
     ) -> list[tuple[int, float]]:
-        """Who has to have left the buffer of the level above before it can take this step."""
+        """Transactions that must leave the buffer of the level above before it takes this step."""
         n = self.machine.landing_steps
         if above:
             mean = chain.mean / self._rate(above, chain.stream)
@@ -316,17 +320,17 @@ class _Builder:
         level: int,
         is_write: bool,
         size: float,
-        what: str,
+        activity: str,
         earliest: float = 0.0,
     ) -> int:
         self.levels.append(level)
         self.is_write.append(is_write)
         self.sizes.append(size)
-        self.what.append(what)
+        self.activities.append(activity)
         self.step_of.append(self.step)
         return self.schedule.add(resource, duration, after, earliest)
 
-    def _result(self, keeps_transactions: bool) -> Run:
+    def _result(self, keeps_transactions: bool) -> SimulatedOperator:
         schedule = self.schedule
         time = schedule.run()
         if self.is_transfer_only and self.landings:
@@ -340,7 +344,7 @@ class _Builder:
             moved = np.bincount(levels[chosen], sizes[chosen], minlength=self.n_levels)
             return moved.astype(np.float64)
 
-        return Run(
+        return SimulatedOperator(
             time_s=time,
             compute_s=float(durations[resources == ARRAY].sum()),
             on_chip_s=float(durations[resources == ON_CHIP].sum()),
@@ -357,7 +361,7 @@ class _Builder:
         return [
             Transaction(
                 resource=self._name(schedule.resources[i]),
-                what=self.what[i],
+                activity=self.activities[i],
                 step=self.step_of[i],
                 start_s=schedule.starts[i],
                 end_s=schedule.ends[i],
@@ -379,10 +383,10 @@ class _Chain:
 
     Attributes:
         stream: 0 matrix, 1 vector.
-        tier: Where the bytes live, from 1.
+        tier: Number of the tier where the bytes live, from 1.
         sizes: Bytes of each step.
-        mean: Their mean.
-        hops: For each step, the transaction that frees each buffer on the way.
+        mean: Mean bytes of a step.
+        hops: Transactions that free the buffers on the way, a list for each step.
     """
 
     def __init__(self, stream: int, tier: int, sizes: list[float]) -> None:

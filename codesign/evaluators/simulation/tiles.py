@@ -28,27 +28,27 @@ from codesign.hardware.array import Dataflow, Organization
 MOST_VISITS = 1 << 18
 """Visits of one product that are told apart; beyond, the innermost loop is taken as one visit."""
 _GROWTH = 1.5
-"""How fast steps grow from single visits to full size [ours]."""
+"""Factor by which steps grow from single visits to full size [ours]."""
 
 
 @dataclass(frozen=True)
-class Work:
+class OperatorWork:
     """One instance of an operator on one design.
 
     Attributes:
-        n_products: Products of the same size; 0 if it only moves data.
+        n_products: Products of the same size; 0 if the operator only moves data.
         rows: Rows of a product, those of all its query heads.
         is_per_head: Whether the product belongs to one head, whose operands are stored so that
             columns share the array's depth.
-        inner: Inner size.
-        columns: Columns.
-        weight_bytes: Weights, all products.
-        kv_bytes: Keys or values read, all requests.
-        n_requests: Requests whose keys and values these are.
-        input_bytes: Input activations.
-        output_bytes: Output activations.
-        kv_written_bytes: Appended to the KV cache.
-        sum_bytes: Bytes of an activation; what a partial sum off chip has.
+        inner: Inner size of a product.
+        columns: Columns of a product.
+        weight_bytes: Bytes of the weights of all products.
+        kv_bytes: Bytes of keys or values read for all requests.
+        n_requests: Requests to which these keys and values belong.
+        input_bytes: Bytes of the input activations.
+        output_bytes: Bytes of the output activations.
+        kv_written_bytes: Bytes appended to the KV cache.
+        sum_bytes: Bytes of one activation, or of one partial sum off chip.
     """
 
     n_products: float
@@ -70,13 +70,13 @@ class Tiling:
     """How a design cuts the work.
 
     Attributes:
-        depth: MLEN.
-        width: BLEN.
-        dataflow: Stationary operand.
-        organization: Of the array.
+        depth: Depth of the array (MLEN).
+        width: Width of the array (BLEN).
+        dataflow: Operand that stays in the array.
+        organization: Organization of the array.
         on_chip_bytes: Capacity of the on-chip memory.
         held_bytes: On-chip bytes for activations, KV cache and weights.
-        pinned: Share of all activations, KV cache and weights that this is.
+        pinned: Shares of all activations, KV cache and weights that these bytes hold.
         tile_bytes: Weights that the array holds; the piece in which what needs no array moves.
         is_paced: Whether an operand that several sweeps of the array use comes from off chip
             spread over all of them, or during the first one.
@@ -98,9 +98,9 @@ class Steps:
     """An operator as a sequence of steps; every array is (s,).
 
     Attributes:
-        cycles: Of the array.
+        cycles: Cycles of the array.
         array_reads: Bytes that the array takes from on-chip memory.
-        array_writes: Bytes that it puts there.
+        array_writes: Bytes that the array puts into on-chip memory.
         weight_reads: Bytes of weights from off chip.
         kv_reads: Bytes of keys and values from off chip.
         activation_reads: Bytes of activations and partial sums from off chip.
@@ -118,7 +118,7 @@ class Steps:
     activation_writes: FloatArray
 
 
-def steps(work: Work, tiling: Tiling, most_steps: int) -> Steps:
+def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     """The operator cut into about ``most_steps`` steps at most."""
     near = _visits(work, tiling) if work.n_products else _copy(work, tiling)
     n_repeats = work.n_products or 1.0
@@ -146,8 +146,8 @@ def steps(work: Work, tiling: Tiling, most_steps: int) -> Steps:
 def step_ends(n_visits: float, most_steps: int) -> FloatArray:
     """(s,) visits done at the end of each step: small steps first and last, full ones between."""
     if n_visits <= most_steps:
-        whole = np.arange(1.0, math.ceil(n_visits))
-        return np.append(whole, n_visits)
+        visit_ends = np.arange(1.0, math.ceil(n_visits))
+        return np.append(visit_ends, n_visits)
     full = n_visits / (0.75 * most_steps)
     ramp: list[float] = []
     size = 1.0
@@ -177,10 +177,10 @@ _ORDER: dict[Dataflow, tuple[str, ...]] = {
 }
 """The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
 _Factors: TypeAlias = dict[str, FloatArray]
-"""What depends on the position in each loop, to be multiplied."""
+"""Factors by loop; each depends on the position in its loop, and they are multiplied."""
 
 
-def _axes(work: Work, tiling: Tiling) -> _Factors:
+def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
     """Sizes of the tiles along each loop of one product."""
     row_tile, column_tile = tiling.width, tiling.width
     if tiling.organization == "systolic":
@@ -195,11 +195,11 @@ def _axes(work: Work, tiling: Tiling) -> _Factors:
     }
 
 
-def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Cycles, bytes read and bytes written of every visit of one product, in order."""
     sizes = _axes(work, tiling)
     share = {axis: values / values.sum() for axis, values in sizes.items()}
-    one = {axis: np.ones_like(values) for axis, values in share.items()}
+    ones = {axis: np.ones_like(values) for axis, values in share.items()}
     first = {axis: _only(values, 0) for axis, values in share.items()}
     last_inner = _only(share["inner"], -1)
     stationary = (work.weight_bytes + work.kv_bytes) / work.n_products
@@ -208,9 +208,9 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
     sums = outputs * ACCUMULATOR_BYTES / work.sum_bytes
     # What depends on an axis varies along it; what is kept is taken at the first tile of the
     # axis along which it is kept, what streams past is taken anew at every visit.
-    of_weights = one | {"inner": share["inner"], "column": share["column"]}
-    of_inputs = one | {axis: share[axis] for axis in ("row", "inner")}
-    of_sums = one | {axis: share[axis] for axis in ("row", "column")}
+    of_weights = ones | {"inner": share["inner"], "column": share["column"]}
+    of_inputs = ones | {axis: share[axis] for axis in ("row", "inner")}
+    of_sums = ones | {axis: share[axis] for axis in ("row", "column")}
     if tiling.dataflow == "ws":
         of_weights |= {"row": first["row"]}
     if tiling.dataflow == "is":
@@ -225,7 +225,7 @@ def _visits(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def _cycles(sizes: _Factors, tiling: Tiling) -> list[tuple[float, _Factors]]:
-    """What the visits of tiles of these sizes keep the array."""
+    """Terms of the cycles that the array needs for visits of tiles of these sizes."""
     ones = {axis: np.ones_like(values) for axis, values in sizes.items()}
     if tiling.organization == "flattened":
         # A cycle for each column of the block; a block that sticks out takes as long as any.
@@ -263,7 +263,7 @@ def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatA
     return total
 
 
-def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The visits of an operator without a product: its bytes in pieces of the array's tile."""
     moved_in = work.weight_bytes + work.kv_bytes + work.input_bytes
     most = max(moved_in, work.output_bytes, work.kv_written_bytes)
@@ -275,17 +275,17 @@ def _copy(work: Work, tiling: Tiling) -> tuple[FloatArray, FloatArray, FloatArra
 def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
     """(s,) sums of the visits of each step; the visits of a product are repeated in turn."""
     done = np.concatenate([[0.0], np.cumsum(values)])
-    whole, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
+    n_whole_products, part = np.divmod(np.concatenate([[0.0], ends]), len(values))
     inside = np.interp(part, np.arange(len(done)), done)
-    return _scaled(np.diff(whole * done[-1] + inside), done[-1] * ends[-1] / len(values))
+    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1] * ends[-1] / len(values))
 
 
 def _paced(progress: FloatArray, passes: FloatArray, n_repeats: float) -> FloatArray:
     """(s,) bytes of each step of streams that take equal shares of every product's visits."""
     done = np.concatenate([[0.0], np.cumsum(passes)])
-    whole, part = np.divmod(progress * n_repeats, 1.0)
+    n_whole_products, part = np.divmod(progress * n_repeats, 1.0)
     inside = np.interp(part * len(passes), np.arange(len(done)), done)
-    return _scaled(np.diff(whole * done[-1] + inside), done[-1])
+    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
 
 
 def _scaled(values: FloatArray, total: float) -> FloatArray:
@@ -297,14 +297,14 @@ class _FarStreams:
     """Bytes that each pass over an operand brings from off chip or takes there.
 
     Attributes:
-        weights: One element per time that the weights are streamed; likewise the others.
-        kv: Keys and values.
-        activation_reads: Inputs.
-        activation_writes: Outputs.
-        kv_writes: What is appended to the KV cache.
+        weights: Bytes of weights, one element for each time that they are streamed.
+        kv: Bytes of keys and values, one element for each time that they are streamed.
+        activation_reads: Bytes of inputs, one element for each time that they are streamed.
+        activation_writes: Bytes of outputs.
+        kv_writes: Bytes appended to the KV cache.
     """
 
-    def __init__(self, work: Work, tiling: Tiling) -> None:
+    def __init__(self, work: OperatorWork, tiling: Tiling) -> None:
         n = work.n_products or 1.0
         stationary = (work.weight_bytes + work.kv_bytes) / n
         n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
@@ -325,7 +325,7 @@ class _FarStreams:
         self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
 
 
-def _sweeps(work: Work, tiling: Tiling) -> tuple[int, int]:
+def _sweeps(work: OperatorWork, tiling: Tiling) -> tuple[int, int]:
     """Sweeps of the array over weights and inputs as far as bytes come at their first use."""
     if tiling.is_paced or not work.n_products:
         return 1, 1
@@ -342,7 +342,7 @@ def _at_first_use(passes: FloatArray, n_sweeps: int) -> FloatArray:
 
 
 def _capacity_blocks(
-    work: Work, tiling: Tiling, stationary_bytes: float, input_bytes: float
+    work: OperatorWork, tiling: Tiling, stationary_bytes: float, input_bytes: float
 ) -> tuple[int, int]:
     """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
     buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)

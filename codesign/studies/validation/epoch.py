@@ -21,7 +21,7 @@ from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
 from codesign.evaluators.economics.machine import paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
-from codesign.evaluators.economics.serving import Formats, Serving, device_offer, serve
+from codesign.evaluators.economics.serving import DeviceServing, Formats, device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.hardware.nccl import PROTOCOLS
 from codesign.studies.validation.study import Study, summarize
@@ -56,7 +56,7 @@ def serving(
     context_tokens: float = 0.0,
     speculates: bool = True,
     draft_kv_heads: int | None = None,
-) -> Serving:
+) -> DeviceServing:
     """What the tables are about: a model, usually with its draft, on one kind of device."""
     options = EconomicsOptions()
     workload = EconomicsWorkload(model=model_name(model), context_tokens=context_tokens)

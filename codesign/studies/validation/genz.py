@@ -21,7 +21,7 @@ from codesign.columns import FloatArray, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platforms import FORMATS
-from codesign.evaluators.platform.requirements import Limits, Requirements, size_requirements
+from codesign.evaluators.platform.requirements import LatencyLimits, Requirements, size_requirements
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.hardware.device import load_device
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
@@ -106,7 +106,7 @@ def _needed(model: str, use_case: str) -> Requirements:
     evaluator = _evaluator("h100-sxm", model=model, use_case=use_case)
     case = evaluator.workload.limits
     assert case is not None  # a use case was asked for
-    limits = Limits(case.time_to_first_token_s, case.time_per_output_token_s)
+    limits = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
     return size_requirements(evaluator, limits, {"batch_size": 1, **dict.fromkeys(FORMATS, "fp8")})
 
 
@@ -135,7 +135,7 @@ def _assistant(claim: Mapping[str, Any]) -> float:
                            generated_tokens=2000, beams=4)  # fmt: skip
     words_per_s = 300 / 60
     formats = dict.fromkeys(FORMATS, "fp8")
-    limits = Limits(np.inf, 1 / words_per_s)
+    limits = LatencyLimits(np.inf, 1 / words_per_s)
     needed = size_requirements(evaluator, limits, {"batch_size": 1, **formats})
     if claim["quantity"] == "bandwidth":
         return needed.bandwidth_bytes_per_s / 1e12

@@ -21,11 +21,11 @@ from codesign.columns import Columns, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform.limits import describe_limits
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import Passes
+from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platforms import build_platform
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.roofline import TimedPass
-from codesign.evaluators.platform.serving import Serving
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.workload.model import LanguageModel
 
@@ -88,7 +88,7 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _serving(case: Mapping[str, Any]) -> Serving:
+def _serving(case: Mapping[str, Any]) -> PlatformServing:
     request = _Request(model=_model(case["model_dims"]), **_tokens(case))
     efficiency = case.get("eff", 1)
     onchip = case["system_numbers"].get("onchip_bw_GiBps", _ONCHIP_GIB_PER_S)
@@ -103,7 +103,7 @@ def _serving(case: Mapping[str, Any]) -> Serving:
     ).resolved()
     device = _device(case["system_numbers"])
     platform = build_platform(_design(case), {"case": device}, options)
-    return Serving(request, options, Passes(request, options), platform)
+    return PlatformServing(request, options, RequestPasses(request, options), platform)
 
 
 class _Request(PlatformRequest):

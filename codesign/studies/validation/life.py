@@ -23,14 +23,14 @@ from codesign.evaluators.forecast.conventions import CONVENTIONS
 from codesign.evaluators.forecast.performance import Efficiencies, demand
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
-    Machine,
+    ForecastMachine,
     attention_bytes,
     lora_update_ops,
     prefill_times_s,
     times_s,
 )
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
-from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, Work
+from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, PassWork
 from codesign.studies.validation.study import Study, summarize
 from codesign.workload import LanguageModel, list_models, load_model
 
@@ -149,7 +149,7 @@ def _prefill(cell: Cell) -> float:
     return values[cell.quantity]
 
 
-def _ops_of(work: Work, kind: str) -> float:
+def _ops_of(work: PassWork, kind: str) -> float:
     return float(work.of(*OPS)[np.array(work.classes) == kind].sum())
 
 
@@ -173,7 +173,7 @@ def _decode(cell: Cell) -> float:
     return float(work.total(*READ, *WRITTEN)) / _GIB
 
 
-def _mean_step(cell: Cell) -> Work:
+def _mean_step(cell: Cell) -> PassWork:
     inference = _inference(_MODEL, cell.row["variant"])
     return inference.mean_step(cell.row["prompt_tokens"], cell.row["generated_tokens"])
 
@@ -190,7 +190,7 @@ def _tokens_per_s(cell: Cell) -> float:
     bandwidth = cell.row["gbps"] * CONVENTIONS["life"].gigabyte * cell.row["efficiency"]
     step_demand = demand(_mean_step(cell), Efficiencies())
     # The time is that of the traffic alone (Eq. 5); no peak enters.
-    _, memory = times_s(step_demand, Machine(math.inf, bandwidth))
+    _, memory = times_s(step_demand, ForecastMachine(math.inf, bandwidth))
     return 1.0 / float(memory)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from codesign.errors import CodesignError, InputError, UnknownNameError
 from codesign.hardware.device import Device, load_device
 from codesign.hardware.kernels import (
-    Collective,
+    CollectiveName,
     Kernel,
     Kernels,
     Launch,
@@ -409,7 +409,7 @@ def _collective(row: Row) -> _Read:
         raise _LeftOut("the message crosses nodes, and the network between them is not stated")
     if device.link_bandwidth is None:
         raise _LeftOut("no links are stated for the device")
-    names: dict[str, Collective] = {
+    names: dict[str, CollectiveName] = {
         "all_reduce": "all_reduce",
         "all_gather": "all_gather",
         "reduce_scatter": "reduce_scatter",

@@ -21,8 +21,8 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.evaluators.simulation.evaluator import Demand, Simulator
-from codesign.evaluators.simulation.machine import Machine, Run, simulate
+from codesign.evaluators.simulation.evaluator import DemandTiming, Simulator
+from codesign.evaluators.simulation.machine import SimulatedNpu, SimulatedOperator, simulate
 from codesign.hardware.array import ORGANIZATIONS, Organization
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
@@ -53,7 +53,7 @@ class Setting:
     prompt_tokens: int
     array: Organization = "flattened"
 
-    def evaluator(self, demand: Demand = "paced") -> SimulationEvaluator:
+    def evaluator(self, demand: DemandTiming = "paced") -> SimulationEvaluator:
         request = Request(
             model=self.model,
             phase=self.phase,
@@ -305,7 +305,11 @@ def block_instances(evaluator: SimulationEvaluator) -> FloatArray:
 
 
 def _compare_block(
-    simulator: Simulator, design: int, runs: Sequence[Run], closed_s: FloatArray, weight: FloatArray
+    simulator: Simulator,
+    design: int,
+    runs: Sequence[SimulatedOperator],
+    closed_s: FloatArray,
+    weight: FloatArray,
 ) -> dict[str, Any]:
     simulated_s = np.array([run_.time_s for run_ in runs])
     reference, ours = float(simulated_s @ weight), float(closed_s @ weight)
@@ -392,7 +396,7 @@ def _explain(
     machine = simulator.machine(design)
     n_levels = len(machine.bandwidth_bytes_per_s)
     even = {key: np.full(len(value), value.mean()) for key, value in vars(steps).items()}
-    without: dict[str, tuple[Any, Machine]] = {
+    without: dict[str, tuple[Any, SimulatedNpu]] = {
         "landing stall": (steps, replace(machine, landing_steps=len(steps.cycles))),
         "fill by latency": (steps, replace(machine, latency_s=[0.0] * n_levels)),
         "uneven demand (bytes needed early)": (type(steps)(**even), machine),

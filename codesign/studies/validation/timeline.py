@@ -75,7 +75,7 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
 
 def _later(item: Transaction, shift: float) -> Transaction:
     return Transaction(
-        item.resource, item.what, item.step, item.start_s + shift, item.end_s + shift,
+        item.resource, item.activity, item.step, item.start_s + shift, item.end_s + shift,
         item.size_bytes,
     )  # fmt: skip
 
@@ -127,8 +127,9 @@ def trace_events(timeline: Timeline) -> dict[str, Any]:
         for name, start, end in timeline.operators
     ]  # fmt: skip
     events += [
-        {"name": item.what, "cat": "transaction", "ph": "X", "pid": 0, "tid": rows[item.resource],
-         "ts": item.start_s * 1e6, "dur": (item.end_s - item.start_s) * 1e6,
+        {"name": item.activity, "cat": "transaction", "ph": "X", "pid": 0,
+         "tid": rows[item.resource], "ts": item.start_s * 1e6,
+         "dur": (item.end_s - item.start_s) * 1e6,
          "args": {"step": item.step, "bytes": item.size_bytes}}
         for item in timeline.transactions
     ]  # fmt: skip

@@ -15,13 +15,13 @@ from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.decoding import Speculation
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import Fixed, Load, Precision
-from codesign.evaluators.economics.machine import Machine
+from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
+from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.pricing import Ownership
 from codesign.evaluators.economics.serving import (
+    DeviceServing,
     Formats,
-    Serving,
     device_offer,
     serve,
     single_point,
@@ -40,7 +40,7 @@ from codesign.workload.model import (
     parameters_by_part,
 )
 
-H100 = Machine("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
+H100 = SustainedDevice("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
 LLAMA = shape_of(load_model("llama-3.3-70b"))
 DECODERS = [
     name
@@ -50,7 +50,9 @@ DECODERS = [
 SPACE = load_space("economics-llm", {})
 
 
-def serving(model: str = "llama-3.3-70b", speculates: bool = True, **options: object) -> Serving:
+def serving(
+    model: str = "llama-3.3-70b", speculates: bool = True, **options: object
+) -> DeviceServing:
     chosen = EconomicsOptions.model_validate(options)
     workload = EconomicsWorkload(model=model)
     return serve(workload, chosen, device_offer("h100", chosen), Formats("int8"), speculates)
@@ -66,7 +68,7 @@ def one(value: float) -> np.ndarray:
 def test_a_pass_of_one_node_is_what_the_equations_give_by_hand() -> None:
     # Llama 3 70B in 16 bit on one node of 8 in one dimension, 16 requests, no context.
     fixed = Fixed(layout=1.0, pipeline=one(1), attention=one(8))
-    (time,) = ForwardPass(LLAMA, H100, Precision(), fixed).best_times(Load(one(8), one(16)))
+    (time,) = ForwardPass(LLAMA, H100, ElementBytes(), fixed).best_times(Load(one(8), one(16)))
     d, ff, qkv, layers, n = 8192, 28672, 10240, 80, 16
     parameters = layers * (d * qkv + d * d + 3 * d * ff) + 128256 * d
 
@@ -85,7 +87,7 @@ def test_a_pass_of_one_node_is_what_the_equations_give_by_hand() -> None:
 
 def test_arithmetic_bounds_a_pass_with_many_requests() -> None:
     load = Load(one(1), one(4000))
-    (time,) = ForwardPass(LLAMA, H100, Precision(), Fixed(pipeline=one(1))).best_times(load)
+    (time,) = ForwardPass(LLAMA, H100, ElementBytes(), Fixed(pipeline=one(1))).best_times(load)
     work = LLAMA.active_flop_per_token * 4000 / 0.7e15
     assert float(time[0]) == pytest.approx(work + 80 * 16e-6, rel=1e-12)
 
@@ -93,7 +95,7 @@ def test_arithmetic_bounds_a_pass_with_many_requests() -> None:
 def test_two_dimensions_have_four_reductions_of_square_root_groups() -> None:
     # Epoch Eqs. 39 to 42 for 64 devices on 8 nodes; the longer network counts, not their sum.
     fixed = Fixed(layout=2.0, pipeline=one(1), attention=one(64))
-    (time,) = ForwardPass(LLAMA, H100, Precision(), fixed).best_times(Load(one(64), one(1)))
+    (time,) = ForwardPass(LLAMA, H100, ElementBytes(), fixed).best_times(Load(one(64), one(1)))
     latency = 6.8e-6 + 1.2e-6 * (8 / math.sqrt(8) - 1) + 10e-6 * math.log2(math.sqrt(8))
     reduced = 2 * (10240 + 8192 + 2 * 28672 + 8192)  # Eq. 43, SwiGLU with both up projections
     within = math.sqrt(8) * (8 / math.sqrt(8) - 1) * reduced / (64 * 225e9 * 0.5)
@@ -111,7 +113,9 @@ def test_a_mixture_reads_the_expected_share_of_its_experts() -> None:
     fixed = Fixed(pipeline=one(1))
     slow = replace(H100, bytes_per_s=1e9)  # reads alone count
     times = [
-        float(ForwardPass(shape, slow, Precision(), fixed).best_times(Load(one(1), one(b)))[0][0])
+        float(
+            ForwardPass(shape, slow, ElementBytes(), fixed).best_times(Load(one(1), one(b)))[0][0]
+        )
         for b in (1, 2)
     ]
     met = [1 - 0.75**b for b in (1, 2)]  # Eq. 22 with s = 4
@@ -121,7 +125,7 @@ def test_a_mixture_reads_the_expected_share_of_its_experts() -> None:
 
 def test_the_cache_is_read_once_for_all_queries_of_a_request() -> None:
     slow = replace(H100, bytes_per_s=1e9)
-    passes = ForwardPass(LLAMA, slow, Precision(), Fixed(pipeline=one(1)))
+    passes = ForwardPass(LLAMA, slow, ElementBytes(), Fixed(pipeline=one(1)))
     load = Load(one(1), one(1), 1e6, (1, 5))
     single, several = (float(time[0]) for time in passes.best_times(load))
     cache = 80 * 2 * 1024 * 1e6 * 2 / 1e9
@@ -165,7 +169,7 @@ def test_faster_devices_never_slow_a_token(field: str) -> None:
         shape = shape_of(load_model(model))
         better = replace(H100, **{field: 2 * getattr(H100, field)})
         before, after = (
-            ForwardPass(shape, machine, Precision()).best_times(load)[0]
+            ForwardPass(shape, machine, ElementBytes()).best_times(load)[0]
             for machine in (H100, better)
         )
         assert (after <= before).all()

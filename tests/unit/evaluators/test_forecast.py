@@ -23,7 +23,7 @@ from codesign.evaluators.forecast.performance import (
 )
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
-    Machine,
+    ForecastMachine,
     chunk_ratios,
     lora_linear_ops,
     lora_update_ops,
@@ -227,7 +227,7 @@ def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products() -> None:
 
 def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth() -> None:
     # LIFE §5.3.2: "With KV compression, TPS does not drop more than 10% for any prompt length".
-    box = Machine(5e13, 5e10)
+    box = ForecastMachine(5e13, 5e10)
     lines = {
         name: timeline(Inference.of(LLAMA, VARIANTS[name], "life"), box, 4096, 2000, 3)
         for name in ("bf16-bf16", "bf16-int4", "bf16-int4-kv4")

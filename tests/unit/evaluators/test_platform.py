@@ -21,7 +21,7 @@ from codesign.evaluators.platform.parallelism import (
     ranked,
 )
 from codesign.evaluators.platform.requirements import (
-    Limits,
+    LatencyLimits,
     fewest_devices,
     size_requirements,
 )
@@ -421,7 +421,7 @@ def test_candidates_are_the_factorizations_that_a_model_allows() -> None:
 def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits() -> None:
     evaluator = build("llama-2-7b", use_case="rag-qa")
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
-    needed = size_requirements(evaluator, Limits(0.4, 0.01), {"batch_size": 1, **formats})
+    needed = size_requirements(evaluator, LatencyLimits(0.4, 0.01), {"batch_size": 1, **formats})
     model = load_model("llama-2-7b")
     cache = (10_000 + 4 * 200) * kv_elements_per_token(model)  # GenZ section VII-A
     assert needed.kv_bytes == cache
@@ -436,7 +436,7 @@ def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
     evaluator = build("llama-3.3-70b", use_case="rag-qa")
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
     others = {"batch_size": 1, **formats}
-    slo = Limits(0.4, 0.01)
+    slo = LatencyLimits(0.4, 0.01)
     needed = size_requirements(evaluator, slo, others)
     rows = {r["device"]: r for r in fewest_devices(evaluator, slo, others, needed, 64)}
     row = rows["h100-sxm"]

@@ -14,8 +14,15 @@ from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.traffic import array_passes, blocked_passes, buffer_of
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.events import Schedule
-from codesign.evaluators.simulation.machine import Machine, simulate
-from codesign.evaluators.simulation.tiles import Steps, Tiling, Work, step_ends, steps, tiles
+from codesign.evaluators.simulation.machine import SimulatedNpu, simulate
+from codesign.evaluators.simulation.tiles import (
+    OperatorWork,
+    Steps,
+    Tiling,
+    step_ends,
+    steps,
+    tiles,
+)
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.memtech import MemoryTechnology, load_library
 from codesign.space import load_space
@@ -30,9 +37,9 @@ def base(**changes: Any) -> Columns:
 
 def machine(
     bandwidth: list[float], latency: list[float], own: list[float], **changes: Any
-) -> Machine:
+) -> SimulatedNpu:
     return replace(
-        Machine(
+        SimulatedNpu(
             clock_hz=1.0,
             bandwidth_bytes_per_s=bandwidth,
             latency_s=latency,
@@ -54,7 +61,7 @@ def only(n: int, **moved: float) -> Steps:
     return Steps(**{name: np.full(n, moved.get(name, 0.0) / n) for name in names})
 
 
-GEMM = Work(
+GEMM = OperatorWork(
     n_products=1.0, rows=100.0, is_per_head=False, inner=70.0, columns=50.0,
     weight_bytes=3500.0, kv_bytes=0.0, n_requests=1.0, input_bytes=7000.0, output_bytes=5000.0,
     kv_written_bytes=0.0, sum_bytes=1.0,
@@ -146,8 +153,8 @@ def test_one_landing_buffer_cannot_hide_the_array() -> None:
 def test_the_array_takes_operands_for_two_steps_at_most() -> None:
     moved = only(9, cycles=90.0, weight_reads=9.0, array_reads=9.0)
     run = simulate(moved, machine([1e3, 1e3], [0.0, 0.0], [1.0]), keeps_transactions=True)
-    worked = {item.step: item.end_s for item in run.transactions if item.what == "work"}
-    taken = [item for item in run.transactions if (item.resource, item.what) == _TAKE]
+    worked = {item.step: item.end_s for item in run.transactions if item.activity == "work"}
+    taken = [item for item in run.transactions if (item.resource, item.activity) == _TAKE]
     assert len(taken) == 9
     assert all(item.start_s >= worked[item.step - 2] for item in taken if item.step > 1)
 
@@ -211,7 +218,7 @@ HEAD = replace(GEMM, is_per_head=True, inner=9.0)
 @pytest.mark.parametrize("organization", ORGANIZATIONS)
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 def test_counted_visits_stream_what_the_closed_form_says(
-    work: Work, slots: float, organization: Any, dataflow: Any
+    work: OperatorWork, slots: float, organization: Any, dataflow: Any
 ) -> None:
     got = steps(work, replace(TILING, dataflow=dataflow, organization=organization), 1000)
     codes = np.array([[DATAFLOWS.index(dataflow)]]), np.array([[ORGANIZATIONS.index(organization)]])

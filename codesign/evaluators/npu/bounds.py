@@ -298,7 +298,7 @@ class BestCase:
             latency_s = pass_s * self._part.n_stages
             phase_s[here] = np.minimum(phase_s[here], latency_s * passes)
             per_user_s[here] = np.minimum(per_user_s[here], latency_s * n_passes / tokens)
-        found = {
+        bounds = {
             "throughput_tokens_per_s": inverse(seconds),
             "phase_time_s": phase_s,
             "tokens_per_s_per_user": inverse(per_user_s),
@@ -308,8 +308,8 @@ class BestCase:
         }
         if is_prefill:
             first_s = seconds * (tokens / n_passes) * self._part.n_stages
-            return found | {"time_to_first_token_s": first_s}
-        return found | {"time_per_output_token_s": per_user_s}
+            return bounds | {"time_to_first_token_s": first_s}
+        return bounds | {"time_per_output_token_s": per_user_s}
 
     def _pass_bounds(
         self,

@@ -102,10 +102,10 @@ def choose_compiled(
 
 def is_worthwhile(n: int) -> bool:
     """Whether the next ``n`` designs go through the compiled loop."""
-    asked = switch()
-    if asked is False or not has_numba():
+    is_wanted = switch()
+    if is_wanted is False or not has_numba():
         return False
-    if not asked and not _loop.cache_info().currsize:
+    if not is_wanted and not _loop.cache_info().currsize:
         _progress["designs"] += n
         done = _progress["designs"]
         if done <= LOAD_AFTER or (done <= COMPILE_AFTER and not is_on_disk()):

@@ -134,10 +134,10 @@ class NpuEvaluator:
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
-        other = copy.copy(self)
-        other._library = library
-        other._prepare_models()
-        return other
+        evaluator = copy.copy(self)
+        evaluator._library = library
+        evaluator._prepare_models()
+        return evaluator
 
     def within_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
         """The same evaluator; the policy ``best`` chooses batch sizes that keep these limits.
@@ -146,10 +146,10 @@ class NpuEvaluator:
             limits: By metric the largest value allowed, or the least of one to maximize; all but
                 those on latency are ignored.
         """
-        other = copy.copy(self)
-        other._limits = limits
-        other._prepare_models()
-        return other
+        evaluator = copy.copy(self)
+        evaluator._limits = limits
+        evaluator._prepare_models()
+        return evaluator
 
     def _longest_pass_s(self) -> float:
         """Longest pass of a stage within the limits; a prefill takes as long for any batch."""
@@ -267,9 +267,9 @@ class NpuEvaluator:
         if parallelism == self.part.parallelism:
             return self
         if parallelism not in self._deployed:
-            other = copy.copy(self)
-            other._spread_over(parallelism)
-            self._deployed[parallelism] = other
+            evaluator = copy.copy(self)
+            evaluator._spread_over(parallelism)
+            self._deployed[parallelism] = evaluator
         return self._deployed[parallelism]
 
     def _by_group(

@@ -167,7 +167,7 @@ def operator_times(
     """How long one instance of an operator takes."""
     if not modelling.blocks_for_capacity:
         return calibrated_times(shape, design, moved, modelling)
-    given = design.inputs
+    inputs = design.inputs
     port = design.ports.on_chip
     compute = shape.cycles * design.cycle_s
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
@@ -177,28 +177,28 @@ def operator_times(
     matrix, vector = _stream_times(design, moved, tile, modelling)
     transfer = larger(matrix, vector)
     # The first chunk is no larger than all that comes.
-    near_fill = given.on_chip_latency_s + smaller(tile, moved.array_reads) * port
+    near_fill = inputs.on_chip_latency_s + smaller(tile, moved.array_reads) * port
     first_tier = design.ports.first_latency_s + smaller(tile, from_tiers) * design.ports.first_tier
     exposed = near_fill + where(from_tiers > 0, first_tier, 0.0)
     is_active = on_chip > 0
-    through_port = where(is_active, on_chip + given.on_chip_latency_s, 0.0)
+    through_port = where(is_active, on_chip + inputs.on_chip_latency_s, 0.0)
     time = larger(compute + where(is_active, exposed, 0.0), larger(through_port, transfer))
     return PassTimes(compute, through_port, transfer, time)
 
 
 def _tile_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
     """What the array holds of an operator's weights or of its keys or values."""
-    given = design.inputs
-    element = where(operator.is_attention, given.kv_bytes, given.weight_bytes)
-    columns = smaller(shape.slots * given.width, operator.n)
-    clipped = smaller(given.depth, operator.k) * columns * element
-    chunk = given.depth * given.width * given.weight_bytes
+    inputs = design.inputs
+    element = where(operator.is_attention, inputs.kv_bytes, inputs.weight_bytes)
+    columns = smaller(shape.slots * inputs.width, operator.n)
+    clipped = smaller(inputs.depth, operator.k) * columns * element
+    chunk = inputs.depth * inputs.width * inputs.weight_bytes
     return where(operator.has_rows, clipped, chunk)
 
 
 def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Modelling) -> Two:
     """Time of the matrix stream and of the vector stream; of both as one, then of nothing."""
-    given = design.inputs
+    inputs = design.inputs
     kv = moved.kv_reads + moved.kv_writes
     activations = moved.activation_reads + moved.activation_writes
     vector = (
@@ -208,7 +208,7 @@ def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Mod
     )
     matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
     # Streams without shares of their own are one stream.
-    joined, apart = where(given.is_shared, 1.0, 0.0), where(given.is_shared, 0.0, 1.0)
+    joined, apart = where(inputs.is_shared, 1.0, 0.0), where(inputs.is_shared, 0.0, 1.0)
     matrix = (
         moved.weight_reads + kv + vector[0] * joined,
         moved.weight_reads * design.weight_tails[0] + kv * design.kv_tails[0] + vector[1] * joined,
@@ -246,13 +246,13 @@ def busy_stream_time_s(
     modelling: Modelling,
 ) -> FloatArray:
     """:func:`stream_time_s`, worked out whether there are bytes or not."""
-    given = design.inputs
+    inputs = design.inputs
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)
     latency = (
-        given.tier_latency_s[0] * waits,
-        given.tier_latency_s[1] * waits,
-        given.tier_latency_s[2] * waits,
+        inputs.tier_latency_s[0] * waits,
+        inputs.tier_latency_s[1] * waits,
+        inputs.tier_latency_s[2] * waits,
     )
     if modelling.is_staged:
         time = staged_time_s_at(crossing, seconds_per_byte, latency, tile)
@@ -260,4 +260,4 @@ def busy_stream_time_s(
         owned = (crossing[0] - crossing[1], crossing[1] - crossing[2], crossing[2])
         time = parallel_time_s_at(owned, seconds_per_byte, latency)
     landing = smaller(tile, crossing[0]) * design.ports.on_chip
-    return time + landing + given.on_chip_latency_s * waits
+    return time + landing + inputs.on_chip_latency_s * waits

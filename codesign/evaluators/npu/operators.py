@@ -135,8 +135,8 @@ class Setup:
     @cached_property
     def _shapes(self) -> tuple[IntArray, tuple[ArrayShape, ...]]:
         size = self.batch_size[:, 0]
-        number, one = distinct(*combined(self.kind, size.astype(np.int64)))
-        kinds, sizes = self.kind[one].tolist(), size[one].tolist()
+        number, first = distinct(*combined(self.kind, size.astype(np.int64)))
+        kinds, sizes = self.kind[first].tolist(), size[first].tolist()
         return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
     @cached_property
@@ -158,9 +158,9 @@ class Setup:
     @cached_property
     def tails(self) -> FloatArray:
         """(3, t, n) share of each kind's off-chip bytes in tier t or deeper; the first is 1."""
-        whole = np.ones(len(self.storage))
+        all_bytes = np.ones(len(self.storage))
         tails = tails_of(self.inputs((-1,)), self.modelling)
-        return np.stack([np.stack(np.broadcast_arrays(whole, *of_kind)) for of_kind in tails])
+        return np.stack([np.stack(np.broadcast_arrays(all_bytes, *of_kind)) for of_kind in tails])
 
     def inputs(self, shape: tuple[int, ...]) -> DesignInputs:
         """What the operator stage needs of designs; every array in this shape, (n,) or (n, 1)."""

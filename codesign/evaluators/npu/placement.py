@@ -76,7 +76,7 @@ def share_on_chip(
 
 def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
     """:func:`share_on_chip` with one value per kind, in and out."""
-    given = (
+    held = (
         where(priority == _ACTIVATION, smaller(needs[0], capacity), 0.0),
         where(priority == _KV, smaller(needs[1], capacity), 0.0),
         where(priority == _WEIGHT, smaller(needs[2], capacity), 0.0),
@@ -84,20 +84,20 @@ def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Thr
     # Each round the kinds that still need some split what is left, so that after three rounds
     # nothing is left that anybody needs.
     for _ in range(3):
-        given = _poured(needs, given, capacity)
-    return given
+        held = _poured(needs, held, capacity)
+    return held
 
 
-def _poured(needs: Three, given: Three, capacity: FloatArray) -> Three:
+def _poured(needs: Three, held: Three, capacity: FloatArray) -> Three:
     """One round: an even part of what is left for every kind that still needs some."""
-    left = capacity - (given[0] + given[1] + given[2])
-    wanted = (needs[0] - given[0], needs[1] - given[1], needs[2] - given[2])
+    left = capacity - (held[0] + held[1] + held[2])
+    wanted = (needs[0] - held[0], needs[1] - held[1], needs[2] - held[2])
     hungry = ((wanted[0] > 0) * 1.0, (wanted[1] > 0) * 1.0, (wanted[2] > 0) * 1.0)
     even = left / larger(hungry[0] + hungry[1] + hungry[2], 1.0)
     return (
-        given[0] + hungry[0] * smaller(wanted[0], even),
-        given[1] + hungry[1] * smaller(wanted[1], even),
-        given[2] + hungry[2] * smaller(wanted[2], even),
+        held[0] + hungry[0] * smaller(wanted[0], even),
+        held[1] + hungry[1] * smaller(wanted[1], even),
+        held[2] + hungry[2] * smaller(wanted[2], even),
     )
 
 
@@ -122,20 +122,20 @@ def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two
     before_weight = where(
         priority == _KV, kv + activation, where(priority == _WEIGHT, 0.0, activation)
     )
-    whole = activation + weight + kv
+    total = activation + weight + kv
     is_equal = priority == _EQUAL
     return (
         _tails_between(
             where(is_equal, 0.0, before_activation),
-            where(is_equal, whole, before_activation + activation),
+            where(is_equal, total, before_activation + activation),
             capacities,
         ),
         _tails_between(
-            where(is_equal, 0.0, before_kv), where(is_equal, whole, before_kv + kv), capacities
+            where(is_equal, 0.0, before_kv), where(is_equal, total, before_kv + kv), capacities
         ),
         _tails_between(
             where(is_equal, 0.0, before_weight),
-            where(is_equal, whole, before_weight + weight),
+            where(is_equal, total, before_weight + weight),
             capacities,
         ),
     )

@@ -235,8 +235,8 @@ class Preparation:
         key, limit = self._key(designs, is_whole=True)
         if limit >= MOST_COMBINATIONS:
             return designs, slice(None)
-        number, one = distinct(key, limit)
-        return taken(designs, one), number
+        number, first = distinct(key, limit)
+        return taken(designs, first), number
 
     def distinct_to_operators(
         self, designs: Columns, tells_vectors_apart: bool

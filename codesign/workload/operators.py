@@ -124,9 +124,14 @@ class OperatorTable:
         return self.products_per_request > 0
 
     @property
+    def is_routed(self) -> BoolArray:
+        """(o,) whether a token uses some weight matrices of the operator and not others."""
+        return self.n_experts > self.experts_per_token
+
+    @property
     def is_mixture(self) -> bool:
-        """Whether a token uses some weight matrices of an operator and not others."""
-        return bool((self.n_experts > self.experts_per_token).any())
+        """Whether any operator is routed."""
+        return bool(self.is_routed.any())
 
     @property
     def is_softmax(self) -> BoolArray:

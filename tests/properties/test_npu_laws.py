@@ -16,7 +16,6 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.choice import Chosen
-from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.evaluator import CHUNK
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.hardware.elementwise import inverse
@@ -522,7 +521,7 @@ def test_no_component_draws_more_than_its_thermal_design_power(
     for batch, options in ((1, {}), ("best", {}), (4, CHOICES["shared"]), (4, CHOICES["unfused"])):
         one = evaluator(model, phase=phase, batch=batch, **WAYS[way], **options)
         chosen = one.choose(designs())
-        metrics = DesignMetrics(chosen, one.pass_, one.workload, one.options)
+        metrics = one.metrics_of(chosen)
         assert (metrics.average_power_watts <= metrics.tdp_watts).all()
         tdp, activity, seconds = metrics.tdp_by_component, metrics.activity, metrics.pass_s
         assert_at_most(activity.array_joules / seconds, tdp["array"])

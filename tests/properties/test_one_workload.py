@@ -62,7 +62,6 @@ from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.hardware.nccl import Fabric
@@ -134,7 +133,7 @@ def _npu(model: str, phase: str, **said: Any) -> Count:
     evaluator = NpuEvaluator(Request.model_validate(asked))
     designs, table = _npu_design(), evaluator.pass_.table
     chosen = evaluator.choose(designs)
-    moved = DesignMetrics(chosen, evaluator.pass_, evaluator.workload, evaluator.options).moved
+    moved = evaluator.metrics_of(chosen).moved
     rows = evaluator.explain(designs).operators
     # The rest is read off chip.
     streamed = dict(zip(KINDS, 1.0 - chosen.batch.setup.pinned[:, 0], strict=True))

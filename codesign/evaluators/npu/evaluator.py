@@ -215,7 +215,7 @@ class NpuEvaluator:
             if has_copies:
                 columns, each = self.preparation.without_copies(columns)
             chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
-            result = DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
+            result = self.metrics_of(chosen)
             for name in names:
                 values[name][part] = getattr(result, name)[each]
             for name, excess in chosen.footprint.violations.items():
@@ -233,6 +233,10 @@ class NpuEvaluator:
         footprint = self.preparation.spread(chosen.footprint, number, designs)
         return chosen.spread(footprint, number)
 
+    def metrics_of(self, chosen: Chosen) -> DesignMetrics:
+        """Every metric of designs with batch size and order of tiers."""
+        return DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
+
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
         names = [metric.name for metric in self.metrics]
@@ -243,8 +247,7 @@ class NpuEvaluator:
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
-        metrics = DesignMetrics(chosen, self.pass_, self.workload, self.options, self.part)
-        return explain(metrics, self.pass_, self.workload, designs, names)
+        return explain(self.metrics_of(chosen), self.pass_, self.workload, designs, names)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""

@@ -85,7 +85,7 @@ def _rows(platform: Platform, streams: Sequence[Stream], quantity: str) -> Float
         table = stream.table
         per_request = table.tokens_per_request
         if quantity == "logits":
-            per_request = float(table.m_per_request[table.names.index("lm_head")])
+            per_request = float(table.m_per_request[table.groups.index("lm_head")])
         share = platform.sp if stream.is_prefill else 1.0
         total = total + per_request * stream.requests / share
     return total

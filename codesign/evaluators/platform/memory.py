@@ -77,11 +77,12 @@ def _weights(
     zero = np.zeros_like(platform.tp)
     layers = zero
     for i, name in enumerate(table.names):
-        if name in ("embedding", "lm_head"):
+        if table.groups[i] in ("embedding", "lm_head"):
             continue
         held = table.weight_elements[i] * table.n_experts[i] * table.count[i]
-        part = sharding.share(name).work if sharding.knows(name) else np.ones_like(zero)
-        routed = platform.ep if name.startswith("expert_") else 1.0
+        # Every rank has all weights of a norm.
+        part = np.ones_like(zero) if table.kinds[i] == "vector" else sharding.share(name).work
+        routed = platform.ep if table.is_routed[i] else 1.0
         layers = layers + held * part / routed
     vocabulary = sharding.share("lm_head").work * model.vocab_size * model.hidden_size
     positions = model.max_position_embeddings if model.position == "learned" else 0
@@ -105,17 +106,13 @@ def _held(
     model: LanguageModel, platform: Platform, sharding: Sharding, item: DeviceWork
 ) -> FloatArray:
     """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
-    if not item.name.startswith("expert_"):
+    if not item.expert_elements:
         return item.weight_bytes
-    moe = model.moe_dims
-    matrices = model.n_up_matrices if "up" in item.name else 1
-    expert_weight_bytes = (
-        moe.moe_intermediate_size * model.hidden_size * matrices * platform.weight_bytes
-    )
     return (
-        expert_weight_bytes
+        item.expert_elements
+        * platform.weight_bytes
         * sharding.share(item.name).work
-        * np.ceil(moe.n_routed_experts / platform.ep)
+        * np.ceil(model.moe_dims.n_routed_experts / platform.ep)
     )
 
 

@@ -70,7 +70,7 @@ class RequestPasses:
         if not self._is_genz:
             return table
         # Its tool has no embedding in a decode step.
-        return table.take(np.flatnonzero([name != "embedding" for name in table.names]))
+        return table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
 
     def _contexts(self) -> tuple[float, float]:
         """Tokens of prompt and of own beam that a decode step attends to.

@@ -3,7 +3,7 @@
 A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
 KV cache, the same over the part that the beams generated. Operators with weights run once for
 all streams, attention runs for each. Elementwise operators are taken as fused into their
-neighbors and cost nothing, as in GenZ.
+neighbors and cost nothing, as in GenZ; an operator without a rule for how to divide it is refused.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.model import LanguageModel
-from codesign.workload.operators import OperatorTable, expected_distinct_experts
+from codesign.workload.operators import Group, OperatorTable, expected_distinct_experts
+from codesign.workload.split_rules import split_rule
 
 Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
-_BLOCKS: dict[str, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
+_BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class DeviceWork:
         name: Name of the operator.
         block: Place of the operator: in every layer, or at an end of the model.
         is_attention: Whether the operator multiplies with keys or values.
+        expert_elements: Weights of one expert; 0 of an operator that every token meets.
         count: Instances in the whole model, all stages of the pipeline together.
         mac: Multiply-accumulates.
         weight_bytes: Bytes of weights read.
@@ -68,6 +70,7 @@ class DeviceWork:
     name: str
     block: Block
     is_attention: bool
+    expert_elements: float
     count: float
     mac: FloatArray
     weight_bytes: FloatArray
@@ -88,7 +91,7 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            if not sharding.knows(name):
+            if stream.table.kinds[i] == "vector":
                 continue
             share = sharding.share(name)
             if stream.table.is_attention[i]:
@@ -140,7 +143,8 @@ def _product(
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
     name = stream.table.names[i]
-    if name.startswith("expert_"):
+    is_routed = bool(stream.table.is_routed[i])
+    if is_routed:
         load = _genz_experts if is_genz else _expected_experts
         loads = load(model, platform, share, parts)
     else:
@@ -151,8 +155,9 @@ def _product(
     is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
     return DeviceWork(
         name=name,
-        block=_BLOCKS.get(name, "layers"),
+        block=_BLOCKS.get(stream.table.groups[i], "layers"),
         is_attention=False,
+        expert_elements=float(stream.table.weight_elements[i]) if is_routed else 0.0,
         count=float(stream.table.count[i]),
         mac=loads.mac,
         weight_bytes=loads.weights * platform.weight_bytes,
@@ -233,7 +238,7 @@ def _genz_experts(
         experts = np.maximum(np.ceil(moe.num_experts_per_tok / platform.ep), 1.0)
     rows = tokens * parts[0].requests
     k, n = table.k[i] * share.input, table.n[i] * share.output
-    is_down = table.names[i] == "expert_down_projection"
+    is_down = split_rule(table.names[i]).axis == "rows"
     return _Loads(
         mac=rows * k * n * experts,
         weights=table.weight_elements[i] * share.work * experts,
@@ -263,6 +268,7 @@ def _attention(
         name=f"{table.names[i]}{stream.name}",
         block="layers",
         is_attention=True,
+        expert_elements=0.0,
         count=float(table.count[i]),
         mac=table.mac_per_request[i] * requests / platform.sp * share.work,
         weight_bytes=np.zeros_like(moved),

@@ -183,10 +183,7 @@ def _transfers(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dic
 
 def _closed(evaluator: SimulationEvaluator, columns: Columns) -> DesignMetrics:
     analytical = evaluator.analytical
-    chosen = analytical.choose(columns)
-    return DesignMetrics(
-        chosen, analytical.pass_, analytical.workload, analytical.options, analytical.part
-    )
+    return analytical.metrics_of(analytical.choose(columns))
 
 
 def _transfer_times(closed: DesignMetrics) -> FloatArray:

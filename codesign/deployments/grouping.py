@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from codesign.columns import Columns, IntArray, taken
 from codesign.deployments.parallelism import DEGREES, Parallelism
+from codesign.errors import InputError
+
+
+def _degree(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1 or value % 1:
+        raise InputError(f"expected a whole number of devices from 1, got {value!r}", name)
+    return float(value)
 
 
 def has_degrees(designs: Columns) -> bool:
@@ -20,10 +28,13 @@ def groups(designs: Columns) -> Iterator[tuple[Parallelism, IntArray, Columns]]:
 
     Args:
         designs: Columns of (n,); a degree that is absent from them is 1.
+
+    Raises:
+        InputError: A degree is no whole number from 1.
     """
     n = len(next(iter(designs.values())))
     degrees = [
-        designs[name].lookup(float, absent=1.0) if name in designs else np.ones(n)
+        designs[name].lookup(partial(_degree, name), absent=1.0) if name in designs else np.ones(n)
         for name in DEGREES
     ]
     present, number = np.unique(np.stack(degrees, axis=1), axis=0, return_inverse=True)

@@ -27,7 +27,7 @@ from codesign.campaign.executor import (
     Progress,
     Quiet,
     Recorder,
-    Setup,
+    WorkerSetup,
     execute_here,
     execute_in_processes,
 )
@@ -348,7 +348,7 @@ class Campaign:
                 execute_here(Plan(self._resolved, store.layout, reference), pending, recorder)
             else:
                 resolved = self._resolved
-                setup = Setup(resolved.path, resolved.identity(), store.layout, reference)
+                setup = WorkerSetup(resolved.path, resolved.identity(), store.layout, reference)
                 execute_in_processes(setup, self.runs, pending, recorder, workers)
         finally:
             progress.finish()

@@ -54,7 +54,7 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class Setup:
+class WorkerSetup:
     """What a worker needs to build the plan for itself.
 
     Attributes:
@@ -171,7 +171,11 @@ def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None
 
 
 def execute_in_processes(
-    setup: Setup, runs: Sequence[Run], pending: Sequence[int], recorder: Recorder, workers: int
+    setup: WorkerSetup,
+    runs: Sequence[Run],
+    pending: Sequence[int],
+    recorder: Recorder,
+    workers: int,
 ) -> None:
     """Do the pending runs in worker processes, in the order given.
 
@@ -215,7 +219,7 @@ def _crew() -> Iterator[dict[Connection, _Worker]]:
 class _Worker(WorkerProcess):
     """A process that does one run at a time."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: WorkerSetup) -> None:
         super().__init__("codesign.campaign.worker")
         self.run = -1
         self.send(setup)

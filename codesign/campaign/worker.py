@@ -5,14 +5,14 @@ from __future__ import annotations
 from multiprocessing.connection import Connection
 
 from codesign.campaign.definition import load_definition
-from codesign.campaign.executor import Assignment, Ended, Setup, ended_by
+from codesign.campaign.executor import Assignment, Ended, WorkerSetup, ended_by
 from codesign.campaign.loop import Plan, run_batches
 from codesign.errors import CodesignError, InputError
 
 
 def main(connection: Connection) -> None:
     """Serve runs until the parent hangs up."""
-    setup: Setup = connection.recv()
+    setup: WorkerSetup = connection.recv()
     plan: Plan | None = None
     try:
         while True:
@@ -28,7 +28,7 @@ def main(connection: Connection) -> None:
         return
 
 
-def _plan(setup: Setup) -> Plan:
+def _plan(setup: WorkerSetup) -> Plan:
     resolved = load_definition(setup.path)
     if resolved.identity() != setup.identity:
         raise InputError("changed while the campaign was being started", str(setup.path))

@@ -24,7 +24,7 @@ _LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class Axis:
+class EnumerationAxis:
     """One component of the space, its ``s`` rows in ``g`` classes.
 
     Attributes:
@@ -103,8 +103,8 @@ class Decomposition:
         order: tuple[str, ...] = ()
         if isinstance(problem.evaluator, Bounds):
             order = problem.evaluator.undecided_parameters
-        decided: list[Axis] = []
-        undecided: list[tuple[int, Axis]] = []
+        decided: list[EnumerationAxis] = []
+        undecided: list[tuple[int, EnumerationAxis]] = []
         stride = 1
         for component in reversed(self.space.components):
             axis = _axis(problem, component.columns, component.rows, stride)
@@ -171,14 +171,14 @@ class Decomposition:
         return lowest
 
 
-def _set(part: Part, axis: Axis, digit: IntArray) -> None:
+def _set(part: Part, axis: EnumerationAxis, digit: IntArray) -> None:
     first = axis.first[digit]
     part.rows[:, axis.columns] = axis.rows[first]
     part.numbers[:] += first * axis.stride
     part.weights[:] *= axis.counts[digit]
 
 
-def _axis(problem: Problem, columns: IntArray, rows: IntArray, stride: int) -> Axis:
+def _axis(problem: Problem, columns: IntArray, rows: IntArray, stride: int) -> EnumerationAxis:
     keys = rows.copy()
     for place, column in enumerate(columns.tolist()):
         keys[:, place] = _classes(problem, column)[rows[:, place]]
@@ -189,7 +189,9 @@ def _axis(problem: Problem, columns: IntArray, rows: IntArray, stride: int) -> A
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return Axis(columns, rows, first[order], counts[order], rank[class_of.ravel()], stride)
+    return EnumerationAxis(
+        columns, rows, first[order], counts[order], rank[class_of.ravel()], stride
+    )
 
 
 def _classes(problem: Problem, column: int) -> IntArray:

@@ -67,7 +67,7 @@ class _Quiet:
 
 
 @dataclass(frozen=True)
-class Setup:
+class EnumerationSetup:
     """What a worker needs before its first block."""
 
     rebuild: Rebuild
@@ -144,7 +144,9 @@ def _search(
     if rebuild is None or min(workers, len(pending)) <= 1:
         results = _here(problem, state, pending)
     else:
-        results = _in_processes(Setup(rebuild, state.incumbents), state, pending, workers)
+        results = _in_processes(
+            EnumerationSetup(rebuild, state.incumbents), state, pending, workers
+        )
     saved = time.monotonic()
     for block, partial_front in results:
         state.settle(block, partial_front)
@@ -163,7 +165,7 @@ def _here(
 
 
 def _in_processes(
-    setup: Setup, state: State, pending: Sequence[int], workers: int
+    setup: EnumerationSetup, state: State, pending: Sequence[int], workers: int
 ) -> Iterator[tuple[int, PartialFront]]:
     waiting = deque(pending)
     crew: dict[object, _Searcher] = {}
@@ -188,7 +190,7 @@ def _in_processes(
 class _Searcher(WorkerProcess):
     """A process that searches one block at a time."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: EnumerationSetup) -> None:
         super().__init__("codesign.enumeration.worker")
         self.block = -1
         self.send(setup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiprocessing.connection import Connection
 
-from codesign.enumeration.enumerate import Failure, Setup
+from codesign.enumeration.enumerate import EnumerationSetup, Failure
 from codesign.enumeration.walk import Walk
 from codesign.errors import CodesignError, JobError
 
@@ -12,7 +12,7 @@ from codesign.errors import CodesignError, JobError
 def main(connection: Connection) -> None:
     """Search blocks until the parent hangs up."""
     try:
-        setup: Setup = connection.recv()
+        setup: EnumerationSetup = connection.recv()
         walk: Walk | None = None
         while True:
             start, stop = connection.recv()

@@ -33,7 +33,7 @@ _LATEX = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One entry of a table.
 
     Attributes:
@@ -58,7 +58,7 @@ class PaperTable:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
 
 
@@ -81,12 +81,12 @@ def problems_table(outcome: Outcome) -> PaperTable:
     rows = [
         (
             _name(problem),
-            Cell(evaluator_words(problem.reading)),
-            Cell(", ".join(_words(str(objective)) for objective in problem.objectives)),
-            Cell(f"{problem.truth.n_designs:,}"),
-            Cell(problem.truth.kind),
-            Cell(f"{len(problem.truth.objectives):,}"),
-            Cell(", ".join(problem.tuned) or _NOTHING),
+            TableCell(evaluator_words(problem.reading)),
+            TableCell(", ".join(_words(str(objective)) for objective in problem.objectives)),
+            TableCell(f"{problem.truth.n_designs:,}"),
+            TableCell(problem.truth.kind),
+            TableCell(f"{len(problem.truth.objectives):,}"),
+            TableCell(", ".join(problem.tuned) or _NOTHING),
         )
         for problem in outcome.problems
     ]
@@ -112,8 +112,8 @@ def share_table(outcome: Outcome) -> PaperTable:
     ranks = rank_optimizers(outcome).mean_ranks
     rows.append(
         (
-            Cell(f"mean rank over {len(outcome.ranked)}"),
-            *(Cell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist()),
+            TableCell(f"mean rank over {len(outcome.ranked)}"),
+            *(TableCell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist()),
         )
     )
     return PaperTable(
@@ -144,12 +144,12 @@ def _row(
     outcome: Outcome,
     score: Callable[[FloatArray], float],
     text: Callable[[FloatArray], str],
-) -> tuple[Cell, ...]:
+) -> tuple[TableCell, ...]:
     """One problem; the best score is marked, ties too."""
     values = [problem.final_shares(label) for label in outcome.labels]
     scores = [score(shares) for shares in values]
     cells = [
-        Cell(text(shares), cell_score == max(scores))
+        TableCell(text(shares), cell_score == max(scores))
         for shares, cell_score in zip(values, scores, strict=True)
     ]
     return (_name(problem), *cells)
@@ -180,7 +180,7 @@ def _distance_table(
             for label in outcome.labels
         ]
         best = min(medians)
-        cells = [Cell(f"{m:.4f}" if np.isfinite(m) else _NOTHING, m == best) for m in medians]
+        cells = [TableCell(f"{m:.4f}" if np.isfinite(m) else _NOTHING, m == best) for m in medians]
         rows.append((_name(problem), *cells))
     return PaperTable(
         f"{title}, median over the seeds",
@@ -195,7 +195,7 @@ def targets_table(outcome: Outcome) -> PaperTable:
     rows = []
     for label in outcome.labels:
         records = [target_record(outcome.ranked, label, target) for target in outcome.targets]
-        rows.append((Cell(label), *(Cell(_record_text(item)) for item in records)))
+        rows.append((TableCell(label), *(TableCell(_record_text(item)) for item in records)))
     return PaperTable(
         "Evaluations to a share of the best front's hypervolume: median / expected (reached)",
         ("optimizer", *(f"{100 * target:g} %" for target in outcome.targets)),
@@ -215,10 +215,10 @@ def pairs_table(outcome: Outcome) -> PaperTable:
     ranking = rank_optimizers(outcome)
     rows = [
         (
-            Cell(f"{pair.first} against {pair.second}"),
-            Cell(_p_text(pair.p)),
-            Cell(_p_text(pair.p_holm)),
-            Cell(f"{pair.a:.2f}"),
+            TableCell(f"{pair.first} against {pair.second}"),
+            TableCell(_p_text(pair.p)),
+            TableCell(_p_text(pair.p_holm)),
+            TableCell(f"{pair.a:.2f}"),
         )
         for pair in ranking.pairs
     ]
@@ -247,7 +247,7 @@ def counts_table(outcome: Outcome) -> PaperTable:
                 for name in ("n_evaluated", "n_feasible", "n_failed", "n_duplicates")
             ),
         ]
-        rows.append((Cell(label), *(Cell(f"{count:,}") for count in counts)))
+        rows.append((TableCell(label), *(TableCell(f"{count:,}") for count in counts)))
     columns = ("optimizer", "runs", "evaluated", "feasible", "failed", "duplicates")
     return PaperTable("Evaluations", columns, tuple(rows))
 
@@ -262,7 +262,7 @@ def wall_time_table(outcome: Outcome) -> PaperTable:
             medians = [item["median_s"] for item in ours]
             largest = max(item["largest_s"] for item in ours)
             cells = [_seconds(min(medians)), _seconds(max(medians)), _seconds(largest)]
-            rows.append((Cell(label), *map(Cell, cells)))
+            rows.append((TableCell(label), *map(TableCell, cells)))
     return PaperTable(
         "Wall time per suggestion, median on the fastest and the slowest problem",
         ("optimizer", "fastest", "slowest", "longest of all"),
@@ -284,9 +284,9 @@ def _p_text(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}"
 
 
-def _name(problem: ProblemOutcome) -> Cell:
+def _name(problem: ProblemOutcome) -> TableCell:
     inexact = "" if problem.truth.kind == "exact" else " (best known)"
-    return Cell(f"{short_name(problem)}{_TUNED if problem.tuned else ''}{inexact}")
+    return TableCell(f"{short_name(problem)}{_TUNED if problem.tuned else ''}{inexact}")
 
 
 def short_name(problem: ProblemOutcome) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from codesign.analysis.insight.choices import neighbors_of
 from codesign.pareto import nearly_matches
 from codesign.problem import cost_column
-from codesign.report.comparison_tables import Cell, PaperTable, to_markdown, to_rich
+from codesign.report.comparison_tables import PaperTable, TableCell, to_markdown, to_rich
 from codesign.report.exchange import exchange_words, nothing_words
 from codesign.report.labels import (
     describe_design,
@@ -179,7 +179,7 @@ def _shares_table(explanation: FrontExplanation) -> PaperTable:
             if points:
                 share = f"{100 * points / len(explanation.kept):.1f} %"
                 cells = (choice.name, _show(explanation, choice, value), f"{points:,}", share)
-                rows.append(tuple(Cell(text) for text in cells))
+                rows.append(tuple(TableCell(text) for text in cells))
     note = "A point counts for every value that one of its designs has."
     if explanation.n_unlisted:
         note += (
@@ -414,7 +414,7 @@ class _Words:
         """One line per limit."""
         rows = [
             tuple(
-                Cell(text)
+                TableCell(text)
                 for text in (
                     price.limit.text,
                     price.limit.unit or "–",

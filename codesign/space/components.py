@@ -28,7 +28,7 @@ _TRIES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Axis:
+class ComponentAxis:
     """One independent choice: a parameter, or one repetition of a part.
 
     Attributes:
@@ -196,7 +196,7 @@ def _column(step: Step) -> int:
     return int(step.columns[0, 0]) if isinstance(step, RepeatedPart) else step
 
 
-def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[Axis]:
+def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[ComponentAxis]:
     done: set[str] = set()
     for column in columns:
         part = structure.columns_in_parts.get(column)
@@ -207,18 +207,18 @@ def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[Axis]:
             yield from _part_axes(part)
 
 
-def _parameter_axis(structure: Structure, column: int) -> Axis:
+def _parameter_axis(structure: Structure, column: int) -> ComponentAxis:
     can_be_absent = structure.has_absence[column] or column in structure.conditions
     first = -1 if can_be_absent else 0
     codes = np.arange(first, structure.n_levels[column], dtype=np.int64)
-    return Axis(np.array([column]), codes[:, None])
+    return ComponentAxis(np.array([column]), codes[:, None])
 
 
-def _part_axes(part: RepeatedPart) -> Iterator[Axis]:
+def _part_axes(part: RepeatedPart) -> Iterator[ComponentAxis]:
     for repetition, columns in enumerate(part.columns):
         may_be_absent = repetition >= part.minimum
         ranks = np.append(part.legal, part.absent) if may_be_absent else part.legal
-        yield Axis(columns, part.variants[ranks])
+        yield ComponentAxis(columns, part.variants[ranks])
 
 
 def components_of(structure: Structure) -> tuple[Component, ...]:

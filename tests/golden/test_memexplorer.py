@@ -15,7 +15,7 @@ from codesign.space import load_space
 from codesign.studies.validation import published
 from codesign.studies.validation.published import (
     LARGEST_LOG_ERROR,
-    Cell,
+    PublishedCell,
     compute,
     load_cells,
     load_tables,
@@ -28,20 +28,24 @@ CELLS = load_cells()
 DESIGNS = load_space("memexplorer", {"memtech": load_library().catalog()}).designs
 
 
-def cells(held_to_residual: bool) -> list[Cell]:
+def cells(held_to_residual: bool) -> list[PublishedCell]:
     every = [cell for part in CELLS.values() for cell in part]
     return [cell for cell in every if (cell.residual is not None) == held_to_residual]
 
 
 @pytest.mark.parametrize("profile", ["memexplorer", "plain"])
 @pytest.mark.parametrize("cell", cells(False), ids=lambda cell: cell.label)
-def test_a_published_number_comes_out_within_its_tolerance(cell: Cell, profile: str) -> None:
+def test_a_published_number_comes_out_within_its_tolerance(
+    cell: PublishedCell, profile: str
+) -> None:
     assert cell.tolerance is not None
     assert abs(compute(cell, profile) / cell.printed - 1) <= cell.tolerance
 
 
 @pytest.mark.parametrize("cell", cells(True), ids=lambda cell: cell.label)
-def test_a_number_that_does_not_come_out_misses_by_its_recorded_residual(cell: Cell) -> None:
+def test_a_number_that_does_not_come_out_misses_by_its_recorded_residual(
+    cell: PublishedCell,
+) -> None:
     error = compute(cell, "memexplorer") / cell.printed - 1
     assert abs(error - cell.residual) <= cell.residual_tolerance
 

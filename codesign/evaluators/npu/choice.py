@@ -19,7 +19,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.compiled import choose_compiled
-from codesign.evaluators.npu.operators import Pass, Setup, Stage, modelling_of
+from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
@@ -242,6 +242,6 @@ class Choice:
         pass_s = whole_pass_s(array_and_memory_s, vector_s, self._modelling) + message_s
         return score(requests, array_and_memory_s + message_s, pass_s, self.longest_pass_s)
 
-    def _message_s(self, setup: Setup) -> FloatArray:
+    def _message_s(self, setup: PassSetup) -> FloatArray:
         """(n,) seconds of a pass's messages between devices."""
         return self._link.seconds(setup.batch_size[:, 0], setup.activation_bytes[:, 0])

@@ -10,7 +10,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
-from codesign.evaluators.npu.operators import Pass, Setup, Stage, modelling_of
+from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
 from codesign.evaluators.npu.preparation import Batch
@@ -309,7 +309,7 @@ class DesignMetrics:
         return usd_per_s / self.throughput_tokens_per_s * 1e6
 
 
-def port_traffic(moved: Moved, setup: Setup) -> tuple[FloatArray, FloatArray]:
+def port_traffic(moved: Moved, setup: PassSetup) -> tuple[FloatArray, FloatArray]:
     """(l, ...) bytes read and written at every level's port; the other axes are ``moved``'s.
 
     Staged, a byte owned by a level is read there, and written and read again at every level

@@ -67,7 +67,7 @@ def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Setup:
+class PassSetup:
     """What ``n`` designs bring to a pass.
 
     Attributes:
@@ -408,7 +408,7 @@ class Stage:
         setup: The designs.
     """
 
-    def __init__(self, pass_: Pass, setup: Setup) -> None:
+    def __init__(self, pass_: Pass, setup: PassSetup) -> None:
         self._pass = pass_
         self._setup = setup
 

@@ -23,7 +23,7 @@ from codesign.columns import (
 )
 from codesign.deployments import ModelPart
 from codesign.errors import UnknownNameError
-from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Setup
+from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, PassSetup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES, resident_bytes
 from codesign.hardware.accelerator import (
@@ -126,7 +126,7 @@ class Batch:
         kv_bytes: KV cache and recurrent state of one request at its end.
     """
 
-    setup: Setup
+    setup: PassSetup
     tier_order: IntArray
     batch_size: FloatArray
     weight_bytes: FloatArray
@@ -183,7 +183,7 @@ class Preparation:
         kind, representative = distinct(
             *combined(designs["pe_array"].codes, dataflow * len(ORGANIZATIONS) + organization)
         )
-        setup = Setup(
+        setup = PassSetup(
             accelerators=accelerators,
             weight_bytes=self._bytes(designs, "weight_format")[:, None],
             activation_bytes=activation_bytes[:, None],

@@ -78,7 +78,7 @@ section is required and unused."""
 
 
 @dataclass(frozen=True)
-class Product:
+class ScaleSimProduct:
     """A matrix product of a pass.
 
     Attributes:
@@ -148,7 +148,7 @@ def _configuration(name: str, machine: Machine) -> str:
     )
 
 
-def _products(chosen: ChosenDesign) -> list[Product]:
+def _products(chosen: ChosenDesign) -> list[ScaleSimProduct]:
     """Every product of one pass, equal ones once."""
     lower = getattr(getattr(chosen.evaluated.evaluator, "workload", None), "operators", None)
     table = lower() if callable(lower) else None
@@ -160,7 +160,7 @@ def _products(chosen: ChosenDesign) -> list[Product]:
     batch = np.array([chosen.evaluated.metrics["batch_size"] if is_decode else 1.0])
     rows, repeats = table.rows_per_product(batch), table.n_products(batch)
     return [
-        Product(
+        ScaleSimProduct(
             name=name,
             m=math.ceil(rows[i]),
             n=math.ceil(table.n[i]),
@@ -172,7 +172,7 @@ def _products(chosen: ChosenDesign) -> list[Product]:
     ]
 
 
-def _notes(machine: Machine, products: list[Product]) -> list[str]:
+def _notes(machine: Machine, products: list[ScaleSimProduct]) -> list[str]:
     bits = max(machine.operand_bits)
     folds = sum(
         math.ceil(p.k / machine.array_rows) * math.ceil(p.n / machine.array_columns) * p.m

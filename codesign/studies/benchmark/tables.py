@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codesign.report.comparison_tables import Cell, PaperTable
+from codesign.report.comparison_tables import PaperTable, TableCell
 from codesign.report.tables import format_cell
 from codesign.studies.benchmark.rates import Row
 from codesign.units import format_engineering
@@ -104,5 +104,5 @@ def _table(
     title: str, columns: tuple[str, ...], body: list[tuple[str, ...]], note: str
 ) -> PaperTable:
     return PaperTable(
-        title, columns, tuple(tuple(Cell(text) for text in line) for line in body), note
+        title, columns, tuple(tuple(TableCell(text) for text in line) for line in body), note
     )

@@ -37,7 +37,7 @@ _PHASES: tuple[Phase, ...] = ("prefill", "decode")
 
 
 @dataclass(frozen=True)
-class Product:
+class BoundedProduct:
     """An operator that multiplies, on ``u`` distinct arrays and batch sizes.
 
     Attributes:
@@ -157,7 +157,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     )
 
 
-def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[Product]:
+def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[BoundedProduct]:
     """Every operator of a pass that multiplies, on the distinct arrays and batch sizes."""
     evaluator = NpuEvaluator(Request(model=model, trace="osworld", phase=phase))
     pass_, setup = evaluator.pass_, evaluator.choose(designs).batch.setup
@@ -165,7 +165,7 @@ def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[Product]
     depth, width = np.array([array[:2] for array, _ in setup.shapes]).T
     table = pass_.table
     for i in np.flatnonzero(table.m_per_request > 0).tolist():
-        yield Product(
+        yield BoundedProduct(
             model=model,
             phase=phase,
             name=table.names[i],
@@ -181,7 +181,7 @@ def products_of(model: str, phase: Phase, designs: Columns) -> Iterator[Product]
         )
 
 
-def _summary(products: Sequence[Product]) -> Iterator[dict[str, Any]]:
+def _summary(products: Sequence[BoundedProduct]) -> Iterator[dict[str, Any]]:
     """The excess over the bound by kind of operator, all arrays and batch sizes."""
     for phase, kind in product(_PHASES, dict.fromkeys(item.kind for item in products)):
         excess = [item.ratio - 1.0 for item in products if (item.phase, item.kind) == (phase, kind)]

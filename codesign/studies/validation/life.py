@@ -42,7 +42,7 @@ _ALL_LAYERS = "all layers"
 
 
 @dataclass(frozen=True)
-class Cell:
+class LifeCell:
     """One printed number.
 
     Attributes:
@@ -89,20 +89,20 @@ _LABELS = ("device", "model", "matrix", "variant", "kv_format", "prompt_tokens",
 _ROUNDING = 1e-9
 
 
-def load_cells() -> list[Cell]:
+def load_cells() -> list[LifeCell]:
     """Every printed number, in the order of the tables."""
     data = yaml.safe_load((_FOLDER / "life.yaml").read_text(encoding="utf-8"))
     return [cell for table in data["tables"] for cell in _cells_of(table)]
 
 
-def _cells_of(table: Mapping[str, Any]) -> Iterator[Cell]:
+def _cells_of(table: Mapping[str, Any]) -> Iterator[LifeCell]:
     shared = {key: table[key] for key in ("prompt_tokens", "generated_tokens") if key in table}
     for entry in table["rows"]:
         row = {**shared, **entry}
         for (quantity, digits), printed in zip(
             table["columns"].items(), entry["printed"], strict=True
         ):
-            yield Cell(
+            yield LifeCell(
                 table=table["table"],
                 kind=table["kind"],
                 quantity=quantity,
@@ -127,12 +127,12 @@ def _share(quantity: str) -> float:
     return float(quantity.split("_")[1]) / 100.0
 
 
-def compute(cell: Cell) -> float:
+def compute(cell: LifeCell) -> float:
     """Our number for a cell."""
     return _ROWS[cell.kind](cell)
 
 
-def _prefill(cell: Cell) -> float:
+def _prefill(cell: LifeCell) -> float:
     inference = _inference(_MODEL, cell.row["variant"])
     tokens = cell.row["prompt_tokens"]
     work = inference.prefill(tokens)
@@ -153,7 +153,7 @@ def _ops_of(work: PassWork, kind: str) -> float:
     return float(work.of(*OPS)[np.array(work.classes) == kind].sum())
 
 
-def _first_token(cell: Cell) -> float:
+def _first_token(cell: LifeCell) -> float:
     row = cell.row
     share = np.array(_share(cell.quantity))
     times = prefill_times_s(
@@ -166,19 +166,19 @@ def _first_token(cell: Cell) -> float:
     return float(max(times))
 
 
-def _decode(cell: Cell) -> float:
+def _decode(cell: LifeCell) -> float:
     work = _mean_step(cell)
     if cell.quantity == "giga_ops":
         return float(work.total(*OPS)) / 1e9
     return float(work.total(*READ, *WRITTEN)) / _GIB
 
 
-def _mean_step(cell: Cell) -> PassWork:
+def _mean_step(cell: LifeCell) -> PassWork:
     inference = _inference(_MODEL, cell.row["variant"])
     return inference.mean_step(cell.row["prompt_tokens"], cell.row["generated_tokens"])
 
 
-def _dispatches(cell: Cell) -> float:
+def _dispatches(cell: LifeCell) -> float:
     variant = Variant(
         weight_format="int4", fused_projections=cell.row.get("fused_projections", False)
     )
@@ -186,7 +186,7 @@ def _dispatches(cell: Cell) -> float:
     return float(inference.decode([1.0]).total("dispatches")[0])
 
 
-def _tokens_per_s(cell: Cell) -> float:
+def _tokens_per_s(cell: LifeCell) -> float:
     bandwidth = cell.row["gbps"] * CONVENTIONS["life"].gigabyte * cell.row["efficiency"]
     step_demand = demand(_mean_step(cell), Efficiencies())
     # The time is that of the traffic alone (Eq. 5); no peak enters.
@@ -194,7 +194,7 @@ def _tokens_per_s(cell: Cell) -> float:
     return 1.0 / float(memory)
 
 
-def _attention(cell: Cell) -> float:
+def _attention(cell: LifeCell) -> float:
     variant = Variant(
         fused=cell.row["fused"],
         kv_format=cell.row["kv_format"],
@@ -205,7 +205,7 @@ def _attention(cell: Cell) -> float:
     return float(attention_bytes(inference, [context])[0]) / _MIB
 
 
-def _lora(cell: Cell) -> float:
+def _lora(cell: LifeCell) -> float:
     rank = int(cell.quantity.split("_")[1])
     model = _model(_MODEL)
     ops = lora_update_ops(model, rank)
@@ -214,7 +214,7 @@ def _lora(cell: Cell) -> float:
     return ops[cell.row["matrix"]] / 1e9
 
 
-_ROWS: Mapping[str, Callable[[Cell], float]] = {
+_ROWS: Mapping[str, Callable[[LifeCell], float]] = {
     "prefill": _prefill,
     "first_token": _first_token,
     "decode": _decode,
@@ -259,7 +259,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     )
 
 
-def _row(cell: Cell) -> dict[str, Any]:
+def _row(cell: LifeCell) -> dict[str, Any]:
     ours = compute(cell)
     return {
         "what": cell.label,
@@ -279,7 +279,9 @@ def _summary(table: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return summarize(f"Table {table}", np.array(errors))
 
 
-def _target(table: int, cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _target(
+    table: int, cells: Sequence[LifeCell], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     pairs = [
         (cell, row) for cell, row in zip(cells, rows, strict=True)
         if cell.table == table and not cell.remark
@@ -294,7 +296,7 @@ def _target(table: int, cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]
     }
 
 
-def _remarks(cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _remarks(cells: Sequence[LifeCell], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"{cell.label}: printed {cell.printed:g}, ours {row['ours']:.4g}: {cell.remark}."
         for cell, row in zip(cells, rows, strict=True)

@@ -42,7 +42,7 @@ LARGEST_LOG_ERROR = 0.12
 
 
 @dataclass(frozen=True)
-class Cell:
+class PublishedCell:
     """One printed number.
 
     Attributes:
@@ -88,7 +88,7 @@ def load_tables() -> dict[str, dict[str, Any]]:
     }
 
 
-def load_cells() -> dict[str, list[Cell]]:
+def load_cells() -> dict[str, list[PublishedCell]]:
     """Every printed number, by the file it is in."""
     return {
         name: [
@@ -99,10 +99,10 @@ def load_cells() -> dict[str, list[Cell]]:
     }
 
 
-def _cell(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Cell:
+def _cell(table: Mapping[str, Any], entry: Mapping[str, Any]) -> PublishedCell:
     (metric,) = set(entry) - _LABELS
     base = table.get("relative_to")
-    return Cell(
+    return PublishedCell(
         table=entry["table"],
         design=entry["design"],
         phase=entry["phase"],
@@ -118,7 +118,7 @@ def _cell(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Cell:
     )
 
 
-def compute(cell: Cell, profile: Profile) -> float:
+def compute(cell: PublishedCell, profile: Profile) -> float:
     """Our number for a cell."""
     ours = _metric(cell, cell.design, cell.strategy, profile)
     if cell.base is None:
@@ -126,18 +126,20 @@ def compute(cell: Cell, profile: Profile) -> float:
     return ours / _metric(cell, *cell.base, profile)
 
 
-def log_error(cells: Sequence[Cell], profile: Profile) -> float:
+def log_error(cells: Sequence[PublishedCell], profile: Profile) -> float:
     """Root mean square of ``log(ours / printed)`` over cells."""
     errors = [np.log(compute(cell, profile) / cell.printed) for cell in cells]
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
-def ratios() -> list[Cell]:
+def ratios() -> list[PublishedCell]:
     """Every printed number that is relative to another design or strategy."""
     return [cell for part in load_cells().values() for cell in part if cell.base is not None]
 
 
-def _metric(cell: Cell, design: str, strategy: Mapping[str, str | None], profile: Profile) -> float:
+def _metric(
+    cell: PublishedCell, design: str, strategy: Mapping[str, str | None], profile: Profile
+) -> float:
     return _evaluate(cell.workload, cell.phase, profile, design, strategy, cell.metric)
 
 
@@ -205,7 +207,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     )
 
 
-def _row(cell: Cell) -> dict[str, Any]:
+def _row(cell: PublishedCell) -> dict[str, Any]:
     ours, plain = compute(cell, "memexplorer"), compute(cell, "plain")
     return {
         "what": cell.label,
@@ -221,7 +223,7 @@ def _row(cell: Cell) -> dict[str, Any]:
 
 
 def _targets(
-    by_file: Mapping[str, list[Cell]], rows: Mapping[str, list[dict[str, Any]]]
+    by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
     promises = []
     for name, cells in by_file.items():
@@ -253,7 +255,7 @@ def _ratio_target() -> dict[str, Any]:
 
 
 def _calibration(
-    by_file: Mapping[str, list[Cell]], rows: Mapping[str, list[dict[str, Any]]]
+    by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[dict[str, Any]]]
 ) -> list[str]:
     """What the calibrated profile may be used for, and where its residuals come from."""
     return [_overall_note(), _caption_note(), _hierarchy_note(rows["hierarchy"]),
@@ -294,7 +296,7 @@ def _hierarchy_note(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _spread_note(cells: Sequence[Cell]) -> str:
+def _spread_note(cells: Sequence[PublishedCell]) -> str:
     (d2,) = (cell for cell in cells if cell.design == "D2")
     near = replace(d2, strategy={"tier3_technology": None, "tier3_stacks": None})
     return (
@@ -317,7 +319,7 @@ def _power_note(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _unreproducible(by_file: Mapping[str, list[Cell]]) -> list[str]:
+def _unreproducible(by_file: Mapping[str, list[PublishedCell]]) -> list[str]:
     """What cannot come out, with the arithmetic."""
     workload = by_file["hierarchy"][0].workload
     return [_block_note(workload), _storage_note(workload), _decode_gain_note(by_file),
@@ -366,7 +368,7 @@ def _storage_note(workload: Mapping[str, Any]) -> str:
     )
 
 
-def _decode_gain_note(by_file: Mapping[str, list[Cell]]) -> str:
+def _decode_gain_note(by_file: Mapping[str, list[PublishedCell]]) -> str:
     printed = {
         (cell.metric, cell.design): cell.printed
         for name in ("throughput", "average_power", "tdp")
@@ -391,7 +393,7 @@ def _decode_gain_note(by_file: Mapping[str, list[Cell]]) -> str:
     )
 
 
-def _absolute_note(cell: Cell) -> str:
+def _absolute_note(cell: PublishedCell) -> str:
     tokens = _request(cell.workload, cell.phase).tokens_of_phase
     ours = replace(cell, design="Base", strategy=(cell.base or ("", {}))[1], base=None)
     return (

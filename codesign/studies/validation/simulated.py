@@ -45,7 +45,7 @@ _WITHOUT = ("embedding", "lm_head")
 
 
 @dataclass(frozen=True)
-class Setting:
+class StudySetting:
     """What is asked of the designs of one stratum."""
 
     model: str
@@ -145,10 +145,10 @@ def _cycle(names: Sequence[Any], strata: Mapping[Any, list[int]], n: int) -> Ite
         i += 1
 
 
-def _settings(n: int) -> list[tuple[Setting, int]]:
+def _settings(n: int) -> list[tuple[StudySetting, int]]:
     """Strata of the work, with how many of ``n`` designs each has."""
     every = [
-        Setting(model, phase, prompt)
+        StudySetting(model, phase, prompt)
         for model, prompt, phase in product(_MODELS, _PROMPTS, _PHASES)
     ]
     shares = [n // len(every) + (i < n % len(every)) for i in range(len(every))]
@@ -217,7 +217,7 @@ def _compare(simulator: Simulator, design: int, operator: int, ours: float) -> d
 
 
 def _label(
-    setting: Setting, design: Mapping[str, Any], pass_: Pass, operator: int | None
+    setting: StudySetting, design: Mapping[str, Any], pass_: Pass, operator: int | None
 ) -> dict[str, Any]:
     tiers = [
         f"{design[f'tier{tier}_technology']} x{design[f'tier{tier}_stacks']}"
@@ -267,7 +267,7 @@ def _blocks(
     space: DesignSpace, rng: np.random.Generator, n: int, clock: _Clock
 ) -> list[dict[str, Any]]:
     rows = []
-    settings = [Setting(_MODELS[0], phase, _PROMPTS[-1]) for phase in _PHASES]
+    settings = [StudySetting(_MODELS[0], phase, _PROMPTS[-1]) for phase in _PHASES]
     for position, setting in enumerate(settings):
         share = n // len(settings) + (position < n % len(settings))
         evaluator = setting.evaluator()
@@ -339,12 +339,14 @@ def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[s
         turn, kind = divmod(i, len(kinds))
         phase, organization = kinds[kind]
         model, prompt = works[orders[kind][turn % len(works)]]
-        setting = Setting(model, phase, prompt, organization)
+        setting = StudySetting(model, phase, prompt, organization)
         rows += _compare_array(space, designs[i : i + 1], setting)
     return rows
 
 
-def _compare_array(space: DesignSpace, design: IntArray, setting: Setting) -> list[dict[str, Any]]:
+def _compare_array(
+    space: DesignSpace, design: IntArray, setting: StudySetting
+) -> list[dict[str, Any]]:
     evaluator = setting.evaluator()
     columns = space.columns(design)
     closed_s = _closed(evaluator, columns).times.compute_s[0]

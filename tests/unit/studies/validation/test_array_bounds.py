@@ -62,7 +62,7 @@ def test_one_key_per_cycle_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reason_is_the_padding_along_each_axis() -> None:
     unit = np.array([1.0])
-    item = array_bounds.Product(
+    item = array_bounds.BoundedProduct(
         model="a model",
         phase="decode",
         name="a product",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from codesign.studies.validation.life import Cell, compute, load_cells, run
+from codesign.studies.validation.life import LifeCell, compute, load_cells, run
 from codesign.studies.validation.study import Study
 
 
@@ -45,5 +45,5 @@ def test_misprints_would_come_out_corrected() -> None:
 def test_printed_precision_is_rounding_or_cutting_off(
     is_cut_off: bool, ours: float, is_same: bool
 ) -> None:
-    cell = Cell(1, "prefill", "tera_ops", 2.4, 1, {}, 0.0, is_cut_off, "")
+    cell = LifeCell(1, "prefill", "tera_ops", 2.4, 1, {}, 0.0, is_cut_off, "")
     assert cell.is_reproduced_by(ours) is is_same

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from codesign.campaign.loop import Plan, run_batches
-from codesign.campaign.observations import Batch, Layout, Run, Table
+from codesign.campaign.observations import Layout, ObservationBatch, Run, Table
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray
 from codesign.errors import CodesignError, InputError, JobError
@@ -116,7 +116,7 @@ class Recorder:
         """What the store holds of a run."""
         return self._store.read(run)
 
-    def record(self, batches: Sequence[Batch]) -> None:
+    def record(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable."""
         self._store.append(batches)
         for batch in batches:
@@ -192,9 +192,11 @@ def execute_in_processes(
             ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index] # only connections were given
             messages = [(worker, worker.next_message(runs)) for worker in ready]
             # Batches that arrive together share one transaction.
-            recorder.record([message for _, message in messages if isinstance(message, Batch)])
+            recorder.record(
+                [message for _, message in messages if isinstance(message, ObservationBatch)]
+            )
             for worker, message in messages:
-                if isinstance(message, Batch):
+                if isinstance(message, ObservationBatch):
                     worker.send(Durable())
                     continue
                 recorder.end(message)
@@ -229,10 +231,10 @@ class _Worker(WorkerProcess):
         self.run = run
         self.send(Assignment(run, recorder.history(run)))
 
-    def next_message(self, runs: Sequence[Run]) -> Batch | Ended:
+    def next_message(self, runs: Sequence[Run]) -> ObservationBatch | Ended:
         """The next message; the worker's death is the failure of its run."""
         try:
-            message: Batch | Ended = self.receive()
+            message: ObservationBatch | Ended = self.receive()
         except EOFError:
             text = "what it had finished is stored, run again to go on"
             return Ended(self.run, f"the worker of run {runs[self.run]} {self.death()}; {text}")

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from codesign.campaign.definition import ResolvedDefinition
-from codesign.campaign.observations import Batch, Layout, Status, Table
+from codesign.campaign.observations import Layout, ObservationBatch, Status, Table
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.optimizers.base import Optimizer, SearchSpace, initial_designs
@@ -37,7 +37,7 @@ class Plan:
     reference: FloatArray
 
 
-def run_batches(plan: Plan, index: int, history: Table) -> Iterator[Batch]:
+def run_batches(plan: Plan, index: int, history: Table) -> Iterator[ObservationBatch]:
     """The batches that a run still lacks.
 
     The caller stores a batch before it asks for the next. Fewer observations than the budget
@@ -82,7 +82,7 @@ class _Search:
         self._done, self._n_batches = 0, 0
         self._replay(history)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[ObservationBatch]:
         """Ask, evaluate, tell."""
         while self._done < self._plan.resolved.definition.budget:
             start = time.perf_counter()
@@ -131,14 +131,14 @@ class _Search:
 
     def _recorded(
         self, observations: Observations, ask_seconds: float, evaluate_seconds: float
-    ) -> Batch:
+    ) -> ObservationBatch:
         numbers = recorded_numbers(observations, self._plan.layout)
         # From what is recorded, as after a restart.
         objectives = self._plan.layout.objectives_of(numbers)
         feasible = observations.feasible
         status = np.where(feasible, Status.FEASIBLE, Status.INFEASIBLE).astype(np.int8)
         status[observations.failed] = Status.FAILED
-        return Batch(
+        return ObservationBatch(
             run=self._index,
             batch=self._n_batches,
             first_step=self._done,

@@ -90,7 +90,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ObservationBatch:
     """``k`` observations of one run that become durable together.
 
     Attributes:
@@ -130,7 +130,7 @@ class Table:
         step: (n,) number of the observation within the run.
         batch: (n,) number of the batch within the run.
         rows: (n, d) designs.
-        numbers: (n, width) as in :class:`Batch`.
+        numbers: (n, width) as in :class:`ObservationBatch`.
         status: (n,) values of :class:`Status`.
         reasons: Why an observation failed, by index within the table.
         hypervolume: (n,) hypervolume of the run so far.

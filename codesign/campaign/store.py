@@ -29,7 +29,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from codesign.campaign.observations import Batch, Layout, Run, Status, Table
+from codesign.campaign.observations import Layout, ObservationBatch, Run, Status, Table
 from codesign.errors import CodesignError, JobError, StoreError
 
 SCHEMA_VERSION = 2
@@ -132,7 +132,7 @@ class Store:
         """Close the file; a writer's journal is folded into it."""
         self._connection.close()
 
-    def append(self, batches: Sequence[Batch]) -> None:
+    def append(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable, all or none.
 
         Raises:
@@ -421,7 +421,7 @@ def _read_layout(path: Path, meta: Mapping[str, Any]) -> Layout:
     return layout
 
 
-def _records(batch: Batch) -> Iterator[tuple[Any, ...]]:
+def _records(batch: ObservationBatch) -> Iterator[tuple[Any, ...]]:
     k, d = batch.rows.shape
     designs = memoryview(np.ascontiguousarray(batch.rows, dtype="<i4").tobytes())
     numbers = memoryview(np.ascontiguousarray(batch.numbers, dtype="<f8").tobytes())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from codesign.analysis.insight import FrontExplanation
     from codesign.analysis.insight.absence import Absence, Miss
-    from codesign.analysis.insight.choices import Choice
+    from codesign.analysis.insight.choices import FrontChoice
     from codesign.analysis.insight.explain import FoldedValue
     from codesign.analysis.insight.prices import Move, Price
     from codesign.columns import FloatArray, IntArray, Value
@@ -131,7 +131,7 @@ def _count(n: int, word: str) -> str:
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
-def _show(explanation: FrontExplanation, choice: Choice, value: Value) -> str:
+def _show(explanation: FrontExplanation, choice: FrontChoice, value: Value) -> str:
     if value is None:
         return "none"
     if isinstance(value, tuple):

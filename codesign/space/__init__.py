@@ -7,14 +7,14 @@ from codesign.space.definition import load_space, parse_space
 from codesign.space.expressions import Expression, parse_expression
 from codesign.space.parameters import Parameter
 from codesign.space.space import DesignSpace
-from codesign.space.structure import Constraint, Derived
+from codesign.space.structure import Derived, SpaceConstraint
 
 __all__ = [
-    "Constraint",
     "Derived",
     "DesignSpace",
     "Expression",
     "Parameter",
+    "SpaceConstraint",
     "load_space",
     "parse_expression",
     "parse_space",

@@ -49,7 +49,7 @@ from codesign.space.parameters import (
 )
 from codesign.space.records import DesignRecord, ParameterRecord, RepeatedRecord, SpaceRecord
 from codesign.space.space import DesignSpace
-from codesign.space.structure import Batch, Constraint, Derived, Step, Structure, Symbols
+from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
 from codesign.units import Unit, parse_unit
 
 _CHECKED_AT_LOAD = 1 << 20
@@ -225,7 +225,7 @@ class _Builder:
         self.record = record
         self.catalogs = catalogs
         self.drafts: dict[str, _Draft] = {}
-        self.fixes: list[Constraint] = []
+        self.fixes: list[SpaceConstraint] = []
         self.symbols = Symbols()
         self.problems = _Problems()
 
@@ -368,7 +368,7 @@ class _Builder:
         chosen = None if is_absent else declared.values[declared.code_of(value)]
         if is_absent or parameter.part:
             # The repetitions of a part keep equal values, so that they can still be sorted.
-            self.fixes.append(Constraint(_is_fixed_to(declared, chosen), "fixed"))
+            self.fixes.append(SpaceConstraint(_is_fixed_to(declared, chosen), "fixed"))
             fixed = declared
         else:
             fixed = replace(parameter, values=(chosen,), optional=False)
@@ -442,7 +442,7 @@ class _Builder:
             raise InputError(error.problems, self.where("repeated", name)) from None
         rows = np.full((len(contents), len(parameters)), -1, dtype=np.int64)
         rows[:, columns[0]] = contents
-        batch, keys = Batch(rows, self.symbols), []
+        batch, keys = RowBatch(rows, self.symbols), []
         for number, text in enumerate(repeated.order):
             where = self.where("repeated", name, "order", number)
             key = self._parse(text, where, repetitions[0])
@@ -536,8 +536,8 @@ class _Builder:
                 )
         return derived
 
-    def _constraints(self, structure: Structure) -> tuple[Constraint, ...]:
-        constraints: dict[str, Constraint] = {}
+    def _constraints(self, structure: Structure) -> tuple[SpaceConstraint, ...]:
+        constraints: dict[str, SpaceConstraint] = {}
         for number, record in enumerate(self.record.constraints):
             with self.problems.caught():
                 where = self.where("constraints", number)
@@ -547,7 +547,7 @@ class _Builder:
                     raise InputError(f"{expression.text!r} is listed twice", where)
                 if not structure.roots(expression.names):
                     raise InputError(f"{expression.text!r} names no parameter", where)
-                constraints[expression.text] = Constraint(expression, record.description)
+                constraints[expression.text] = SpaceConstraint(expression, record.description)
         for rule in self.fixes:
             constraints.setdefault(rule.text, rule)
         return tuple(constraints.values())

@@ -16,7 +16,7 @@ from codesign.space.expressions import Category, Expression, parse_expression
 from codesign.space.features import Feature, features_of
 from codesign.space.moves import neighbors
 from codesign.space.parameters import Parameter
-from codesign.space.structure import Constraint, Derived, Structure
+from codesign.space.structure import Derived, SpaceConstraint, Structure
 from codesign.units import Unit
 
 _MOST_SPREAD = 1 << 16
@@ -79,7 +79,7 @@ class DesignSpace:
         return tuple(parameter.name for parameter in self.parameters)
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
+    def constraints(self) -> tuple[SpaceConstraint, ...]:
         """What every design meets."""
         return self.structure.constraints
 

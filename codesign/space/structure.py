@@ -21,7 +21,7 @@ from codesign.units import Unit, parse_unit
 
 
 @dataclass(frozen=True)
-class Constraint:
+class SpaceConstraint:
     """A condition that every design of the space meets.
 
     Attributes:
@@ -110,7 +110,7 @@ class Symbols:
         self.tables[key] = (column, np.asarray([*numbers, absent], dtype=np.float64))
 
 
-class Batch(Mapping[str, FloatArray]):
+class RowBatch(Mapping[str, FloatArray]):
     """The named numbers of a batch, each computed when it is asked for, once."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Structure:
     conditions: Mapping[int, Expression]
     steps: tuple[Step, ...]
     derived: Mapping[str, Derived]
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[SpaceConstraint, ...]
     symbols: Symbols
 
     @cached_property
@@ -192,9 +192,9 @@ class Structure:
         """(d,) whether a parameter can be chosen to be absent, conditions apart."""
         return np.array([parameter.optional for parameter in self.parameters], dtype=bool)
 
-    def batch(self, rows: IntArray) -> Batch:
+    def batch(self, rows: IntArray) -> RowBatch:
         """The named numbers of valid rows."""
-        return Batch(rows, self.symbols, self.derived)
+        return RowBatch(rows, self.symbols, self.derived)
 
     def canonical(self, rows: IntArray, steps: Sequence[Step] | None = None) -> IntArray:
         """The rows with what is inactive absent and repeated parts in order."""
@@ -243,7 +243,7 @@ class Structure:
         return complete
 
     def violations(
-        self, rows: IntArray, constraints: Sequence[Constraint] | None = None
+        self, rows: IntArray, constraints: Sequence[SpaceConstraint] | None = None
     ) -> dict[str, FloatArray]:
         """(n,) violation of each constraint by its text."""
         batch, shape = self.batch(rows), (len(rows),)

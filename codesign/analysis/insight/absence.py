@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.analysis.insight.choices import Choice, possible_codes
+from codesign.analysis.insight.choices import FrontChoice, possible_codes
 from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.variation import Fronts, Variation
 from codesign.columns import BoolArray, FloatArray, IntArray, Value
@@ -78,7 +78,7 @@ class Absence:
         n_looked_at: Designs that ``broken`` was read from.
     """
 
-    choice: Choice
+    choice: FrontChoice
     value: Value
     n_designs: int
     miss: Miss | None
@@ -115,7 +115,7 @@ class Absences:
         self._fronts, self._front, self._kept, self._measure = fronts, front, kept, measure
         self._parts: dict[tuple[int, Value], _Part] = {}
 
-    def explain(self, choices: Sequence[Choice]) -> tuple[list[Choice], list[Absence]]:
+    def explain(self, choices: Sequence[FrontChoice]) -> tuple[list[FrontChoice], list[Absence]]:
         """Choices with what was learnt of points with many designs, and every absence.
 
         Of a point that very many designs share, not all are listed, so a value that no listed
@@ -135,7 +135,7 @@ class Absences:
                 absences.append(self._absence(choice, value, parts))
         return [choice.with_points(sharing.get(choice.name, {})) for choice in choices], absences
 
-    def _places(self, choice: Choice, value: Value) -> list[int]:
+    def _places(self, choice: FrontChoice, value: Value) -> list[int]:
         """Where designs of the space can have the value."""
         space = self._fronts.problem.space
         places = []
@@ -169,7 +169,7 @@ class Absences:
                 shared |= same.all(axis=2).any(axis=0)
         return shared
 
-    def _absence(self, choice: Choice, value: Value, parts: Sequence[_Part]) -> Absence:
+    def _absence(self, choice: FrontChoice, value: Value, parts: Sequence[_Part]) -> Absence:
         n_designs = sum(part.n_designs for part in parts)
         feasible = [part.front for part in parts if part.front is not None]
         if feasible:

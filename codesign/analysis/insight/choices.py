@@ -13,7 +13,7 @@ from codesign.space import DesignSpace
 
 
 @dataclass(frozen=True)
-class Choice:
+class FrontChoice:
     """A parameter, or a parameter of all repetitions of a part together.
 
     Attributes:
@@ -68,7 +68,7 @@ class Choice:
         """Points of the whole front that have a value."""
         return np.flatnonzero(self.points_with[self.values.index(value)])
 
-    def with_points(self, more: Mapping[Value, BoolArray]) -> Choice:
+    def with_points(self, more: Mapping[Value, BoolArray]) -> FrontChoice:
         """The same where more points are known to have some values."""
         masks = tuple(
             mask | more[v] if v in more else mask
@@ -77,7 +77,9 @@ class Choice:
         return replace(self, points_with=masks)
 
 
-def choices_of(space: DesignSpace, front: ExactFront, kept: IntArray | None = None) -> list[Choice]:
+def choices_of(
+    space: DesignSpace, front: ExactFront, kept: IntArray | None = None
+) -> list[FrontChoice]:
     """Every parameter that varies in the space, then every parameter of a part as a whole.
 
     Args:
@@ -107,7 +109,7 @@ def _choice(
     name: str,
     columns: IntArray,
     part: str,
-) -> Choice:
+) -> FrontChoice:
     parameter = space.parameters[int(columns[0])]
     codes = sorted(
         {code for column in columns.tolist() for code in possible_codes(space, column)},
@@ -122,7 +124,7 @@ def _choice(
         for code in codes
     )
     of_kept = front.rows[kept[front.point], columns[0]]
-    return Choice(
+    return FrontChoice(
         name=name,
         columns=columns,
         values=tuple(values[code] for code in codes),

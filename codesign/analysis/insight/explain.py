@@ -9,8 +9,8 @@ import numpy as np
 
 from codesign.analysis.insight.absence import Absence, Absences
 from codesign.analysis.insight.choices import (
-    Choice,
     DerivedRange,
+    FrontChoice,
     Knee,
     choices_of,
     derived_ranges,
@@ -40,7 +40,7 @@ class FoldedValue:
         host: The cheaper point under which that is folded.
     """
 
-    choice: Choice
+    choice: FrontChoice
     value: Value
     point: int
     host: int
@@ -71,7 +71,7 @@ class FrontExplanation:
     front: ExactFront
     under: IntArray
     tolerance: float
-    choices: tuple[Choice, ...]
+    choices: tuple[FrontChoice, ...]
     derived: tuple[DerivedRange, ...]
     folded_values: tuple[FoldedValue, ...]
     measure: Measure
@@ -159,7 +159,7 @@ def explain_front(
 
 
 def _folded_values(
-    front: ExactFront, under: IntArray, choices: Sequence[Choice], measure: Measure
+    front: ExactFront, under: IntArray, choices: Sequence[FrontChoice], measure: Measure
 ) -> Iterator[FoldedValue]:
     for choice in choices:
         for value in choice.folded:

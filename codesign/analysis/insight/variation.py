@@ -18,7 +18,7 @@ from codesign.errors import InfeasibleError, InputError
 from codesign.evaluators.base import Bounds, Evaluation, Evaluator, KeepsLimits
 from codesign.problem import Problem, build_problem
 from codesign.space import DesignSpace
-from codesign.space.structure import Constraint
+from codesign.space.structure import SpaceConstraint
 
 _WORTH_PROCESSES = 1 << 25
 """Designs from which several processes repay their start."""
@@ -65,13 +65,13 @@ class Variation:
 
 
 def _with_constraints(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
-    rules: list[Constraint] = []
+    rules: list[SpaceConstraint] = []
     for rule in space.constraints:
         text = changed.get(rule.text, rule.text)
         if text == rule.text:
             rules.append(rule)
         elif text is not None:
-            rules.append(Constraint(space.parse(text), rule.description))
+            rules.append(SpaceConstraint(space.parse(text), rule.description))
     return DesignSpace(
         replace(space.structure, constraints=tuple(rules)),
         name=space.name,

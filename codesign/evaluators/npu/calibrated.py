@@ -25,7 +25,14 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.placement import PRIORITIES, Three
-from codesign.evaluators.npu.records import Design, Modelling, Moved, Operator, PassTimes, Shape
+from codesign.evaluators.npu.records import (
+    Modelling,
+    Moved,
+    PassTimes,
+    Shape,
+    StageDesign,
+    StageOperator,
+)
 from codesign.evaluators.npu.traffic import array_streams
 from codesign.hardware.array import DATAFLOWS
 from codesign.hardware.elementwise import inverse, larger, smaller, where
@@ -75,7 +82,7 @@ def calibrated_cycles(
 
 
 def calibrated_bytes(
-    operator: Operator, shape: Shape, design: Design, modelling: Modelling
+    operator: StageOperator, shape: Shape, design: StageDesign, modelling: Modelling
 ) -> Moved:
     """What one instance of an operator moves."""
     near_reads, near_writes = array_streams(operator, shape, design)
@@ -85,9 +92,9 @@ def calibrated_bytes(
 
 
 def _prefill_bytes(
-    operator: Operator,
+    operator: StageOperator,
     shape: Shape,
-    design: Design,
+    design: StageDesign,
     near_reads: FloatArray,
     near_writes: FloatArray,
 ) -> Moved:
@@ -130,7 +137,7 @@ def weight_passes(rows: FloatArray, width: FloatArray, dataflow: IntArray) -> Fl
     return where(dataflow == _WS, 1.0, larger(1.0, rows / (TILE_SHARE * width)))
 
 
-def _on_chip_shares(design: Design) -> tuple[FloatArray, FloatArray]:
+def _on_chip_shares(design: StageDesign) -> tuple[FloatArray, FloatArray]:
     """On-chip bytes for one operator's inputs, and for all weights."""
     capacity, storage = design.inputs.on_chip_capacity_bytes, design.inputs.storage
     even = where(storage == _EQUAL, EVEN_SHARE * capacity, 0.0)
@@ -141,9 +148,9 @@ def _on_chip_shares(design: Design) -> tuple[FloatArray, FloatArray]:
 
 
 def _decode_bytes(
-    operator: Operator,
+    operator: StageOperator,
     shape: Shape,
-    design: Design,
+    design: StageDesign,
     near_reads: FloatArray,
     near_writes: FloatArray,
 ) -> Moved:
@@ -165,7 +172,9 @@ def _decode_bytes(
     )
 
 
-def calibrated_times(shape: Shape, design: Design, moved: Moved, modelling: Modelling) -> PassTimes:
+def calibrated_times(
+    shape: Shape, design: StageDesign, moved: Moved, modelling: Modelling
+) -> PassTimes:
     """How long one instance of an operator takes."""
     inputs = design.inputs
     compute = shape.cycles * design.cycle_s
@@ -187,7 +196,7 @@ def calibrated_times(shape: Shape, design: Design, moved: Moved, modelling: Mode
     return PassTimes(compute, on_chip_s, transfer, larger(larger(compute, on_chip_s), transfer))
 
 
-def _slowest_tier(design: Design) -> FloatArray:
+def _slowest_tier(design: StageDesign) -> FloatArray:
     """Seconds per byte of all data, each tier reading its share of it."""
     beyond, last = design.weight_tails
     shares: Three = (1.0 - beyond, beyond - last, last)

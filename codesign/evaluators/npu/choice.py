@@ -22,7 +22,7 @@ from codesign.evaluators.npu.compiled import choose_compiled
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
-from codesign.evaluators.npu.preparation import Batch, Footprint, Preparation
+from codesign.evaluators.npu.preparation import Footprint, Preparation, PreparedBatch
 from codesign.evaluators.npu.records import Choices, LeastWork
 from codesign.hardware.tier_order import BY_BANDWIDTH, ORDERS, worth_trying
 
@@ -46,7 +46,7 @@ class Chosen:
         footprint: Footprint,
         batch_size: FloatArray,
         sums: FloatArray,
-        prepare: Callable[[], Batch],
+        prepare: Callable[[], PreparedBatch],
         repeats: IntArray | None = None,
     ) -> None:
         self.footprint = footprint
@@ -56,7 +56,7 @@ class Chosen:
         self._prepare = prepare
 
     @cached_property
-    def batch(self) -> Batch:
+    def batch(self) -> PreparedBatch:
         """The distinct designs, their tiers in the order in which they are used."""
         return self._prepare()
 
@@ -88,7 +88,7 @@ class _Candidates(NamedTuple):
         return _Candidates(self.positions[which], self.sizes[which], self.orders[which])
 
 
-class Choice:
+class BatchAndOrderChoice:
     """Chooses batch sizes and orders of tiers.
 
     Args:
@@ -131,7 +131,7 @@ class Choice:
         everywhere = np.arange(len(sizes))
         size = footprint.sizes[sizes]
 
-        def prepare() -> Batch:
+        def prepare() -> PreparedBatch:
             ordered = footprint.take(everywhere, _PLACES[orders].T)
             return self._preparation.batch(designs, ordered, size)
 
@@ -149,7 +149,7 @@ class Choice:
         return only_first
 
     def _compiled(
-        self, footprint: Footprint, first: Batch, allowed: IntArray
+        self, footprint: Footprint, first: PreparedBatch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """(9, n) sums, (n,) positions of the best batch sizes and (n,) of the best orders."""
         hardware, setup = footprint.accelerators, first.setup
@@ -181,7 +181,7 @@ class Choice:
         )
 
     def _on_arrays(
-        self, designs: Columns, footprint: Footprint, first: Batch, allowed: IntArray
+        self, designs: Columns, footprint: Footprint, first: PreparedBatch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """The same, from tables of all designs and operators."""
         sums = Stage(self._pass, first.setup).sums
@@ -225,7 +225,7 @@ class Choice:
         is_begun = is_first & (sizes == footprint.most_size[positions])
         return every.take(is_tried & ~is_begun & (best > scores[positions]))
 
-    def _batch(self, designs: Columns, footprint: Footprint, others: _Candidates) -> Batch:
+    def _batch(self, designs: Columns, footprint: Footprint, others: _Candidates) -> PreparedBatch:
         """The designs of these choices, as they choose."""
         positions = others.positions
         return self._preparation.batch(
@@ -234,7 +234,7 @@ class Choice:
             footprint.sizes[others.sizes],
         )
 
-    def _scores(self, batch: Batch, array_and_memory_s: FloatArray) -> FloatArray:
+    def _scores(self, batch: PreparedBatch, array_and_memory_s: FloatArray) -> FloatArray:
         """(n,) the larger, the better."""
         requests = batch.setup.batch_size[:, 0]
         vector_s = self._pass.vector_s(requests, batch.setup.accelerators)

@@ -49,7 +49,7 @@ _progress = {"designs": 0}
 
 
 def choose_compiled(
-    operators: records.Operator,
+    operators: records.StageOperator,
     shapes: FloatArray,
     least_work: records.LeastWork,
     kind: IntArray,
@@ -257,7 +257,7 @@ be left out of a formula there without a change of its value."""
 
 
 def _choose_over_designs(
-    operators: records.Operator,
+    operators: records.StageOperator,
     shapes: FloatArray,
     least_work: records.LeastWork,
     kind: IntArray,
@@ -324,7 +324,7 @@ def _is_tried(choices: records.Choices, i: int, order: int, is_gaining: bool) ->
 
 
 def _pass_sums(
-    operators: records.Operator,
+    operators: records.StageOperator,
     shapes: FloatArray,
     shape_of: int,
     inputs: records.DesignInputs,
@@ -344,7 +344,7 @@ def _pass_sums(
 
 def _added(
     totals: tuple[FloatArray, ...],
-    operator: records.Operator,
+    operator: records.StageOperator,
     shape: records.Shape,
     moved: records.Moved,
     times: records.PassTimes,
@@ -434,8 +434,8 @@ def _one_work(least_work: records.LeastWork, u: int) -> records.LeastWork:
     )
 
 
-def _one_operator(operators: records.Operator, j: int) -> records.Operator:
-    return records.Operator(
+def _one_operator(operators: records.StageOperator, j: int) -> records.StageOperator:
+    return records.StageOperator(
         operators.instances[j],
         operators.k[j],
         operators.n[j],

@@ -13,7 +13,7 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
-from codesign.evaluators.npu.preparation import Batch
+from codesign.evaluators.npu.preparation import PreparedBatch
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
@@ -44,7 +44,7 @@ class DesignMetrics:
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
     Attributes are named as in ``codesign.metrics``, where each is defined. Tables by operator are
-    of the ``r`` designs that are distinct to the operator stage (see ``Batch``).
+    of the ``r`` designs that are distinct to the operator stage (see ``PreparedBatch``).
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DesignMetrics:
         self._modelling = modelling_of(options, workload.phase)
 
     @property
-    def batch(self) -> Batch:
+    def batch(self) -> PreparedBatch:
         """The designs that are distinct to the operators."""
         return self.chosen.batch
 

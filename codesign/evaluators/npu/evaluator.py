@@ -23,7 +23,7 @@ from codesign.deployments.parallelism import DEGREES
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
-from codesign.evaluators.npu.choice import Choice, Chosen
+from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
@@ -123,7 +123,9 @@ class NpuEvaluator:
         self.preparation = Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )
-        self._choice = Choice(self.pass_, self.preparation, self.options, self._longest_pass_s())
+        self._choice = BatchAndOrderChoice(
+            self.pass_, self.preparation, self.options, self._longest_pass_s()
+        )
         self._best_case = BestCase(
             self.pass_, self.preparation, self.workload, self.options, self._library
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.preparation import Batch, Footprint
+from codesign.evaluators.npu.preparation import Footprint, PreparedBatch
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 
@@ -21,7 +21,7 @@ _KV, _WEIGHTS = 1, 2
 """Positions in a setup's ``pinned`` and ``tails``."""
 
 
-def features(footprint: Footprint, batch: Batch) -> dict[str, FloatArray]:
+def features(footprint: Footprint, batch: PreparedBatch) -> dict[str, FloatArray]:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
     ``resident_bytes`` are the weights and the batch's KV cache that are kept off chip; a tier

@@ -16,14 +16,14 @@ from codesign.evaluators.npu.placement import (
     tier_tails,
 )
 from codesign.evaluators.npu.records import (
-    Design,
     DesignInputs,
     Modelling,
     Moved,
-    Operator,
     PassTimes,
     Ports,
     Shape,
+    StageDesign,
+    StageOperator,
 )
 from codesign.evaluators.npu.traffic import (
     array_streams,
@@ -40,11 +40,11 @@ from codesign.hardware.hierarchy import (
 )
 
 
-def design_of(inputs: DesignInputs, modelling: Modelling) -> Design:
+def design_of(inputs: DesignInputs, modelling: Modelling) -> StageDesign:
     """Placement and ports of a design."""
     held = on_chip_bytes(inputs.sizes, inputs.data_capacity_bytes, inputs.storage)
     tails = tails_of(inputs, modelling)
-    return Design(
+    return StageDesign(
         inputs=inputs,
         held=held,
         pinned=pinned_shares(held, inputs.sizes),
@@ -124,7 +124,9 @@ def _first_latency_s(inputs: DesignInputs, modelling: Modelling) -> FloatArray:
     return smaller(latency[0], smaller(second, third))
 
 
-def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Modelling) -> Moved:
+def moved_bytes(
+    operator: StageOperator, shape: Shape, design: StageDesign, modelling: Modelling
+) -> Moved:
     """What one instance of an operator moves with the best blocks for the on-chip memory."""
     if not modelling.blocks_for_capacity:
         return calibrated_bytes(operator, shape, design, modelling)
@@ -162,7 +164,7 @@ def moved_bytes(operator: Operator, shape: Shape, design: Design, modelling: Mod
 
 
 def operator_times(
-    operator: Operator, shape: Shape, design: Design, moved: Moved, modelling: Modelling
+    operator: StageOperator, shape: Shape, design: StageDesign, moved: Moved, modelling: Modelling
 ) -> PassTimes:
     """How long one instance of an operator takes."""
     if not modelling.blocks_for_capacity:
@@ -186,7 +188,7 @@ def operator_times(
     return PassTimes(compute, through_port, transfer, time)
 
 
-def _tile_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
+def _tile_bytes(operator: StageOperator, shape: Shape, design: StageDesign) -> FloatArray:
     """What the array holds of an operator's weights or of its keys or values."""
     inputs = design.inputs
     element = where(operator.is_attention, inputs.kv_bytes, inputs.weight_bytes)
@@ -196,7 +198,7 @@ def _tile_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
     return where(operator.has_rows, clipped, chunk)
 
 
-def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Modelling) -> Two:
+def _stream_times(design: StageDesign, moved: Moved, tile: FloatArray, modelling: Modelling) -> Two:
     """Time of the matrix stream and of the vector stream; of both as one, then of nothing."""
     inputs = design.inputs
     kv = moved.kv_reads + moved.kv_writes
@@ -223,7 +225,7 @@ def _stream_times(design: Design, moved: Moved, tile: FloatArray, modelling: Mod
 
 
 def stream_time_s(
-    design: Design,
+    design: StageDesign,
     crossing: Three,
     reads: FloatArray,
     seconds_per_byte: Three,
@@ -238,7 +240,7 @@ def stream_time_s(
 
 
 def busy_stream_time_s(
-    design: Design,
+    design: StageDesign,
     crossing: Three,
     reads: FloatArray,
     seconds_per_byte: Three,

@@ -23,14 +23,14 @@ from codesign.evaluators.npu.operator_stage import (
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import Three, share_on_chip
 from codesign.evaluators.npu.records import (
-    Design,
     DesignInputs,
     LeastWork,
     Modelling,
     Moved,
-    Operator,
     PassTimes,
     Shape,
+    StageDesign,
+    StageOperator,
 )
 from codesign.evaluators.npu.traffic import Passes, array_passes
 from codesign.hardware.accelerator import AcceleratorBatch
@@ -292,10 +292,10 @@ class Pass:
         return batch_size * float(self.table.mac_per_request @ self.table.count)
 
     @cached_property
-    def operators(self) -> Operator:
+    def operators(self) -> StageOperator:
         """(o,) what the innermost formulas need of each operator."""
         table = self.table
-        return Operator(
+        return StageOperator(
             instances=table.count,
             k=table.k,
             n=table.n,
@@ -413,7 +413,7 @@ class Stage:
         self._setup = setup
 
     @cached_property
-    def _design(self) -> Design:
+    def _design(self) -> StageDesign:
         return design_of(self._setup.inputs((-1, 1)), self._setup.modelling)
 
     @cached_property

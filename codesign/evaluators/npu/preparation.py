@@ -115,7 +115,7 @@ class Footprint:
 
 
 @dataclass(frozen=True)
-class Batch:
+class PreparedBatch:
     """``n`` designs ready for the operators; arrays are (n,).
 
     Attributes:
@@ -163,7 +163,7 @@ class Preparation:
         designs: Columns,
         footprint: Footprint | None = None,
         batch_size: FloatArray | None = None,
-    ) -> Batch:
+    ) -> PreparedBatch:
         """Hardware, batch size and placement of ``n`` designs.
 
         Args:
@@ -209,7 +209,7 @@ class Preparation:
             options=self._options,
             phase=self._workload.phase,
         )
-        return Batch(
+        return PreparedBatch(
             setup=setup,
             tier_order=known.tier_order,
             batch_size=size,

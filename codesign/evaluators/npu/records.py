@@ -33,7 +33,7 @@ class Modelling(NamedTuple):
     requests_in_flight: float
 
 
-class Operator(NamedTuple):
+class StageOperator(NamedTuple):
     """What a pass knows of its operators; per instance and, unless said otherwise, per request.
 
     Attributes:
@@ -191,7 +191,7 @@ class Choices(NamedTuple):
     message_byte_s: float
 
 
-class Design(NamedTuple):
+class StageDesign(NamedTuple):
     """What a design brings to every operator.
 
     Attributes:

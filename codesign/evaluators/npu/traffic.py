@@ -14,7 +14,7 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.evaluators.npu.placement import Two
-from codesign.evaluators.npu.records import Buffer, Design, Operator, Shape
+from codesign.evaluators.npu.records import Buffer, Shape, StageDesign, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.elementwise import (
     inverse,
@@ -81,7 +81,7 @@ def array_passes(
     )
 
 
-def array_streams(operator: Operator, shape: Shape, design: Design) -> Two:
+def array_streams(operator: StageOperator, shape: Shape, design: StageDesign) -> Two:
     """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
     inputs = design.inputs
     per_activation = inputs.batch_size * inputs.activation_bytes
@@ -92,7 +92,9 @@ def array_streams(operator: Operator, shape: Shape, design: Design) -> Two:
     return stationary * shape.near_stationary + streamed + sums, outputs + sums
 
 
-def stationary_operand_bytes(operator: Operator, shape: Shape, design: Design) -> FloatArray:
+def stationary_operand_bytes(
+    operator: StageOperator, shape: Shape, design: StageDesign
+) -> FloatArray:
     """Weights, and keys, values and states of all requests, each once."""
     inputs = design.inputs
     kept = operator.kv_read * inputs.kv_bytes + operator.state_read

@@ -27,7 +27,7 @@ from codesign.evaluators.npu.evaluator import NpuEvaluator
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass, sum_over_operators
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.preparation import Batch
+from codesign.evaluators.npu.preparation import PreparedBatch
 from codesign.evaluators.npu.records import PassTimes
 from codesign.evaluators.simulation.machine import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
@@ -76,7 +76,7 @@ class Simulator:
         options: Resolved options.
     """
 
-    def __init__(self, batch: Batch, pass_: Pass, options: SimulationOptions) -> None:
+    def __init__(self, batch: PreparedBatch, pass_: Pass, options: SimulationOptions) -> None:
         self.batch = batch
         self.pass_ = pass_
         self.options = options

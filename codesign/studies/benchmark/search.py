@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.campaign.observations import Batch, Layout, Run, Status
+from codesign.campaign.observations import Layout, ObservationBatch, Run, Status
 from codesign.campaign.store import create_store, open_store
 from codesign.columns import FloatArray
 from codesign.pareto import HypervolumeTracker, hypervolume
@@ -87,9 +87,9 @@ def store_rate(effort: Effort) -> Row:
     }
 
 
-def _stored_batch(number: int, width: int) -> Batch:
+def _stored_batch(number: int, width: int) -> ObservationBatch:
     rng = np.random.default_rng(number)
-    return Batch(
+    return ObservationBatch(
         0,
         number,
         number * _STORE_BATCH,

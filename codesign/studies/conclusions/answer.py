@@ -13,7 +13,7 @@ from codesign.errors import InfeasibleError
 from codesign.problem import Problem
 from codesign.report.labels import design_words
 from codesign.studies.conclusions.arithmetic import Best, arithmetic
-from codesign.studies.conclusions.claims import CLAIMS, Choice, Claim, Measure
+from codesign.studies.conclusions.claims import CLAIMS, Claim, ClaimedChoice, Measure
 from codesign.studies.conclusions.loss import NOTICEABLE, Curve, Loss, Verdict
 from codesign.studies.conclusions.setting import (
     CAP_WATTS,
@@ -36,7 +36,7 @@ _PHASES: tuple[Phase, ...] = ("prefill", "decode")
 
 
 @dataclass(frozen=True)
-class Design:
+class AnsweredDesign:
     """A design that shows what an answer means.
 
     Attributes:
@@ -74,7 +74,7 @@ class Answer:
     losses: Mapping[float, Loss]
     beside: Mapping[str, Loss]
     points: tuple[int, int] | None
-    designs: Sequence[Design]
+    designs: Sequence[AnsweredDesign]
     shifts: Mapping[str, Loss | None]
     arithmetic: str
 
@@ -146,7 +146,9 @@ class _ClaimInSetting:
             arithmetic=arithmetic(claim.key, base.profile, [best for _, best in described_designs]),
         )
 
-    def _loss(self, setting: Setting, cap: float, choice: Choice | None = None) -> Loss | None:
+    def _loss(
+        self, setting: Setting, cap: float, choice: ClaimedChoice | None = None
+    ) -> Loss | None:
         """None where nothing at all is feasible."""
         left_out = choice or self._claim.choice
         if self._claim.phase is None or left_out is None:
@@ -163,7 +165,7 @@ class _ClaimInSetting:
         return loss if loss.rate[0] > 0 else None
 
     def _fronts(
-        self, setting: Setting, phase: Phase, choice: Choice
+        self, setting: Setting, phase: Phase, choice: ClaimedChoice
     ) -> tuple[list[ExactFront | None], list[ExactFront | None]]:
         """Of all designs, and of those without the choice, in parts."""
         parts = [self._store.front(setting, phase, variation) for variation in choice.without]
@@ -217,7 +219,7 @@ class _ClaimInSetting:
 
     # Designs that show what the answer means
 
-    def _designs(self) -> list[tuple[Design, Best]]:
+    def _designs(self) -> list[tuple[AnsweredDesign, Best]]:
         claim, base = self._claim, self._base
         if claim.phase is not None and claim.choice is not None:
             everything, without = self._fronts(base, claim.phase, claim.choice)
@@ -246,7 +248,7 @@ def _cheapest(
     phase: Phase,
     fronts: Sequence[ExactFront | None],
     measure: Measure = "rate",
-) -> list[tuple[Design, Best]]:
+) -> list[tuple[AnsweredDesign, Best]]:
     """The design of least TDP among those near the best at the campaigns' cap; none if there are
     none."""
     best = Curve.of(fronts).best(measure, CAP_WATTS)
@@ -267,9 +269,9 @@ def _cheapest(
 
 def _describe_design(
     role: str, problem: Problem, phase: Phase, row: IntArray
-) -> tuple[Design, Best]:
+) -> tuple[AnsweredDesign, Best]:
     metrics = {name: float(values[0]) for name, values in problem.evaluate(row).metrics.items()}
     design = problem.space.decode(row)[0]
     words = design_words(problem.space, [design])[0]
     rate, tdp = metrics["throughput_tokens_per_s"], metrics["tdp_watts"]
-    return Design(role, words, rate, tdp), Best(phase, design, metrics, request_of(problem))
+    return AnsweredDesign(role, words, rate, tdp), Best(phase, design, metrics, request_of(problem))

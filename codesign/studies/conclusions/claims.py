@@ -25,7 +25,7 @@ _PRIORITIES = ("activation", "kv", "weight", "equal")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ClaimedChoice:
     """Something that a design has or lacks.
 
     Attributes:
@@ -39,23 +39,23 @@ class Choice:
     without: tuple[Variation, ...]
 
 
-def _memory(name: str, technologies: Sequence[str]) -> Choice:
+def _memory(name: str, technologies: Sequence[str]) -> ClaimedChoice:
     count = f"count(tier, technology in [{', '.join(technologies)}])"
     lacks = Variation(space_constraints=((_EDGE, f"{_EDGE} and {count} <= 0"),))
-    return Choice(name, f"{count} >= 1", (lacks,))
+    return ClaimedChoice(name, f"{count} >= 1", (lacks,))
 
 
-def _value(name: str, parameter: str, value: str, values: Sequence[str]) -> Choice:
+def _value(name: str, parameter: str, value: str, values: Sequence[str]) -> ClaimedChoice:
     others = (Variation(fixed=((parameter, item),)) for item in values if item != value)
-    return Choice(name, f"{parameter} == {value}", tuple(others))
+    return ClaimedChoice(name, f"{parameter} == {value}", tuple(others))
 
 
-def _combine(name: str, first: Choice, second: Choice) -> Choice:
+def _combine(name: str, first: ClaimedChoice, second: ClaimedChoice) -> ClaimedChoice:
     condition = f"{first.condition} and {second.condition}"
-    return Choice(name, condition, (*first.without, *second.without))
+    return ClaimedChoice(name, condition, (*first.without, *second.without))
 
 
-STACKED = Choice(
+STACKED = ClaimedChoice(
     "3D SRAM", "sram_3d_layers >= 1", (Variation(fixed=(("sram_3d_layers", 0),)),)
 )  # fmt: skip
 WEIGHT_STATIONARY = _value("weight stationary", "dataflow", "ws", _DATAFLOWS)
@@ -92,8 +92,8 @@ class Claim:
     says: str
     checked: str
     phase: Phase | None
-    choice: Choice | None
-    beside: tuple[Choice, ...] = ()
+    choice: ClaimedChoice | None
+    beside: tuple[ClaimedChoice, ...] = ()
     measures: tuple[Measure, ...] = ("rate", "per_joule")
     varied: tuple[str, ...] = ()
 

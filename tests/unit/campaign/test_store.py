@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from codesign.campaign import store as store_module
-from codesign.campaign.observations import Batch, Layout, Run, Status
+from codesign.campaign.observations import Layout, ObservationBatch, Run, Status
 from codesign.campaign.store import create_store, open_store
 from codesign.errors import JobError, StoreError
 
@@ -24,7 +24,7 @@ def batch(run=0, number=0, first=0, k=3, seed=0, reasons=None):
     rng = np.random.default_rng([seed, run, number])
     status = np.array([Status.FAILED if i in (reasons or {}) else Status.FEASIBLE
                        for i in range(k)], dtype=np.int8)  # fmt: skip
-    return Batch(
+    return ObservationBatch(
         run, number, first, rng.integers(-1, 9, (k, 4)), rng.normal(size=(k, 3)), status,
         reasons or {}, rng.random(k), 0.25, 0.5,
     )  # fmt: skip

@@ -21,8 +21,8 @@ from codesign.studies.conclusions.claims import (
     STACKED,
     STRATEGY,
     WEIGHT_STATIONARY,
-    Choice,
     Claim,
+    ClaimedChoice,
     Measure,
 )
 from codesign.studies.conclusions.loss import Curve, Loss
@@ -61,7 +61,7 @@ def answer(base: Setting, claim: Claim) -> Answer:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.name)
-def test_designs_without_a_choice_are_those_that_lack_it(choice: Choice) -> None:
+def test_designs_without_a_choice_are_those_that_lack_it(choice: ClaimedChoice) -> None:
     problem = problem_of(Setting("plain"), "prefill")
     space, rng = problem.space, np.random.default_rng(5)
     condition = space.parse(choice.condition)

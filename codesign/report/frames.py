@@ -104,7 +104,7 @@ def _flat(value: Value) -> Value:
 def to_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:
     """The observations as a pandas data frame, one row each.
 
-    >>> frame = to_frame(load_campaign("osworld-prefill").results())  # doctest: +SKIP
+    Where a campaign was run: ``frame = to_frame(load_campaign("osworld-prefill").results())``.
 
     Raises:
         MissingExtraError: pandas is not installed.

@@ -90,7 +90,9 @@ def test_every_header_names_evaluator_and_profile(command, name, capsys, monkeyp
         assert document["evaluator"]["profile"] == profile
 
 
-@pytest.mark.parametrize("command", ["run", "enumerate", "explain-front"])
+@pytest.mark.parametrize(
+    "command", ["run", "enumerate", pytest.param("explain-front", marks=pytest.mark.slow)]
+)
 def test_run_and_exact_front_name_them_too(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert "(npu, profile plain)" in _printed(capsys, command, "usual")

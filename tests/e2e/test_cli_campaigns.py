@@ -233,12 +233,12 @@ def _interrupted(folder: Path, budget: int) -> subprocess.CompletedProcess:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
     )  # fmt: skip
     store = folder / "runs" / "trial" / "campaign.sqlite"
-    until = time.monotonic() + 30
-    while not (store.exists() and store.stat().st_size) and time.monotonic() < until:
+    while not (store.exists() and store.stat().st_size):
+        assert process.poll() is None
         time.sleep(0.02)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
@@ -261,7 +261,7 @@ def test_progress_bars_are_shown_on_a_terminal_only(tmp_path):
     )  # fmt: skip
     os.close(child)
     bars = _read_all(parent).decode()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     assert process.returncode == 0
     assert json.loads(out)["front_size"] > 0
     for part in ("random", "again", "all", "32/32", "/s"):

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -249,8 +248,8 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
         frames = []
-        deadline = time.monotonic() + 60
-        while len(frames) < 2 and time.monotonic() < deadline:
+        while len(frames) < 2:
+            assert run.poll() is None
             shown = subprocess.run([*command, "watch", "long", "--once", "--json"], cwd=folder,
                                    env=environment, capture_output=True, text=True)  # fmt: skip
             document = json.loads(shown.stdout) if shown.returncode == 0 else {"done": 0}
@@ -267,13 +266,13 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder):
         assert len(set(lines)) == 3
         assert watch.poll() is None
         watch.send_signal(signal.SIGINT)
-        _, error = watch.communicate(timeout=30)
+        _, error = watch.communicate()
         assert watch.returncode == 130
         assert b"Traceback" not in error
         assert run.poll() is None
     finally:
         run.send_signal(signal.SIGINT)
-        run.wait(timeout=30)
+        run.wait()
     assert main(["watch", "long"]) == 0
 
 
@@ -311,7 +310,7 @@ def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
         if (folder / "runs" / "seen" / "campaign.sqlite").exists():
             assert main(["watch", "seen", "--once", "--json"]) == 0
             n_frames += 1
-    _, said = run.communicate(timeout=60)
+    _, said = run.communicate()
     assert run.returncode == 0 and "locked" not in said, said
     assert n_frames > 0
     seen, unseen = (codesign.load_campaign(name).results() for name in ("seen", "unseen"))

@@ -27,7 +27,7 @@ import pytest
 import codesign
 from codesign.cli import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 _RUNNERS = Path(__file__).parent / "interop_runners.py"
 _EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))[
@@ -203,7 +203,7 @@ def _dashboard(journal: Path) -> Iterator[Callable[[str], dict]]:
         yield ask
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait()
 
 
 @pytest.fixture

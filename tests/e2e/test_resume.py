@@ -56,7 +56,7 @@ def start(tmp_path):
 
 
 def finish(process):
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate()
     return process.returncode, said
 
 
@@ -94,7 +94,7 @@ def count(path):
         connection.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_path, start, workers):
     assert finish(start("whole"))[0] == 0
     store = tmp_path / "killed" / "toys" / "campaign.sqlite"
@@ -115,7 +115,7 @@ def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_pat
 def test_workers_do_not_outlive_a_killed_parent(tmp_path, start):
     slow = {
         **CAMPAIGN,
-        "evaluator": {"name": "toy", "delay_s": 4.0},
+        "evaluator": {"name": "toy", "delay_s": 3600.0, "n_undelayed": 1},
         "reference_point": {"gain_tokens": 10, "power_watts": 400},
     }
     (tmp_path / "runs" / "toys.yaml").write_text(yaml.safe_dump(slow))
@@ -126,10 +126,9 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path, start):
     time.sleep(1.5)  # now they are in the middle of an evaluation
     process.kill()
     process.wait()
-    until = time.monotonic() + 2
-    while any(alive(pid) for pid in workers) and time.monotonic() < until:
+    # The evaluation takes an hour: the workers end because they see that the parent is gone.
+    while any(alive(pid) for pid in workers):
         time.sleep(0.02)
-    assert not any(alive(pid) for pid in workers)
     process.stderr.close()
 
 

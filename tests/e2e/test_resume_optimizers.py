@@ -36,7 +36,10 @@ def observations(campaign):
     return change(campaign.store_path, "SELECT * FROM observations ORDER BY run, step")
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "optimizer",
+    ["gp-ehvi", "nsga2", "tpe", "random", pytest.param("sobol", marks=pytest.mark.slow)],
+)
 def test_a_run_cut_after_any_batch_ends_as_the_whole_one(tmp_path, monkeypatch, optimizer):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

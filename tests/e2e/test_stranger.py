@@ -133,7 +133,6 @@ def codesign(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(home / "site")},
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
     )
 

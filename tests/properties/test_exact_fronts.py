@@ -157,8 +157,15 @@ def assert_pruning_is_exact(*case, **more):
     return len(brute)
 
 
-@pytest.mark.parametrize("m", [2, 3, 4])
-@pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
+def cases_of_brute_force():
+    """Every model and phase; of the numbers of objectives one each, in turn, the others slow."""
+    for i, (model, phase) in enumerate(itertools.product(MODELS, ["prefill", "decode"])):
+        for m in OBJECTIVES:
+            is_slow = m != 2 + i % len(OBJECTIVES)
+            yield pytest.param(model, phase, m, marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize(("model", "phase", "m"), list(cases_of_brute_force()))
 def test_the_pruned_front_equals_brute_force(model, phase, m):
     sizes = [assert_pruning_is_exact(model, phase, m, seed) for seed in (m, m + 10)]
     assert max(sizes) > 1
@@ -175,7 +182,8 @@ def test_it_does_so_where_the_degrees_of_parallelism_vary(model, phase):
 @pytest.mark.parametrize("options", OPTIONS[1:], ids=str)
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_it_does_so_whatever_the_model_of_the_hardware(phase, options):
-    sizes = [assert_pruning_is_exact("llama-3.3-70b", phase, 2, s, options) for s in (11, 12)]
+    case = ("llama-3.3-70b", phase, 2)
+    sizes = [assert_pruning_is_exact(*case, s, options, largest=20_000) for s in (11, 12)]
     assert max(sizes) > 1
 
 
@@ -227,7 +235,7 @@ def test_the_pruned_front_equals_brute_force_on_a_million_designs(model, phase, 
         assert_pruning_is_exact(model, phase, m, seed, options, largest=1_000_000)
 
 
-@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("phase", [pytest.param("prefill", marks=pytest.mark.slow), "decode"])
 def test_no_random_design_of_the_whole_space_is_beyond_its_front(phase):
     eight_bits = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
     space = whole_space().fix(eight_bits)
@@ -245,14 +253,15 @@ def test_no_random_design_of_the_whole_space_is_beyond_its_front(phase):
     assert front.n_designs == 51_373_440
 
 
+@pytest.mark.parametrize("n", [200, pytest.param(5_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(("model", "phase"), list(itertools.product(MODELS, ["prefill", "decode"])))
-def test_no_design_beats_its_best_case_at_any_level(model, phase, options):
+def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n):
     for batch in BATCHES:
         npu = evaluator(model, phase, tuple(options.items()), batch)
         space = space_of_batches() if batch is None else whole_space()
         problem = build_problem(space, npu, OBJECTIVES[2], (), "npu")
-        rows = problem.space.sample(np.random.default_rng(3), 1000)
+        rows = problem.space.sample(np.random.default_rng(3), n)
         rows = rows[problem.admits(rows)]
         metrics = problem.evaluate(rows).metrics
         tree = Decomposition(problem)

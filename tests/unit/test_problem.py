@@ -1,7 +1,6 @@
 """A problem joins designs and evaluator, minimizes, and takes whatever an evaluator does."""
 
 import importlib.util
-import time
 from pathlib import Path
 
 import numpy as np
@@ -220,12 +219,10 @@ def test_a_cheaper_model_that_predicts_nonsense_is_a_failed_job(tell, message, m
         built.predictions(every(built))
 
 
-def test_a_large_batch_is_cheap():
+def test_a_large_batch_is_one_call_of_the_evaluator():
     built = problem(["power_watts <= 300"])
     rows = np.repeat(every(built), 75, axis=0)[:65_536]
-    start = time.perf_counter()
-    built.evaluate(rows)
-    assert time.perf_counter() - start < 2.0  # measured: 0.05 s
+    assert len(built.evaluate(rows).objectives) == 65_536
     assert built.evaluator.calls == [65_536]
 
 

@@ -100,8 +100,8 @@ def compute_time_s(
     Limiting assumption: launches overlap with nothing.
 
     Examples:
-        >>> float(compute_time_s(29.29e12, 0, 326.4e9, 1.0, 0.0))  # LIFE Table 6: 89.74
-        89.7365...
+        >>> round(float(compute_time_s(29.29e12, 0, 326.4e9, 1.0, 0.0)), 2)  # LIFE Table 6
+        89.74
     """
     return np.asarray(ops / (peak_ops_per_s * efficiency) + dispatches * dispatch_latency_s)
 

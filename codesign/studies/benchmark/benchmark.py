@@ -9,6 +9,7 @@ from codesign.studies.benchmark.growth import growth
 from codesign.studies.benchmark.machine import surroundings
 from codesign.studies.benchmark.rates import Row, evaluator_rates
 from codesign.studies.benchmark.search import hypervolume_times, store_rate
+from codesign.studies.benchmark.startup import startup_time
 from codesign.studies.benchmark.timing import Effort
 
 _EIGHT_BITS: dict[str, object] = {
@@ -65,7 +66,7 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
 
     Returns:
         ``about``: versions, commit, machine. ``rates``, ``growth``, ``hypervolume``, ``store``,
-        ``enumeration``, ``ratios``: lists of rows with their units in the names.
+        ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the names.
     """
     rates = evaluator_rates(effort)
     return {
@@ -76,6 +77,7 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
         "hypervolume": list(hypervolume_times(effort)),
         "store": [store_rate(effort)],
         "enumeration": [enumeration_time(effort)],
+        "startup": [startup_time(effort)],
     }
 
 

@@ -52,6 +52,14 @@ def benchmark_tables(measured: Mapping[str, Any]) -> list[PaperTable]:
         ),
         _listed("Store of a campaign", measured["store"]),
         _listed("Exact front of a space", measured["enumeration"]),
+        _side_by_side(
+            "Command line",
+            measured["startup"],
+            ("what",),
+            lambda _: "time",
+            lambda row: format_cell("time_s", row["time_s"]),
+            "Processor time of the process; the fastest of several.",
+        ),
     ]
 
 

@@ -105,7 +105,7 @@ def test_metrics_keep_their_sign_and_objectives_are_minimized(write):
     assert np.array_equal(results.feasible, ~over)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_number_of_workers_changes_nothing(write, folder, workers):
     path = write()
     alone = finished(path, 1, folder / "alone")
@@ -239,17 +239,27 @@ def test_other_library_versions_are_a_warning(write, monkeypatch, caplog):
     assert f"numpy: {now['numpy']} -> 9.9" in caplog.text
 
 
+FAULTS = {
+    "toy-twice": "a design twice",
+    "toy-outside": "not admissible",
+    "toy-raises": "KeyError: 'lost its way' .*toy_plugins.py:",
+    "toy-misshapen": r"asked for up to 7 rows of 3 integers, it gave \[\[1, 2\]\]",
+    "toy-greedy": "asked for up to 7 designs, it gave 8",
+}
+
+
 @pytest.mark.parametrize(
-    ("optimizer", "message"),
+    ("optimizer", "message", "workers"),
     [
-        ("toy-twice", "a design twice"),
-        ("toy-outside", "not admissible"),
-        ("toy-raises", "KeyError: 'lost its way' .*toy_plugins.py:"),
-        ("toy-misshapen", r"asked for up to 7 rows of 3 integers, it gave \[\[1, 2\]\]"),
-        ("toy-greedy", "asked for up to 7 designs, it gave 8"),
+        *((optimizer, message, 1) for optimizer, message in FAULTS.items()),
+        ("toy-raises", FAULTS["toy-raises"], 2),
+        *(
+            pytest.param(optimizer, message, 2, marks=pytest.mark.slow)
+            for optimizer, message in FAULTS.items()
+            if optimizer != "toy-raises"
+        ),
     ],
 )
-@pytest.mark.parametrize("workers", [1, 2])
 def test_an_optimizer_that_fails_stops_its_own_runs_only(write, optimizer, message, workers):
     campaign = Campaign.load(write(optimizers=[optimizer, "toy-random"]))
     with pytest.raises(JobError, match=message) as caught:

@@ -54,7 +54,7 @@ def space(name: str) -> DesignSpace:
 def designs(name: str) -> Columns:
     """Random designs of the whole space; one where there is only one."""
     here = space(name)
-    n = 1500 if here.size > 1 else 1
+    n = 400 if here.size > 1 else 1
     return here.columns(here.sample(np.random.default_rng(4), n))
 
 

@@ -91,6 +91,14 @@ def test_the_enumeration_counts_the_designs_of_its_space(measured: dict) -> None
     assert row["peak_bytes"] is None or 5e7 < row["peak_bytes"] < 1e9
 
 
+def test_the_start_of_the_command_is_measured_and_printed(measured: dict) -> None:
+    (row,) = measured["startup"]
+    assert row["what"] == "start of `codesign --help`" and row["time_s"] > 0
+    (table,) = (table for table in benchmark_tables(measured) if table.title == "Command line")
+    ((name, time),) = table.rows
+    assert name.text == row["what"] and time.text.endswith("s")
+
+
 def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
     again = json.loads(to_json_text(measured))
     assert set(again) == set(measured) and again["about"]["version"]

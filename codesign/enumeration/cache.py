@@ -28,6 +28,7 @@ _CODE = (
     "columns.py",
     "problem.py",
     "pareto.py",
+    "deployments",
     "enumeration",
     "evaluators",
     "hardware",

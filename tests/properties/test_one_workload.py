@@ -56,8 +56,8 @@ from codesign.columns import Columns, column_of
 from codesign.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.shape import ModelShape, shape_of
+from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.work import PassWork

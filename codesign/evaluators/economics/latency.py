@@ -25,8 +25,8 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
-from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.shape import ModelShape
+from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.hardware.nccl import ONE_WAY, Collective, collective
 
 KERNELS_PER_LAYER = 4

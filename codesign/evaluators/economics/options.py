@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import ACCEPTANCE
-from codesign.evaluators.economics.machine import MachineChoices
 from codesign.evaluators.economics.pricing import (
     ELECTRICITY_USD_PER_KWH,
     LIFETIME_YEARS,
@@ -17,6 +16,7 @@ from codesign.evaluators.economics.pricing import (
     Ownership,
 )
 from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
+from codesign.evaluators.economics.sustained_device import MachineChoices
 from codesign.schema import Record, checked, quantity
 from codesign.workload import load_model
 

@@ -12,13 +12,13 @@ from codesign.evaluators.economics.decoding import Decoding, Speculation
 from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.machine import (
+from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     accelerator_machine,
     device_machine,
     paper_devices,
 )
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import load_device
 from codesign.workload.precision import bits_per_element

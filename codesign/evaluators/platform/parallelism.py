@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, column_of
-from codesign.evaluators.platform.evaluator import PlatformEvaluator
 from codesign.evaluators.platform.limits import limits
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.metrics import PLATFORM_METRICS, Metric
 from codesign.workload.model import LanguageModel

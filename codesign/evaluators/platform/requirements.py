@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import column_of
-from codesign.evaluators.platform.evaluator import PlatformEvaluator
 from codesign.evaluators.platform.parallelism import (
     DEGREES,
     ParallelismChoices,
     candidates,
     evaluate_choices,
 )
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.units import format_engineering

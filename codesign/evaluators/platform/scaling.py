@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, column_of
-from codesign.evaluators.platform.evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
 """The accelerator that the paper's studies start from."""

@@ -1,5 +1,8 @@
 """The transaction-level simulator as an evaluator; see ``evaluator.py``."""
 
-from codesign.evaluators.simulation.evaluator import SimulationEvaluator, SimulationOptions
+from codesign.evaluators.simulation.simulation_evaluator import (
+    SimulationEvaluator,
+    SimulationOptions,
+)
 
 __all__ = ["SimulationEvaluator", "SimulationOptions"]

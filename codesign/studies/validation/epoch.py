@@ -19,10 +19,10 @@ import yaml
 from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
-from codesign.evaluators.economics.machine import paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.serving import DeviceServing, Formats, device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
+from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.hardware.nccl import PROTOCOLS
 from codesign.studies.validation.study import Study, summarize
 from codesign.workload import list_models, load_model

@@ -21,8 +21,8 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.records import Moved
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
-from codesign.evaluators.simulation.evaluator import DemandTiming, Simulator
-from codesign.evaluators.simulation.machine import SimulatedNpu, SimulatedOperator, simulate
+from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
+from codesign.evaluators.simulation.simulation_evaluator import DemandTiming, Simulator
 from codesign.hardware.array import ORGANIZATIONS, Organization
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space

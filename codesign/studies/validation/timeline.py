@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.simulation import SimulationEvaluator
-from codesign.evaluators.simulation.machine import Transaction
+from codesign.evaluators.simulation.simulated_npu import Transaction
 from codesign.files import replacing
 from codesign.studies.validation.simulated import block_instances
 

@@ -17,7 +17,7 @@ from codesign.columns import Column, Columns, combined, distinct
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled, operator_stage
-from codesign.evaluators.npu.evaluator import LARGEST_CHUNK
+from codesign.evaluators.npu.npu_evaluator import LARGEST_CHUNK
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.hardware import elementwise
 from codesign.memtech import load_library

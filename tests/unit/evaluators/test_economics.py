@@ -16,7 +16,6 @@ from codesign.evaluators.economics.decoding import Speculation
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.machine import SustainedDevice
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.pricing import Ownership
 from codesign.evaluators.economics.serving import (
@@ -27,6 +26,7 @@ from codesign.evaluators.economics.serving import (
     single_point,
 )
 from codesign.evaluators.economics.shape import shape_of
+from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.hardware.nccl import Fabric
 from codesign.pareto import non_dominated
 from codesign.space import load_space

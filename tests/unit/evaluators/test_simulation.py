@@ -14,7 +14,7 @@ from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.traffic import array_passes, blocked_passes, buffer_of
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
 from codesign.evaluators.simulation.events import Schedule
-from codesign.evaluators.simulation.machine import SimulatedNpu, simulate
+from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, simulate
 from codesign.evaluators.simulation.tiles import (
     OperatorWork,
     Steps,
@@ -320,7 +320,9 @@ def gsm8k() -> SimulationEvaluator:
 
 
 def test_what_it_tells_in_advance_is_what_npu_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codesign.evaluators.simulation.evaluator.simulate", None)  # not needed
+    monkeypatch.setattr(
+        "codesign.evaluators.simulation.simulation_evaluator.simulate", None
+    )  # not needed
     evaluator = gsm8k()
     npu = NpuEvaluator(evaluator.workload)
     rows = SPACE.sample(np.random.default_rng(2), 200)

@@ -22,8 +22,12 @@ from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Spec
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
-from codesign.evaluators.economics.machine import SustainedDevice, device_machine, paper_devices
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.sustained_device import (
+    SustainedDevice,
+    device_machine,
+    paper_devices,
+)
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
 from codesign.metrics import ECONOMICS_METRICS, Metric

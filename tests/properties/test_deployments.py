@@ -129,6 +129,16 @@ def test_a_pipeline_multiplies_the_rate_and_not_the_speed_of_a_request():
     )
 
 
+def test_features_that_are_metrics_too_are_of_all_devices():
+    evaluator = npu("llama-3.3-70b", "decode", "memexplorer")
+    columns = deployed(designs(60), 2, 4)
+    known, metrics = evaluator.features(columns), evaluator.evaluate(columns).metrics
+    shared = known.keys() & metrics.keys()
+    assert len(shared) == 5
+    for name in shared:
+        np.testing.assert_allclose(known[name], metrics[name], rtol=1e-12, err_msg=name)
+
+
 def test_slower_links_never_help_and_their_energy_counts():
     columns = deployed(designs(60), 8, 1)
     fast = npu("llama-3.3-70b", "decode").evaluate(columns).metrics

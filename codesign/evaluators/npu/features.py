@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.deployments import ModelPart
 from codesign.evaluators.npu.preparation import Footprint, PreparedBatch
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
@@ -21,16 +22,17 @@ _KV, _WEIGHTS = 1, 2
 """Positions in a setup's ``pinned`` and ``tails``."""
 
 
-def features(footprint: Footprint, batch: PreparedBatch) -> dict[str, FloatArray]:
+def features(footprint: Footprint, batch: PreparedBatch, part: ModelPart) -> dict[str, FloatArray]:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
+    Power, rates, capacity and batch size are of all devices that serve the model, the rest of one.
     ``resident_bytes`` are the weights and the batch's KV cache that are kept off chip; a tier
     takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
     deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
     """
-    hardware = footprint.accelerators
+    hardware, n_devices = footprint.accelerators, part.n_devices
     levels = hardware.levels
-    tdp = sum(thermal_design_watts(hardware, *footprint.operand_bits).values(), start=np.zeros(1))
+    watts = sum(thermal_design_watts(hardware, *footprint.operand_bits).values(), start=np.zeros(1))
     off_chip = 1.0 - batch.setup.pinned
     kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
     weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]
@@ -38,13 +40,13 @@ def features(footprint: Footprint, batch: PreparedBatch) -> dict[str, FloatArray
     through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
     tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
     return {
-        "tdp_watts": np.asarray(tdp),
-        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz,
+        "tdp_watts": np.asarray(watts * n_devices),
+        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * n_devices,
         "onchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
-        "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0),
+        "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,
         "onchip_capacity_bytes": levels.capacity_bytes[0],
-        "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0),
-        "batch_size": batch.batch_size,
+        "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * n_devices,
+        "batch_size": batch.batch_size * part.n_stages,
         "resident_bytes": kv_bytes + weight_bytes,
         "slowest_tier_s": tier_s.max(axis=0),
         "all_tiers_s": tier_s.sum(axis=0),

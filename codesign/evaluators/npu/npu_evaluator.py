@@ -256,7 +256,8 @@ class NpuEvaluator:
         if has_degrees(designs):
             return self._by_group(designs, NpuEvaluator.features)
         footprint = self.preparation.footprint(designs)
-        known = features(footprint, self.preparation.batch(designs, footprint))
+        batch = self.preparation.batch(designs, footprint)
+        known = features(footprint, batch, self.part)
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 

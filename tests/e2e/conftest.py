@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ class _StopsEarly:
         raise KeyboardInterrupt
 
     def finish(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def processes_hear_an_interrupt() -> Iterator[None]:
+    """A gate in the background may ignore Ctrl-C, and all that it begins would do so too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
 _FOLDER = Path(__file__).parent / "devices"
 _NOT_DEVICES = ("efficiency",)
 _OPTIONAL = (
+    "cache",
     "link_bandwidth",
     "link_latency",
     "network_bandwidth",
@@ -55,6 +56,8 @@ class Device(Record):
     """Peak bytes per second of the main memory."""
     capacity: Annotated[float, quantity("GB")]
     """Bytes of the main memory."""
+    cache: Annotated[float, quantity("MB")] | None = None
+    """Bytes of the last cache that all cores share; None: none stated."""
     link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
     """Bytes per second to the other devices of its node, each way; None: none stated."""
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1

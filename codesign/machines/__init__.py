@@ -1,0 +1,1 @@
+"""What runs operators: from the numbers of a machine to seconds and joules."""

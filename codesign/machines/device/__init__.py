@@ -1,0 +1,1 @@
+"""Devices that somebody sells: kernels whose efficiencies are fitted to measurements."""

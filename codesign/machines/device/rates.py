@@ -1,0 +1,68 @@
+"""Numbers of a device's datasheet, as the laws of its kernels need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.hardware.device import Device
+
+Floats = FloatArray | float
+"""A number, or an array that broadcasts with the kernels'."""
+
+
+@dataclass(frozen=True)
+class DeviceRates:
+    """Datasheet numbers of the devices on which kernels run.
+
+    Each field is one number, or an array that broadcasts with the sizes of the kernels: (n,) for
+    one kernel on n devices, (q,) for q kernels that each have their device.
+
+    Attributes:
+        peak_16bit_flop_per_s: Dense peak of products of 16-bit floating point.
+        bandwidth_bytes_per_s: Peak rate of the main memory.
+        cache_bytes: Capacity of the last cache that all cores share; 0 where none is stated.
+        n_cores: Cores that share the tiles of a kernel.
+        link_bandwidth_bytes_per_s: Rate to the other devices of its node, each way; NaN where none
+            is stated.
+        power_watts: Board power limit; NaN where none is stated.
+        sustained_fraction: Part of the peak that the power limit lets large products sustain.
+    """
+
+    peak_16bit_flop_per_s: Floats
+    bandwidth_bytes_per_s: Floats
+    cache_bytes: Floats
+    n_cores: Floats
+    link_bandwidth_bytes_per_s: Floats
+    power_watts: Floats
+    sustained_fraction: Floats
+
+
+def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
+    """The rates of devices.
+
+    Args:
+        lookup: Gives a number of every device: called with a function of one device, it answers
+            with one number or an array.
+
+    Examples:
+        >>> from codesign.hardware.device import load_device
+        >>> device_rates(lambda number: number(load_device("h100-sxm"))).n_cores
+        132.0
+    """
+
+    def or_else(value: float | None, absent: float) -> float:
+        return absent if value is None else float(value)
+
+    return DeviceRates(
+        peak_16bit_flop_per_s=lookup(lambda device: device.peak_flop_per_s("bf16")),
+        bandwidth_bytes_per_s=lookup(lambda device: float(device.bandwidth)),
+        cache_bytes=lookup(lambda device: or_else(device.cache, 0.0)),
+        n_cores=lookup(lambda device: float(device.n_cores)),
+        link_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.link_bandwidth, np.nan)),
+        power_watts=lookup(lambda device: or_else(device.power, np.nan)),
+        sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
+    )

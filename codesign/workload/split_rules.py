@@ -1,9 +1,12 @@
-"""How several devices divide each kind of operator among them: one row per operator.
+"""How several devices divide each kind of operator, and which kernel runs it: one row per operator.
 
 Tensor parallelism cuts a matrix by columns, so that every device has a part of the output, or by
 rows, so that every device has a part of the input and a partial sum of the whole output; attention
 is cut by heads [Shoeybi2019]_. After a cut by rows the devices add up their partial sums
 (all-reduce). Every device has the same code, so the one with the largest part sets the pace.
+
+A kernel is what a device starts at once: the products with keys and values and the softmax between
+them are one, as FlashAttention has it, and so is a layer of experts.
 
 An operator that has no row here cannot be cut, and is refused.
 
@@ -24,6 +27,9 @@ from codesign.workload.model import LanguageModel
 
 Axis: TypeAlias = Literal["columns", "rows", "heads", "replicated"]
 Collective: TypeAlias = Literal["all_reduce", "all_gather"]
+Kernel: TypeAlias = Literal[
+    "gemm", "attention", "experts", "scan", "rowwise", "residual", "lookup"
+]  # fmt: skip
 Dimension: TypeAlias = Literal[
     "query_heads", "query_key_value", "latent", "value_heads", "linear_projection",
     "linear_convolution", "mlp", "shared", "expert", "vocabulary", "all",
@@ -37,73 +43,78 @@ class SplitRule:
     Attributes:
         axis: What is cut: columns or rows of its weights, heads, or nothing.
         dimension: Dimension of the model along which it is cut.
+        kernel: Kernel that runs it: a matrix product; attention, experts or a scan of linear
+            attention, of which it is a part; a kernel that works row by row; an addition that the
+            next norm does on its way; a look-up in a table.
         collective: What the devices send one another afterwards: the operator's output, added up
             (``all_reduce``) or put together (``all_gather``); None if nothing.
     """
 
     axis: Axis
     dimension: Dimension
+    kernel: Kernel
     collective: Collective | None = None
 
 
-_REPLICATED = SplitRule("replicated", "all")
-_BY_QUERY_HEADS = SplitRule("heads", "query_heads")
-_BY_VALUE_HEADS = SplitRule("heads", "value_heads")
+_ATTENTION = SplitRule("heads", "query_heads", "attention")
+_ROWS_OF_HEADS = SplitRule("heads", "query_heads", "rowwise")
+_ABSORPTION = SplitRule("heads", "query_heads", "gemm")
+_SCAN = SplitRule("heads", "value_heads", "scan")
 
 _RULES: dict[str, SplitRule] = {
-    "embedding": SplitRule("rows", "vocabulary", "all_reduce"),
-    "norm": _REPLICATED,
-    "residual": _REPLICATED,
-    "lm_head": SplitRule("columns", "vocabulary", "all_gather"),
+    "embedding": SplitRule("rows", "vocabulary", "lookup", "all_reduce"),
+    "norm": SplitRule("replicated", "all", "rowwise"),
+    "residual": SplitRule("replicated", "all", "residual"),
+    "lm_head": SplitRule("columns", "vocabulary", "gemm", "all_gather"),
     # Attention with grouped queries.
-    "qkv_projection": SplitRule("columns", "query_key_value"),
-    "qk_norm": _BY_QUERY_HEADS,
-    "rope": _BY_QUERY_HEADS,
-    "attention_qk": _BY_QUERY_HEADS,
-    "softmax": _BY_QUERY_HEADS,
-    "attention_pv": _BY_QUERY_HEADS,
-    "sliding_attention_qk": _BY_QUERY_HEADS,
-    "sliding_softmax": _BY_QUERY_HEADS,
-    "sliding_attention_pv": _BY_QUERY_HEADS,
-    "output_gate": _BY_QUERY_HEADS,
-    "output_projection": SplitRule("rows", "query_heads", "all_reduce"),
+    "qkv_projection": SplitRule("columns", "query_key_value", "gemm"),
+    "qk_norm": _ROWS_OF_HEADS,
+    "rope": _ROWS_OF_HEADS,
+    "attention_qk": _ATTENTION,
+    "softmax": _ATTENTION,
+    "attention_pv": _ATTENTION,
+    "sliding_attention_qk": _ATTENTION,
+    "sliding_softmax": _ATTENTION,
+    "sliding_attention_pv": _ATTENTION,
+    "output_gate": _ROWS_OF_HEADS,
+    "output_projection": SplitRule("rows", "query_heads", "gemm", "all_reduce"),
     # Multi-head latent attention: all heads share the latent, which every device keeps.
-    "latent_projection": SplitRule("columns", "latent"),
-    "latent_norm": _REPLICATED,
-    "query_projection": SplitRule("columns", "query_heads"),
-    "key_value_projection": SplitRule("columns", "query_heads"),
-    "query_absorption": _BY_QUERY_HEADS,
-    "value_absorption": _BY_QUERY_HEADS,
+    "latent_projection": SplitRule("columns", "latent", "gemm"),
+    "latent_norm": SplitRule("replicated", "all", "rowwise"),
+    "query_projection": SplitRule("columns", "query_heads", "gemm"),
+    "key_value_projection": SplitRule("columns", "query_heads", "gemm"),
+    "query_absorption": _ABSORPTION,
+    "value_absorption": _ABSORPTION,
     # Linear attention.
-    "linear_projection": SplitRule("columns", "linear_projection"),
-    "linear_convolution": SplitRule("heads", "linear_convolution"),
-    "linear_qk_norm": SplitRule("heads", "linear_convolution"),
-    "linear_decay": _BY_VALUE_HEADS,
-    "linear_state_products": _BY_VALUE_HEADS,
-    "linear_state_update": _BY_VALUE_HEADS,
-    "scan_scores": _BY_VALUE_HEADS,
-    "scan_decay": _BY_VALUE_HEADS,
-    "scan_corrections": _BY_VALUE_HEADS,
-    "scan_state_products": _BY_VALUE_HEADS,
-    "scan_outputs": _BY_VALUE_HEADS,
-    "scan_state_update": _BY_VALUE_HEADS,
-    "linear_norm": _BY_VALUE_HEADS,
-    "linear_output_projection": SplitRule("rows", "value_heads", "all_reduce"),
+    "linear_projection": SplitRule("columns", "linear_projection", "gemm"),
+    "linear_convolution": SplitRule("heads", "linear_convolution", "scan"),
+    "linear_qk_norm": SplitRule("heads", "linear_convolution", "scan"),
+    "linear_decay": _SCAN,
+    "linear_state_products": _SCAN,
+    "linear_state_update": _SCAN,
+    "scan_scores": _SCAN,
+    "scan_decay": _SCAN,
+    "scan_corrections": _SCAN,
+    "scan_state_products": _SCAN,
+    "scan_outputs": _SCAN,
+    "scan_state_update": _SCAN,
+    "linear_norm": SplitRule("heads", "value_heads", "rowwise"),
+    "linear_output_projection": SplitRule("rows", "value_heads", "gemm", "all_reduce"),
     # Feed-forward layers. Partial sums of all experts are combined before they are added up.
-    "gate_up_projection": SplitRule("columns", "mlp"),
-    "up_projection": SplitRule("columns", "mlp"),
-    "activation": SplitRule("heads", "mlp"),
-    "down_projection": SplitRule("rows", "mlp", "all_reduce"),
-    "router": _REPLICATED,
-    "shared_gate_up_projection": SplitRule("columns", "shared"),
-    "shared_up_projection": SplitRule("columns", "shared"),
-    "shared_activation": SplitRule("heads", "shared"),
-    "shared_down_projection": SplitRule("rows", "shared"),
-    "expert_gate_up_projection": SplitRule("columns", "expert"),
-    "expert_up_projection": SplitRule("columns", "expert"),
-    "expert_activation": SplitRule("heads", "expert"),
-    "expert_down_projection": SplitRule("rows", "expert"),
-    "expert_combination": SplitRule("replicated", "all", "all_reduce"),
+    "gate_up_projection": SplitRule("columns", "mlp", "gemm"),
+    "up_projection": SplitRule("columns", "mlp", "gemm"),
+    "activation": SplitRule("heads", "mlp", "rowwise"),
+    "down_projection": SplitRule("rows", "mlp", "gemm", "all_reduce"),
+    "router": SplitRule("replicated", "all", "gemm"),
+    "shared_gate_up_projection": SplitRule("columns", "shared", "gemm"),
+    "shared_up_projection": SplitRule("columns", "shared", "gemm"),
+    "shared_activation": SplitRule("heads", "shared", "rowwise"),
+    "shared_down_projection": SplitRule("rows", "shared", "gemm"),
+    "expert_gate_up_projection": SplitRule("columns", "expert", "experts"),
+    "expert_up_projection": SplitRule("columns", "expert", "experts"),
+    "expert_activation": SplitRule("heads", "expert", "experts"),
+    "expert_down_projection": SplitRule("rows", "expert", "experts"),
+    "expert_combination": SplitRule("replicated", "all", "experts", "all_reduce"),
 }
 
 

@@ -159,7 +159,7 @@ H100 = ["--device", "h100-sxm"]
         (["platform", *RAG, *H100, "--prompt-tokens", "5"], "got --use-case and --prompt-tokens"),
         (["platform", *RAG, *H100, "--beams", "0"], "error: --beams: input should be"),
         (["platform", *RAG, *H100, "--mixed"], "error: --mixed: expected --chunk-tokens"),
-        (["platform", *RAG, *H100, "--tp", "3"], "error: --tp x --ep: expected a divisor"),
+        (["platform", *RAG, *H100, "--tp", "3"], "error: --tp: expected a divisor"),
         (["platform", "--model", "llama-3-9b", *H100, "--use-case", "chat"], "'llama-3-8b'?"),
         (["requirements", "--model", "llama-3-8b", "--use-case", "rag"], "Did you mean 'rag-qa'?"),
         (["requirements", *RAG, "--first-token", "0 s"], "--first-token: expected a time above 0"),

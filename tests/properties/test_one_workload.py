@@ -150,7 +150,7 @@ def _by_name(names: tuple[str, ...], values: Any, share: float) -> dict[str, flo
     return dict(zip(names, (values / share).tolist(), strict=True))
 
 
-def _platform(model: str, phase: str, profile: str = "physical") -> Count:
+def _platform(model: str, phase: str, profile: str = "ideal") -> Count:
     asked = {"model": model, **TOKENS}
     evaluator = PlatformEvaluator(
         PlatformRequest.model_validate(asked), PlatformOptions.model_validate({"profile": profile})

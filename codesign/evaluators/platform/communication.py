@@ -28,7 +28,9 @@ from codesign.hardware.collectives import (
 )
 from codesign.workload.model import LanguageModel
 
-Kind: TypeAlias = Literal["all_reduce", "all_gather", "all_to_all", "send"]
+Kind: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "dispatch", "combine", "send"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,12 @@ class Message:
 
     Attributes:
         name: Purpose of the message.
-        kind: Kind of collective; ``send`` goes from a stage of the pipeline to the next.
+        kind: Kind of collective; ``send`` goes from a stage of the pipeline to the next,
+            ``dispatch`` and ``combine`` carry tokens to the groups of their experts and back.
         is_in_layers: Whether every layer sends the message; otherwise an end of the model does.
         count: Instances in the whole model, all stages together.
-        elements: Elements of the message that every rank holds; of a gather, of all parts.
+        elements: Elements of the message that every rank holds; of a gather, of all parts; of
+            dispatch and combine, the sum of what one rank sends to the others.
         ranks: Devices that take part in the collective.
         stride: Devices between two ranks.
     """
@@ -87,7 +91,7 @@ def _rows(platform: Platform, streams: Sequence[Stream], quantity: str) -> Float
         if quantity == "logits":
             per_request = float(table.m_per_request[table.groups.index("lm_head")])
         share = platform.sp if stream.is_prefill else 1.0
-        total = total + per_request * stream.requests / share
+        total = total + per_request * platform.own_requests(stream.requests) / share
     return total
 
 
@@ -108,11 +112,12 @@ def _attention(
         if stream.is_prefill:
             # Every rank of a sequence gathers the keys and values of all its tokens.
             wide = _cache_width(model) * sharding.kv * stream.table.tokens_per_request
-            elements, kind = wide * stream.requests, "all_gather"
+            elements, kind = wide * platform.own_requests(stream.requests), "all_gather"
         else:
             # The ranks' partial sums, with maximum and denominator of each row's softmax.
             wide = sharding.heads_per_rank * (_value_width(model) + 2)
-            elements, kind = wide * stream.attention_requests, "all_reduce"
+            requests = platform.own_requests(stream.attention_requests)
+            elements, kind = wide * requests, "all_reduce"
         messages.append(
             Message(f"sequence{stream.name}", "all_gather" if kind == "all_gather" else
                     "all_reduce", True, layers, elements, platform.sp, ranks)
@@ -145,35 +150,79 @@ def _mlp(
     ]
     if not model.is_mixture:
         return messages
-    chosen = model.moe_dims.num_experts_per_tok
     if options.is_genz:
-        # Its tool adds up the router's partial scores, and in decode as many as the width.
-        routed = model.moe_dims.n_routed_experts if streams[0].is_prefill else width
-        sent, reduced = tokens * chosen * width, tokens * width
-        times = sparse if options.router_all_reduce else 0.0
-        messages.append(
-            Message(
-                "router_scores",
-                "all_reduce",
-                True,
-                times,
-                tokens * routed,
-                platform.tp,
-                adjacent,
-            )
-        )
-    else:
-        # Each group of ranks sends its part of the tokens to the experts, gets them back, adds
-        # up the parts of its matrices, and the groups gather all tokens for the next layer.
-        sent, reduced = tokens * chosen * width / platform.ep, tokens * width / platform.ep
-        messages.append(
-            Message("expert_gather", "all_gather", True, sparse,
-                    tokens * width, platform.ep, platform.tp)
-        )  # fmt: skip
+        return [*messages, *_genz_experts(model, platform, tokens, streams, options)]
+    if options.has_data_attention:
+        return [*messages, *_exchanged(model, platform, tokens)]
+    # All devices have all tokens; each adds what its part of its experts gives.
+    ranks = platform.attention_ranks
     return [
         *messages,
+        Message("expert_output", "all_reduce", True, sparse, tokens * width, ranks, adjacent),
+    ]
+
+
+def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> list[Message]:
+    """Every group sends its tokens once to each other group that has an expert of theirs.
+
+    The devices of a group send a part of its tokens each, gather those that came, and add up the
+    parts of their matrices; after the way back they gather the group's own tokens again.
+    """
+    width, sparse = float(model.hidden_size), float(model.n_moe_layers)
+    groups, tp, adjacent = platform.ep, platform.tp, np.ones_like(tokens)
+    remote = remote_groups(model, groups)
+    sent = tokens * remote * width / tp
+    arrived = tokens * (remote + 1.0) * width
+    is_alone = groups <= 1
+    return [
+        Message("expert_dispatch", "dispatch", True, sparse, sent, groups, tp),
+        Message("expert_gather", "all_gather", True, np.where(is_alone, 0.0, sparse), arrived,
+                tp, adjacent),
+        Message("expert_sum", "reduce_scatter", True, np.where(is_alone, 0.0, sparse), arrived,
+                tp, adjacent),
+        Message("expert_combine", "combine", True, sparse, sent, groups, tp),
+        Message("token_gather", "all_gather", True, np.where(is_alone, 0.0, sparse),
+                tokens * width, tp, adjacent),
+        Message("expert_output", "all_reduce", True, np.where(is_alone, sparse, 0.0),
+                tokens * width, tp, adjacent),
+    ]  # fmt: skip
+
+
+def remote_groups(model: LanguageModel, groups: FloatArray) -> FloatArray:
+    """Other groups that a token must reach, on average, if its experts are drawn at random.
+
+    A group holds ``E / g`` of ``E`` experts; that none of a token's ``k`` lies there has the
+    probability of drawing ``k`` of the others (hypergeometric).
+    """
+    mixture = model.moe_dims
+    experts, chosen = float(mixture.n_routed_experts), mixture.num_experts_per_tok
+    others = experts - experts / groups
+    missed = np.ones_like(groups)
+    for drawn in range(chosen):
+        missed = missed * np.maximum(others - drawn, 0.0) / (experts - drawn)
+    return np.asarray((groups - 1.0) * (1.0 - missed))
+
+
+def _genz_experts(
+    model: LanguageModel,
+    platform: Platform,
+    tokens: FloatArray,
+    streams: Sequence[Stream],
+    options: PlatformOptions,
+) -> list[Message]:
+    """Messages of the experts as GenZ's tool has them.
+
+    It adds up the router's partial scores, and in decode as many as the model is wide.
+    """
+    width, sparse = float(model.hidden_size), float(model.n_moe_layers)
+    mixture = model.moe_dims
+    routed = mixture.n_routed_experts if streams[0].is_prefill else width
+    times = sparse if options.router_all_reduce else 0.0
+    sent, adjacent = tokens * mixture.num_experts_per_tok * width, np.ones_like(tokens)
+    return [
+        Message("router_scores", "all_reduce", True, times, tokens * routed, platform.tp, adjacent),
         Message("expert_exchange", "all_to_all", True, 2 * sparse, sent, platform.ep, platform.tp),
-        Message("expert_output", "all_reduce", True, sparse, reduced, platform.tp, adjacent),
+        Message("expert_output", "all_reduce", True, sparse, tokens * width, platform.tp, adjacent),
     ]
 
 
@@ -207,15 +256,17 @@ def _ends(
 def message_time_s(message: Message, platform: Platform, options: PlatformOptions) -> FloatArray:
     """(n,) time of one instance of a message."""
     size = message.elements * platform.activation_bytes
-    near, far = platform.link, platform.network
+    near, far, warm_up = platform.link, platform.network, options.warm_up or 0.0
     if message.kind == "send":
         return _send_s(size, message, platform, options)
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
     if message.kind == "all_reduce":
-        return hierarchical_all_reduce_s(
-            size, inner, outer, near, far, options.warm_up, options.all_reduce
-        )
-    return _OTHERS[message.kind](size, inner, outer, near, far, options.warm_up)
+        return hierarchical_all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
+    if message.kind in ("dispatch", "combine"):
+        # What goes to others is all but a rank's own part of a buffer that is exchanged evenly.
+        buffer = size * message.ranks / np.maximum(message.ranks - 1.0, 1.0)
+        return hierarchical_all_to_all_s(buffer, inner, outer, near, far, warm_up)
+    return _OTHERS[message.kind](size, inner, outer, near, far, warm_up)
 
 
 _Collective: TypeAlias = Callable[
@@ -223,6 +274,7 @@ _Collective: TypeAlias = Callable[
 ]
 _OTHERS: dict[str, _Collective] = {
     "all_gather": hierarchical_all_gather_s,
+    "reduce_scatter": hierarchical_all_gather_s,
     "all_to_all": hierarchical_all_to_all_s,
 }
 
@@ -232,7 +284,7 @@ def _send_s(
 ) -> FloatArray:
     """Mean time over the boundaries of the pipeline, of which some are between nodes."""
     # GenZ's tool starts a message without the warm-up of Eq. 4.
-    warm_up = 0.0 if options.is_genz else options.warm_up
+    warm_up = 0.0 if options.is_genz else (options.warm_up or 0.0)
     _, n_nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
     # A stage that fills a node or more has every boundary at a node's end.
     between = np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)

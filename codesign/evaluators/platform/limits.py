@@ -128,8 +128,10 @@ def _ways_to_fit(
 def _heads_words(serving: PlatformServing) -> str:
     model, ranks = serving.model, int(serving.platform.attention_ranks[0])
     keys = "" if model.is_latent else f" ({model.num_key_value_heads} of keys and values)"
+    has_groups = serving.options.has_data_attention
+    degree = "tensor_parallel" if has_groups else "tensor_parallel x expert_parallel"
     return (
-        f"tensor_parallel x expert_parallel: expected a divisor of the {model.num_attention_heads} "
+        f"{degree}: expected a divisor of the {model.num_attention_heads} "
         f"attention heads{keys} of {model.name}, got {ranks}; "
         f"choices: {_divisors(model.num_attention_heads)}"
     )

@@ -64,7 +64,8 @@ def footprint(
     weights = (in_layers * layers + ends) * platform.weight_bytes
     per_request = passes.prefix_tokens + passes.request.n_beams * passes.suffix_tokens
     # In mixed passes one more request is being prefilled.
-    held = per_request * platform.batch + passes.prefix_tokens * passes.request.mixed
+    requests = platform.own_requests(platform.batch)
+    held = per_request * requests + passes.prefix_tokens * passes.request.mixed
     per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
     kv = held * per_token * platform.kv_bytes
     return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)

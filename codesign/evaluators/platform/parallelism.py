@@ -43,7 +43,11 @@ def _divisors(number: int) -> list[int]:
 
 
 def candidates(
-    model: LanguageModel, n_devices: Sequence[int], *, replicas: bool = True
+    model: LanguageModel,
+    n_devices: Sequence[int],
+    *,
+    replicas: bool = True,
+    has_data_attention: bool = True,
 ) -> IntArray:
     """(f, 4) the factorizations of several numbers of devices that suit a model.
 
@@ -51,6 +55,7 @@ def candidates(
         model: Experts, heads and layers bound the degrees.
         n_devices: Numbers of devices.
         replicas: Whether data parallelism is among the choices.
+        has_data_attention: Whether groups that share experts have all heads each.
     """
     experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
     heads, layers = model.num_attention_heads, model.num_hidden_layers
@@ -60,7 +65,7 @@ def candidates(
         for ep in _divisors(experts)
         if n % ep == 0
         for tp in _divisors(heads)
-        if (n // ep) % tp == 0 and heads % (tp * ep) == 0
+        if (n // ep) % tp == 0 and heads % (tp if has_data_attention else tp * ep) == 0
         for pp in _divisors(n // (ep * tp))
         if pp <= layers and (replicas or n == ep * tp * pp)
     ]

@@ -43,8 +43,12 @@ class RequestPasses:
     def __init__(self, request: PlatformRequest, options: PlatformOptions) -> None:
         self.request = request
         self._is_genz = options.is_genz
+        # One kernel attends to prompt and answer, unless the beams share the prompt's cache.
+        self._is_joint = options.is_fitted and request.n_beams == 1
         self.prompts = list(self._chunks())
         prefix, suffix = self._contexts()
+        if self._is_joint:
+            prefix, suffix = prefix + suffix, 0.0
         self._prefix = self._decode(prefix)
         self._suffix = self._decode(suffix) if suffix > 0 else None
         self.prefix_tokens, self.suffix_tokens = self._final_contexts()
@@ -105,7 +109,8 @@ class RequestPasses:
         """
         beams = micro_batch * self.request.n_beams
         scored = micro_batch if self._is_genz else beams
-        prefix = Stream("_of_prompt", self._prefix, beams, micro_batch, scored, False)
+        name = "" if self._is_joint else "_of_prompt"
+        prefix = Stream(name, self._prefix, beams, micro_batch, scored, False)
         if self._suffix is None:
             return [prefix]
         return [

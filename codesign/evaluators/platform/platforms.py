@@ -64,6 +64,7 @@ class Platform:
         weight_bytes: Bytes of one weight.
         activation_bytes: Bytes of one activation.
         kv_bytes: Bytes of one element of the KV cache.
+        attention_groups: Groups of devices of one stage that serve requests of their own.
     """
 
     flop_per_s: FloatArray
@@ -84,11 +85,18 @@ class Platform:
     weight_bytes: FloatArray
     activation_bytes: FloatArray
     kv_bytes: FloatArray
+    attention_groups: FloatArray
 
     @property
     def attention_ranks(self) -> FloatArray:
         """Devices over which attention heads and the vocabulary are split."""
-        return self.tp * self.ep
+        return self.tp * self.ep / self.attention_groups
+
+    def own_requests(self, requests: FloatArray) -> FloatArray:
+        """Of so many requests of a replica, those of the group that serves the most."""
+        return np.where(
+            self.attention_groups > 1, np.ceil(requests / self.attention_groups), requests
+        )
 
     @property
     def stage_devices(self) -> FloatArray:
@@ -150,6 +158,9 @@ def build_platform(
         weight_bytes=sizes["weight_format"],
         activation_bytes=sizes["activation_format"],
         kv_bytes=sizes["kv_format"],
+        attention_groups=(
+            degrees["expert_parallel"] if options.has_data_attention else np.ones(chosen.n)
+        ),
     )
 
 

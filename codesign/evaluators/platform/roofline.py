@@ -78,7 +78,7 @@ def time_operator(
         memory = np.where(work.mac > 0, memory, 0.0)
     return OperatorTime(
         name=work.name,
-        part="attention" if work.is_attention else "linear",
+        part="attention" if work.kernel == "attention" else "linear",
         is_in_layers=work.block == "layers",
         count=np.full_like(compute, work.count),
         time_s=work.count * np.maximum(compute, memory),

@@ -51,7 +51,7 @@ class PlatformServing:
 
     def work(self, streams: list[Stream]) -> list[DeviceWork]:
         """The work of one device in a pass."""
-        return list_work(self.model, self.platform, self.sharding, streams, self.options.is_genz)
+        return list_work(self.model, self.platform, self.sharding, streams, self.options)
 
     def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
         messages = list_messages(self.model, self.platform, self.sharding, streams, self.options)

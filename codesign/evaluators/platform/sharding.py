@@ -67,7 +67,7 @@ class Sharding:
         rule = split_rule(name)
         part = self._parts[rule.dimension]
         if name == "router" and self._router is not None:
-            rule, part = SplitRule("rows", "all"), self._router
+            rule, part = SplitRule("rows", "all", "gemm"), self._router
         undivided = np.ones_like(part)
         return RankShare(
             work=part,

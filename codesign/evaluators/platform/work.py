@@ -2,8 +2,7 @@
 
 A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
 KV cache, the same over the part that the beams generated. Operators with weights run once for
-all streams, attention runs for each. Elementwise operators are taken as fused into their
-neighbors and cost nothing, as in GenZ; an operator without a rule for how to divide it is refused.
+all streams, attention runs for each; an operator without a rule for how to divide it is refused.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.model import LanguageModel
 from codesign.workload.operators import Group, OperatorTable, expected_distinct_experts
-from codesign.workload.split_rules import split_rule
+from codesign.workload.split_rules import Kernel, split_rule
 
 Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
 _BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
@@ -57,7 +57,11 @@ class DeviceWork:
     Attributes:
         name: Name of the operator.
         block: Place of the operator: in every layer, or at an end of the model.
-        is_attention: Whether the operator multiplies with keys or values.
+        kernel: Kernel of which the operator is a part.
+        stream: Requests whose keys and values it multiplies; None of other operators.
+        rows: Rows of a product: tokens, or tokens of an expert; queries in attention.
+        inner: Inner size of a product.
+        columns: Columns of a product; keys or widths in attention.
         expert_elements: Weights of one expert; 0 of an operator that every token meets.
         count: Instances in the whole model, all stages of the pipeline together.
         mac: Multiply-accumulates.
@@ -69,7 +73,11 @@ class DeviceWork:
 
     name: str
     block: Block
-    is_attention: bool
+    kernel: Kernel
+    stream: Stream | None
+    rows: FloatArray
+    inner: FloatArray
+    columns: FloatArray
     expert_elements: float
     count: float
     mac: FloatArray
@@ -84,22 +92,26 @@ def list_work(
     platform: Platform,
     sharding: Sharding,
     streams: Sequence[Stream],
-    is_genz: bool,
+    options: PlatformOptions,
 ) -> list[DeviceWork]:
-    """The operators of a pass on one device, in the order in which they first run."""
+    """The operators of a pass on one device, in the order in which they first run.
+
+    Elementwise operators are listed where they are kernels with a time of their own, under
+    ``fitted``; the other profiles take them as fused into their neighbors, as GenZ does.
+    """
     done: set[str] = set()
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            if stream.table.kinds[i] == "vector":
+            if stream.table.kinds[i] == "vector" and not options.is_fitted:
                 continue
             share = sharding.share(name)
             if stream.table.is_attention[i]:
-                operators.append(_attention(platform, sharding, stream, i, is_genz))
+                operators.append(_attention(platform, sharding, stream, i, options.is_genz))
             elif stream.has_products and name not in done:
                 done.add(name)
                 parts = _parts(platform, streams, name)
-                operators.append(_product(model, platform, share, parts, is_genz))
+                operators.append(_product(model, platform, share, parts, options.is_genz))
     return operators
 
 
@@ -114,15 +126,16 @@ class _StreamPart:
 
 def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[_StreamPart]:
     """The streams whose tokens pass through an operator with weights."""
-    return [
-        _StreamPart(
-            stream,
-            stream.table.names.index(name),
-            stream.requests / platform.sp if stream.is_prefill else stream.requests,
-        )
-        for stream in streams
-        if stream.has_products and name in stream.table.names
-    ]
+    parts = []
+    for stream in streams:
+        if stream.has_products and name in stream.table.names:
+            i = stream.table.names.index(name)
+            # Experts have the tokens of all groups, everything else those of its own.
+            is_own = split_rule(name).kernel != "experts"
+            requests = platform.own_requests(stream.requests) if is_own else stream.requests
+            share = platform.sp if stream.is_prefill else 1.0
+            parts.append(_StreamPart(stream, i, requests / share))
+    return parts
 
 
 def _total(
@@ -142,8 +155,8 @@ def _product(
 ) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
-    name = stream.table.names[i]
-    is_routed = bool(stream.table.is_routed[i])
+    table, name = stream.table, stream.table.names[i]
+    is_routed = bool(table.is_routed[i])
     if is_routed:
         load = _genz_experts if is_genz else _expected_experts
         loads = load(model, platform, share, parts)
@@ -155,10 +168,14 @@ def _product(
     is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
     return DeviceWork(
         name=name,
-        block=_BLOCKS.get(stream.table.groups[i], "layers"),
-        is_attention=False,
-        expert_elements=float(stream.table.weight_elements[i]) if is_routed else 0.0,
-        count=float(stream.table.count[i]),
+        block=_BLOCKS.get(table.groups[i], "layers"),
+        kernel=split_rule(name).kernel,
+        stream=None,
+        rows=_total(parts, lambda t, j: float(t.m_per_request[j])),
+        inner=table.k[i] * share.input,
+        columns=table.n[i] * share.output,
+        expert_elements=float(table.weight_elements[i]) if is_routed else 0.0,
+        count=float(table.count[i]),
         mac=loads.mac,
         weight_bytes=loads.weights * platform.weight_bytes,
         kv_bytes=nothing,
@@ -253,7 +270,7 @@ def _attention(
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
     table = stream.table
     share = sharding.share(table.names[i])
-    requests = stream.attention_requests
+    requests = platform.own_requests(stream.attention_requests)
     # A prompt's tokens are spread over the ranks of a sequence, which gather all keys; in a
     # decode step the ranks hold parts of the cache.
     tokens = requests / platform.sp if stream.is_prefill else requests
@@ -263,16 +280,22 @@ def _attention(
     kept = scores * requests / platform.sp * share.work if is_genz else np.zeros_like(moved)
     if is_genz and not stream.is_prefill:
         moved, kept = np.zeros_like(moved), kept + moved
-    cache = stream.cache_requests if stream.is_prefill else stream.cache_requests / platform.sp
+    cached = platform.own_requests(stream.cache_requests)
+    cached = cached if stream.is_prefill else cached / platform.sp
+    ones = np.ones_like(moved)
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
         block="layers",
-        is_attention=True,
+        kernel=split_rule(table.names[i]).kernel,
+        stream=stream,
+        rows=table.m_per_request[i] * ones,
+        inner=table.k[i] * ones,
+        columns=table.n[i] * ones,
         expert_elements=0.0,
         count=float(table.count[i]),
         mac=table.mac_per_request[i] * requests / platform.sp * share.work,
         weight_bytes=np.zeros_like(moved),
-        kv_bytes=table.kv_read_elements_per_request[i] * cache * sharding.kv * platform.kv_bytes,
+        kv_bytes=table.kv_read_elements_per_request[i] * cached * sharding.kv * platform.kv_bytes,
         activation_bytes=moved * platform.activation_bytes,
         onchip_bytes=kept * platform.activation_bytes,
     )

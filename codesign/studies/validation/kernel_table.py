@@ -89,15 +89,14 @@ def read_kernel_table(path: Path | str = KERNELS_FILE) -> KernelTable:
     """
     path = Path(path)
     try:
-        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open()
-        with opened as file:
-            reader = csv.DictReader(file)
-            rows = list(reader)
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("cannot be read as UTF-8 text", str(path)) from error
-    names = reader.fieldnames or ()
+    reader = csv.DictReader(text.splitlines())
+    rows, names = list(reader), reader.fieldnames or ()
     missing = sorted(set(_NEEDED) - set(names))
     if missing:
         raise InputError(f"columns are missing: {', '.join(missing)}", str(path))
-    text = {name: np.array([row[name] or "" for row in rows]) for name in names}
-    return KernelTable(text, np.arange(2, len(rows) + 2))
+    columns = {name: np.array([row[name] or "" for row in rows]) for name in names}
+    return KernelTable(columns, np.arange(2, len(rows) + 2))

@@ -1,0 +1,219 @@
+"""Measured kernels beside our laws, by device and kernel, and beside a bare roofline.
+
+The constants are fitted to the same table. How far they carry is shown by fits that have not seen
+a row's device: a device that is left out is what a reader's own device is to us.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.columns import FloatArray
+from codesign.studies.validation.kernel_table import KERNELS_FILE, KernelTable, read_kernel_table
+from codesign.studies.validation.study import Study, summarize
+
+
+class KernelFamily(Protocol):
+    """What a module of ``kernel_families`` offers."""
+
+    OPERATORS: Sequence[str]
+    """Operators of the table that it predicts."""
+    TARGET: float
+    """Median error that is promised, as a share."""
+
+    def predict_s(self, table: KernelTable, constants: Any = None) -> FloatArray:
+        """(q,) seconds; NaN where a row is left out."""
+        ...
+
+    def left_out(self, table: KernelTable) -> NDArray[np.str_]:
+        """(q,) reason why a row is left out; empty where it is predicted."""
+        ...
+
+    def roofline_s(self, table: KernelTable) -> FloatArray:
+        """(q,) seconds of a bare roofline of the datasheet."""
+        ...
+
+    def fit(self, table: KernelTable) -> Any:
+        """The constants that suit the rows best."""
+        ...
+
+
+FAMILIES = ("gemm", "attention", "mla", "scan", "experts", "elementwise", "collectives",
+            "expert_exchange")  # fmt: skip
+"""Modules of ``kernel_families``."""
+
+
+def family_of(name: str) -> KernelFamily:
+    """The family of that name."""
+    return cast(KernelFamily, import_module(f"codesign.studies.validation.kernel_families.{name}"))
+
+
+def run(seed: int = 0, size: int | None = None) -> Study:
+    """Compare every kernel of the shipped table with the shipped constants, and without its device.
+
+    Args:
+        seed: Nothing is drawn.
+        size: Not used.
+    """
+    return _study(read_kernel_table(), has_folds=True)
+
+
+def compare(path: Path | str = KERNELS_FILE) -> Study:
+    """Any table of measured kernels beside predictions with the shipped constants; no fit.
+
+    Args:
+        path: A table with the columns of ``kernels_measured.csv.gz``.
+
+    Raises:
+        InputError: The table cannot be read.
+    """
+    return _study(read_kernel_table(path), has_folds=False)
+
+
+def _study(table: KernelTable, has_folds: bool) -> Study:
+    rows: list[Mapping[str, Any]] = []
+    summary: list[dict[str, Any]] = []
+    targets: list[dict[str, Any]] = []
+    reasons: Counter[str] = Counter()
+    covered = np.zeros(len(table), dtype=np.bool_)
+    for name in FAMILIES:
+        family = family_of(name)
+        chosen = np.isin(table.words("operator"), list(family.OPERATORS))
+        covered |= chosen
+        own = table.take(chosen)
+        if not len(own):
+            continue
+        reasons.update(reason for reason in family.left_out(own).tolist() if reason)
+        predictions = {"ours": family.predict_s(own), "roofline": family.roofline_s(own)}
+        if has_folds:
+            predictions["device held out"] = _without_device(family, own)
+        rows += _rows(own, predictions)
+        summary += _summaries(own, predictions)
+        targets += _targets(name, family.TARGET, own, predictions)
+    for operator in sorted(set(table.words("operator")[~covered].tolist())):
+        count = int((table.words("operator") == operator).sum())
+        reasons[f"operator {operator} is not modeled"] += count
+    left = [f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()]
+    return Study(
+        name="kernels",
+        question="How far are the laws of kernels from kernels that others measured?",
+        rows=rows,
+        summary=summary,
+        targets=targets,
+        notes=(*left, *_NOTES),
+    )
+
+
+def _without_device(family: KernelFamily, table: KernelTable) -> FloatArray:
+    """(q,) seconds by constants that were fitted without the row's device."""
+    seconds = np.full(len(table), np.nan)
+    devices = table.words("device")
+    for device in sorted(set(devices.tolist())):
+        is_tested = devices == device
+        if is_tested.all():
+            continue
+        constants = family.fit(table.take(~is_tested))
+        seconds[is_tested] = family.predict_s(table.take(is_tested), constants)
+    return seconds
+
+
+def relative_errors(table: KernelTable, seconds: FloatArray) -> FloatArray:
+    """(q,) relative errors of predicted times; NaN where there is none."""
+    return seconds / table["latency_s"] - 1.0
+
+
+def _rows(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    errors = relative_errors(table, predictions["ours"])
+    words = {name: table.words(name) for name in ("id", "operator", "device", "framework")}
+    formats = _formats(table)
+    return [
+        {
+            "what": f"{words['id'][i]} {words['operator'][i]}",
+            "device": str(words["device"][i]),
+            "format": formats[i],
+            "framework": str(words["framework"][i]),
+            "reference": float(measured),
+            "ours": float(predictions["ours"][i]),
+            "error": float(errors[i]),
+            "roofline": float(predictions["roofline"][i]),
+        }
+        for i, measured in enumerate(table["latency_s"])
+        if not np.isnan(errors[i])
+    ]
+
+
+def _formats(table: KernelTable) -> list[str]:
+    columns = zip(
+        table.words("weight_dtype"), table.words("activation_dtype"), table.words("kv_dtype"),
+        strict=True,
+    )  # fmt: skip
+    return [" ".join(dict.fromkeys(str(word) for word in row if word)) for row in columns]
+
+
+def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    summary = []
+    operators, devices = table.words("operator"), table.words("device")
+    for operator in dict.fromkeys(operators.tolist()):
+        for device in sorted(set(devices[operators == operator].tolist())):
+            chosen = (operators == operator) & (devices == device)
+            row = _summary(f"{operator}, {device}", table, chosen, predictions)
+            summary += [row] if row else []
+    return summary
+
+
+def _summary(
+    group: str,
+    table: KernelTable,
+    chosen: NDArray[np.bool_],
+    predictions: Mapping[str, FloatArray],
+) -> dict[str, Any] | None:
+    errors = {
+        name: relative_errors(table, seconds)[chosen] for name, seconds in predictions.items()
+    }
+    known = ~np.isnan(errors["ours"])
+    if not known.any():
+        return None
+    row = summarize(group, errors["ours"][known])
+    for name, key in (("roofline", "roofline"), ("device held out", "held_out")):
+        others = errors.get(name, np.full(len(known), np.nan))[known]
+        others = others[~np.isnan(others)]
+        row[f"{key}_absolute_error"] = float(np.median(np.abs(others))) if len(others) else None
+    return row
+
+
+def _targets(
+    name: str, limit: float, table: KernelTable, predictions: Mapping[str, FloatArray]
+) -> list[dict[str, Any]]:
+    targets = []
+    for how, words in (("ours", "shipped constants"), ("device held out", "device held out")):
+        if how not in predictions:
+            continue
+        errors = np.abs(relative_errors(table, predictions[how]))
+        errors = errors[~np.isnan(errors)]
+        if len(errors):
+            median = float(np.median(errors))
+            targets.append(
+                {
+                    "what": f"median error, {name.replace('_', ' ')}, {words}",
+                    "target": f"<= {limit:.0%}",
+                    "measured": median,
+                    "is_met": median <= limit,
+                }
+            )
+    return targets
+
+
+_NOTES = (
+    "Measured by NVIDIA (ai-dynamo/aiconfigurator at 095f58a, Apache-2.0): the fastest of several "
+    "frameworks and versions, in loops of CUDA graphs; host launch costs are absent.",
+    "Constants are shared by all GPUs. 'Device held out' is a fit without any row of the device.",
+    "The roofline is the larger of arithmetic over the datasheet's peak and bytes over its "
+    "bandwidth.",
+)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray
 from codesign.errors import UnknownNameError
 from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
 from codesign.hardware.collectives import Link
 from codesign.hardware.device import Device
+from codesign.machines.device.rates import DeviceRates, device_rates
 from codesign.workload.precision import bits_per_element, multiply_bits
 
 DEGREES = (
@@ -38,15 +40,15 @@ and narrower formats run as much faster as they are narrower."""
 REQUIRED_PARAMETERS = frozenset({"device", "batch_size"})
 OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMATS, *OVERRIDES})
 
-_RATES = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4", "int4")}
-
-
 @dataclass(frozen=True)
 class Platform:
     """``n`` platforms.
 
     Attributes:
         flop_per_s: Peak arithmetic rate of a device at the width of its products.
+        products: How the devices multiply the formats of weights and activations.
+        rates: Datasheet numbers that the laws of kernels need.
+        device_class: Class of each device, whose efficiencies its kernels have.
         fast_bandwidth: Peak bytes per second of a device's memory.
         fast_capacity: Capacity of a device's memory, bytes.
         slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
@@ -68,6 +70,9 @@ class Platform:
     """
 
     flop_per_s: FloatArray
+    products: ProductColumns
+    rates: DeviceRates
+    device_class: Column
     fast_bandwidth: FloatArray
     fast_capacity: FloatArray
     slow_bandwidth: FloatArray
@@ -139,8 +144,17 @@ def build_platform(
     if options.slow_bandwidth is not None:
         slow = np.full(chosen.n, options.slow_bandwidth)
     links, networks = _links(chosen, options)
+    products = product_columns(
+        chosen.column,
+        chosen.find,
+        _format(designs, "weight_format", chosen.n),
+        _format(designs, "activation_format", chosen.n),
+    )
     return Platform(
-        flop_per_s=_flop_per_s(designs, chosen, options),
+        flop_per_s=_flop_per_s(designs, chosen, products, options),
+        products=products,
+        rates=_rates(designs, chosen),
+        device_class=chosen.classes(),
         fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
         slow_bandwidth=slow,
@@ -181,6 +195,11 @@ class _Chosen:
     def lookup(self, function: Callable[[Device], float]) -> FloatArray:
         return self.column.lookup(lambda name: function(self.find(name)))
 
+    def classes(self) -> Column:
+        """The class of each design's device."""
+        classes = [self.find(str(name)).device_class for name in self.column.values]
+        return Column(tuple(classes), self.column.codes)
+
     def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
         """A number of the device's file, or the number that the design sets instead."""
 
@@ -214,35 +233,39 @@ def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
     return _format(designs, name, n).lookup(lambda item: bits_per_element(item) / 8.0)
 
 
-def _flop_per_s(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> FloatArray:
-    """Peak rate at the wider of weights and activations, which is how wide the products are."""
-    bits = np.maximum(
-        _format(designs, "weight_format", chosen.n).lookup(multiply_bits),
-        _format(designs, "activation_format", chosen.n).lookup(multiply_bits),
-    )
-    rates = np.zeros(chosen.n)
-    base = chosen.lookup(lambda device: peak_flop_per_s(device, 16))
-    for width in _RATES:
-        # mypy cannot infer a lambda that binds the loop's variable by a default.
-        stated = chosen.lookup(lambda device, width=width: peak_flop_per_s(device, width))  # type: ignore[misc]
+def _flop_per_s(
+    designs: Columns, chosen: _Chosen, products: ProductColumns, options: PlatformOptions
+) -> FloatArray:
+    """Peak rate of products; a design's own rate is that at 16 bits, narrower ones are faster."""
+    rates, bits = products.peak_flop_per_s, products.multiply_bits
+    if options.is_genz:
         # GenZ halves the time of a product with each halving of its width, on every device.
-        rates = np.where(bits == width, base * (16 / width) if options.is_genz else stated, rates)
+        bits = np.maximum(
+            _format(designs, "weight_format", chosen.n).lookup(multiply_bits),
+            _format(designs, "activation_format", chosen.n).lookup(multiply_bits),
+        )
+        rates = chosen.lookup(lambda device: device.peak_flop_per_s("bf16")) * (16.0 / bits)
     if "compute_flop_per_s" not in designs:
         return rates
     override_flop_per_s = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits
     return np.where(np.isnan(override_flop_per_s), rates, override_flop_per_s)
 
 
-def peak_flop_per_s(device: Device, bits: int) -> float:
-    """Dense peak of products of some width; that of the next wider format the device has.
-
-    Floating point comes first where a device has both.
-    """
-    for width in (width for width in (4, 8, 16) if width >= bits):
-        for name in _RATES[width]:
-            if name in device.peak:
-                return device.peak[name]
-    return max(device.peak.values())
+def _rates(designs: Columns, chosen: _Chosen) -> DeviceRates:
+    """Datasheet numbers that the laws of kernels need, with the numbers that the designs set."""
+    rates = device_rates(chosen.lookup)
+    bandwidth = chosen.number("bandwidth", "fast_bandwidth_bytes_per_s")
+    link = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    peak = np.asarray(rates.peak_16bit_flop_per_s)
+    if "compute_flop_per_s" in designs:
+        own = designs["compute_flop_per_s"].lookup(float, absent=np.nan)
+        peak = np.where(np.isnan(own), peak, own)
+    return replace(
+        rates,
+        peak_16bit_flop_per_s=peak,
+        bandwidth_bytes_per_s=bandwidth,
+        link_bandwidth_bytes_per_s=link,
+    )
 
 
 def _links(chosen: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:

@@ -94,7 +94,7 @@ def _study(table: KernelTable, has_folds: bool) -> Study:
         predictions = {"ours": family.predict_s(own), "roofline": family.roofline_s(own)}
         if has_folds:
             predictions["device held out"] = _without_device(family, own)
-        rows += _rows(own, predictions)
+        rows += _rows(name, own, predictions)
         summary += _summaries(own, predictions)
         targets += _targets(name, family.TARGET, own, predictions)
     for operator in sorted(set(table.words("operator")[~covered].tolist())):
@@ -129,23 +129,28 @@ def relative_errors(table: KernelTable, seconds: FloatArray) -> FloatArray:
     return seconds / table["latency_s"] - 1.0
 
 
-def _rows(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
-    errors = relative_errors(table, predictions["ours"])
-    words = {name: table.words(name) for name in ("id", "operator", "device", "framework")}
-    formats = _formats(table)
+def _rows(
+    family: str, table: KernelTable, predictions: Mapping[str, FloatArray]
+) -> list[dict[str, Any]]:
+    errors = {name: relative_errors(table, seconds) for name, seconds in predictions.items()}
+    words = {name: table.words(name) for name in ("id", "operator", "framework")}
+    keys = [device.key if device else "" for device in table.devices]
+    formats, has_folds = _formats(table), "device held out" in errors
     return [
         {
             "what": f"{words['id'][i]} {words['operator'][i]}",
-            "device": str(words["device"][i]),
+            "group": family,
+            "device": keys[i],
             "format": formats[i],
             "framework": str(words["framework"][i]),
             "reference": float(measured),
             "ours": float(predictions["ours"][i]),
-            "error": float(errors[i]),
+            "error": float(errors["ours"][i]),
             "roofline": float(predictions["roofline"][i]),
+            "held_out": float(errors["device held out"][i]) if has_folds else None,
         }
         for i, measured in enumerate(table["latency_s"])
-        if not np.isnan(errors[i])
+        if not np.isnan(errors["ours"][i])
     ]
 
 

@@ -1,0 +1,83 @@
+"""How the devices of a batch multiply the formats of its designs; one array per property."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
+from codesign.hardware.device import Device
+from codesign.machines.device.formats import (
+    ProductFormat,
+    format_on,
+    operand_format,
+    product_format,
+)
+
+
+@dataclass(frozen=True)
+class ProductColumns:
+    """The kernels that multiply weights and activations, (n,) each.
+
+    Attributes:
+        peak_flop_per_s: Datasheet peak of the format in which they multiply.
+        multiply_bits: Width of that format.
+        is_weight_converted: Whether weights are converted on the way to the multiplier.
+        is_input_quantized: Whether a kernel of its own quantizes the activations first.
+        has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
+    """
+
+    peak_flop_per_s: FloatArray
+    multiply_bits: FloatArray
+    is_weight_converted: BoolArray
+    is_input_quantized: BoolArray
+    has_fine_scales: BoolArray
+
+
+def product_columns(
+    devices: Column, find: Callable[[str], Device], weights: Column, activations: Column
+) -> ProductColumns:
+    """The kernels of a batch.
+
+    Args:
+        devices: (n,) name of each design's device.
+        find: The device of a name.
+        weights: (n,) format of the weights.
+        activations: (n,) format of the activations.
+
+    Raises:
+        UnknownNameError: A device or format that is not known, or a format wider than all that a
+            device multiplies.
+    """
+    number, positions = distinct(*combined(devices.codes, weights.codes, activations.codes))
+    kernels = [
+        _kernel(devices, find, weights, activations, position) for position in positions.tolist()
+    ]
+    return ProductColumns(
+        peak_flop_per_s=_gathered(number, [peak for peak, _ in kernels]),
+        multiply_bits=_gathered(number, [_width(kernel.multiply) for _, kernel in kernels]),
+        is_weight_converted=_gathered(number, [k.is_weight_converted for _, k in kernels]) > 0,
+        is_input_quantized=_gathered(number, [k.is_input_quantized for _, k in kernels]) > 0,
+        has_fine_scales=_gathered(number, [k.has_fine_scales for _, k in kernels]) > 0,
+    )
+
+
+def _kernel(
+    devices: Column, find: Callable[[str], Device], weights: Column, activations: Column, i: int
+) -> tuple[float, ProductFormat]:
+    device, weight, activation = (
+        str(column.values[column.codes[i]]) for column in (devices, weights, activations)
+    )
+    kernel = format_on(find(device), product_format(weight, activation))
+    return find(device).peak_flop_per_s(kernel.multiply), kernel
+
+
+def _width(multiply: str) -> float:
+    # A device may widen beyond the formats of operands (tf32, fp32): 32-bit products.
+    return 32.0 if multiply in ("tf32", "fp32") else float(operand_format(multiply).multiply_bits)
+
+
+def _gathered(number: IntArray, values: list[float] | list[bool]) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)[number]

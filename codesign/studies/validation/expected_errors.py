@@ -1,0 +1,69 @@
+"""The errors that users are told to expect: ``python -m codesign.studies.validation.expected_errors``.
+
+They are those of the studies ``kernels`` and ``requests``, by device.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from codesign.files import replacing
+from codesign.machines.device.expected_error import ERRORS_FILE
+from codesign.studies.validation import kernels, requests
+from codesign.studies.validation.study import Study
+
+_Errors = dict[str, dict[str, list[float]]]
+
+
+def expected_errors_text() -> str:
+    """The file ``expected_errors.yaml`` of the shipped constants and tables."""
+    of_kernels, of_requests = kernels.run(), requests.run()
+    lines = ["how: codesign validate kernels requests"]
+    lines += ["requests:", *_section(_by_device(of_requests, "error"))]
+    lines += ["kernels:", *_section(_by_device(of_kernels, "error"))]
+    unseen = {
+        name: {"all": errors["all"]} for name, errors in _by_device(of_kernels, "held_out").items()
+    }
+    lines += ["unseen_device:"]
+    lines += [f"  {name}: {_entry(errors['all'])}" for name, errors in unseen.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _by_device(study: Study, column: str) -> _Errors:
+    """Errors by group and device; ``all`` has those of every device."""
+    errors: _Errors = defaultdict(lambda: defaultdict(list))
+    for row in study.rows:
+        if row.get(column) is not None and not np.isnan(row[column]):
+            for device in ("all", row["device"]):
+                errors[row["group"]][device].append(row[column])
+    return {name: dict(by_device) for name, by_device in errors.items()}
+
+
+def _section(errors: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
+    lines = []
+    for name, by_device in errors.items():
+        lines.append(f"  {name}:")
+        lines += [f"    {device}: {_entry(by_device[device])}" for device in sorted(by_device)]
+    return lines
+
+
+def _entry(errors: list[float]) -> str:
+    size = np.abs(errors)
+    return (
+        f"{{cases: {len(errors)}, median: {np.median(size):.3f}, "
+        f"p90: {np.quantile(size, 0.9):.3f}, bias: {np.median(errors):+.3f}}}"
+    )
+
+
+def main() -> None:
+    """Write the shipped file."""
+    text = expected_errors_text()
+    with replacing(ERRORS_FILE) as path:
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

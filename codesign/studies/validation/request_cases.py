@@ -1,0 +1,279 @@
+"""Requests that others measured, row by row: what ran where, and what came out.
+
+Three tables have them: ``measured_calibration.csv`` (LMDeploy's and LIFE's), ``splitwise.csv`` and
+``infersim.csv``; each row names its source. A row becomes a :class:`RequestCase`, or a reason why it
+cannot be predicted: a size that is not stated has no default.
+
+Sources: InternLM/lmdeploy, static inference of TurboMind 0.1; LIFE (AMD), Tables 6 and 10;
+Mutinifni/splitwise-sim @8f99e7d, data/perf_model.csv (MIT), of Patel et al., Splitwise, ISCA 2024;
+alibaba/InferSim @f2293da, README (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from codesign.errors import CodesignError, InputError, UnknownNameError
+from codesign.hardware.device import Device, load_device
+from codesign.workload import load_model
+
+Quantity: TypeAlias = Literal["TTFT", "TPOT", "throughput"]
+Engine: TypeAlias = Literal["graphs", "eager", "turbomind"]
+"""What starts the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
+goes through a decode step, which gives the first token (LMDeploy 0.1)."""
+
+DATA = Path(__file__).parent / "data"
+CALIBRATION_FILE = DATA / "measured_calibration.csv"
+SPLITWISE_FILE = DATA / "splitwise.csv"
+
+_MODELS = DATA / "models"
+_SAME_SHAPE = {
+    "llama-3.1-8b": "llama-3-8b",
+    "llama-3-70b": "llama-3.3-70b",
+    "llama-3.1-70b": "llama-3.3-70b",
+    "gpt-3": "gpt-3-175b",
+}
+_PRECISIONS: dict[str, tuple[str, str, str]] = {
+    "fp16": ("bf16", "bf16", "bf16"),
+    "bf16": ("bf16", "bf16", "bf16"),
+    "fp8": ("fp8", "fp8", "fp8"),
+    "int8": ("int8", "int8", "bf16"),
+    "w4 bf16": ("int4", "bf16", "bf16"),
+    "w8 bf16": ("int8", "bf16", "bf16"),
+    "w4 fp16": ("int4", "bf16", "bf16"),
+    "w8 fp16": ("int8", "bf16", "bf16"),
+    "fp4": ("mxfp4", "mxfp4", "fp8"),
+}
+"""Formats of weights, activations and KV cache by what tables call them."""
+_ALSO = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "w16a16": "fp16", "w8a8": "int8",
+         "nvfp4": "fp4"}  # fmt: skip
+_TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+
+Row: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RequestCase:
+    """One measured quantity of a batch of equal requests.
+
+    Attributes:
+        quantity: Time to the first token of the whole batch, time per output token, or generated
+            tokens per second from the start of the prefill to the last token.
+        value: As measured, in seconds or tokens per second.
+        device: One of the devices.
+        model: Name or file of the language model.
+        formats: Number formats of weights, activations and KV cache.
+        batch: Requests at a time.
+        prompt: Tokens of each prompt.
+        output: Tokens generated for each.
+        tensor_parallel: Devices that share every layer.
+        pipeline_parallel: Stages of the pipeline.
+        engine: What starts the kernels.
+        source: Who published it.
+    """
+
+    quantity: Quantity
+    value: float
+    device: Device
+    model: str
+    formats: tuple[str, str, str]
+    batch: int
+    prompt: int
+    output: int
+    tensor_parallel: int
+    pipeline_parallel: int
+    engine: Engine
+    source: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.quantity}, {self.device.name}, TP {self.tensor_parallel}, "
+            f"{Path(self.model).stem}, {self.formats[0]}, batch {self.batch}, "
+            f"{self.prompt}:{self.output} tokens"
+        )
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A row that cannot be predicted."""
+
+    line: int
+    reason: str
+
+
+class _LeftOutError(Exception):
+    """The row cannot be predicted; the message says why."""
+
+
+def read_requests(path: Path | str) -> list[RequestCase | LeftOut]:
+    """The measured quantities of a table, and the rows that are left out.
+
+    Args:
+        path: A table with the columns of ``measured_calibration.csv`` or of ``splitwise.csv``.
+
+    Raises:
+        InputError: The file cannot be read or has the columns of neither table.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("cannot be read as UTF-8 text", str(path)) from error
+    reader = csv.DictReader(text.splitlines())
+    names = set(reader.fieldnames or ())
+    for needed, read in _TABLES:
+        if needed <= names:
+            return list(_read_all(reader, read))
+    raise InputError(
+        f"columns are missing: {', '.join(sorted(_TABLES[0][0] - names))}", str(path)
+    )
+
+
+def _read_all(
+    reader: csv.DictReader[str], read: Callable[[Row], Iterator[RequestCase]]
+) -> Iterator[RequestCase | LeftOut]:
+    for line, row in enumerate(reader, start=2):
+        try:
+            yield from read(row)
+        except UnknownNameError as error:
+            yield LeftOut(line, re.sub(r"\.? (Did you mean|Known).*", "", str(error)))
+        except (_LeftOutError, CodesignError) as error:
+            yield LeftOut(line, str(error))
+
+
+def _calibration(row: Row) -> Iterator[RequestCase]:
+    """A row of ``measured_calibration.csv``; those of single operators are no requests."""
+    if row["kind"] != "e2e":
+        return
+    metric, unit = row["metric"].lower(), row["unit"]
+    value = _number(row, "value")
+    if "ttft" in metric or "first token" in metric:
+        quantity: Quantity = "TTFT"
+    elif "tpot" in metric or "inter-token" in metric or "per output token" in metric:
+        quantity = "TPOT"
+    elif "throughput" in metric and unit in ("tok/s", "tokens/s"):
+        quantity = "throughput"
+    else:
+        raise _LeftOutError(f"metric {row['metric']!r} of whole requests is not modeled")
+    if quantity != "throughput":
+        if unit not in _TIME_UNITS:
+            raise _LeftOutError(f"unit {unit!r} is not understood")
+        value *= _TIME_UNITS[unit]
+    parallelism = row.get("parallelism") or ""
+    pipeline = _degree(parallelism, "PP") or 1
+    tensor = _degree(parallelism, "TP") or max(1, int(_number(row, "n_devices")) // pipeline)
+    yield RequestCase(
+        quantity=quantity,
+        value=_positive(value),
+        device=load_device(row["device"]),
+        model=find_model(row["model"]),
+        formats=formats_of(row["precision"]),
+        batch=int(_number(row, "batch")),
+        prompt=int(_number(row, "prompt")),
+        output=int(_number(row, "output")),
+        tensor_parallel=tensor,
+        pipeline_parallel=pipeline,
+        engine=engine_of(f"{row.get('framework') or ''} {row['source']}"),
+        source=row["source"],
+    )
+
+
+def _splitwise(row: Row) -> Iterator[RequestCase]:
+    """The two times of a row of ``splitwise.csv``."""
+    if row["power_capped"] != "0":
+        raise _LeftOutError("devices with a lowered power limit are not modeled")
+    quantities: dict[Quantity, str] = {"TTFT": "prefill_s", "TPOT": "token_s"}
+    for quantity, column in quantities.items():
+        yield RequestCase(
+            quantity=quantity,
+            value=_positive(_number(row, column)),
+            device=load_device(row["device"]),
+            model=find_model(row["model"]),
+            formats=formats_of("fp16"),
+            batch=int(_number(row, "batch")),
+            prompt=int(_number(row, "prompt_tokens")),
+            output=int(_number(row, "output_tokens")),
+            tensor_parallel=int(_number(row, "tp")),
+            pipeline_parallel=1,
+            engine="eager",
+            source=row["source"],
+        )
+
+
+_TABLES: tuple[tuple[set[str], Callable[[Row], Iterator[RequestCase]]], ...] = (
+    ({"kind", "device", "model", "precision", "metric", "value", "unit", "source"}, _calibration),
+    ({"device", "model", "tp", "batch", "prompt_tokens", "prefill_s", "token_s"}, _splitwise),
+)
+
+
+def _number(row: Row, key: str) -> float:
+    text = (row.get(key) or "").strip()
+    if not text:
+        raise _LeftOutError(f"{key} is not stated")
+    try:
+        return float(text)
+    except ValueError:
+        raise _LeftOutError(f"{key}: expected a number, got {text!r}") from None
+
+
+def _positive(value: float) -> float:
+    if not value > 0:
+        raise _LeftOutError(f"expected a value above 0, got {value:g}")
+    return value
+
+
+def _degree(text: str, parallelism: str) -> int:
+    match = re.search(rf"{parallelism}\s*=?\s*(\d+)", text, re.IGNORECASE)
+    return int(match[1]) if match else 0
+
+
+def engine_of(text: str) -> Engine:
+    """What starts the kernels, from the name of a framework or of a source."""
+    folded = text.lower()
+    if "turbomind" in folded and "0.1" in folded:
+        return "turbomind"
+    if "transformers" in folded or "life paper" in folded or "splitwise" in folded:
+        return "eager"
+    return "graphs"
+
+
+def formats_of(text: str) -> tuple[str, str, str]:
+    """Formats of weights, activations and KV cache of a precision such as ``fp16`` or ``w4 bf16``.
+
+    A leading ``w4`` or ``w8`` is weights only: they are widened before they multiply.
+
+    Raises:
+        UnknownNameError: None of those known.
+    """
+    words = text.lower().replace("_", " ").split()
+    if words:
+        words[-1] = _ALSO.get(words[-1], words[-1])
+    name = " ".join(words)
+    if name not in _PRECISIONS:
+        raise UnknownNameError("precision", text, [*_PRECISIONS, *_ALSO])
+    return _PRECISIONS[name]
+
+
+def find_model(name: str) -> str:
+    """A bundled language model, or the file of one, by the name that a table gives it.
+
+    Who published it and how it was tuned do not count, since they change no shape.
+
+    Raises:
+        UnknownNameError: No such model; the nearest is offered.
+    """
+    if name.endswith((".json", ".yaml", ".yml")):
+        return name
+    folded = re.sub(r"[\s_]+", "-", name.strip().lower().rpartition("/")[2])
+    folded = re.sub(r"-(hf|chat|instruct|base|v\d+(\.\d+)?)(?=-|$)", "", folded)
+    folded = re.sub(r"^(llama|qwen)(\d)", r"\1-\2", folded.removeprefix("meta-"))
+    folded = _SAME_SHAPE.get(folded, folded)
+    own = _MODELS / f"{folded}.yaml"
+    if own.is_file():
+        return str(own)
+    load_model(folded)
+    return folded

@@ -1,0 +1,202 @@
+"""Requests that others measured beside what ``codesign platform`` predicts for them.
+
+The predictor is the one that users get: the evaluator ``platform`` under its default profile. Of its
+constants only the host's time to start a kernel is fitted to requests; the others are fitted to
+kernels, most of them on other devices and all of them with other models.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import column_of
+from codesign.errors import InputError
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.evaluators.platform.serving import PlatformServing
+from codesign.studies.validation.request_cases import (
+    CALIBRATION_FILE,
+    SPLITWISE_FILE,
+    LeftOut,
+    RequestCase,
+    read_requests,
+)
+from codesign.studies.validation.study import Study, summarize
+from codesign.workload import load_model
+from codesign.workload.model import kv_elements_per_token, weight_elements
+from codesign.workload.precision import bits_per_element
+
+MEMORY_FRACTION = 0.9
+"""Part of the memory that serving engines take for weights and KV cache (vLLM's default)."""
+TARGETS = {"TTFT": 0.12, "TPOT": 0.10, "throughput": 0.10}
+"""Median errors that are promised."""
+
+
+def run(seed: int = 0, size: int | None = None) -> Study:
+    """Compare every measured request of the shipped tables.
+
+    Args:
+        seed: Nothing is drawn.
+        size: Not used.
+    """
+    return compare(CALIBRATION_FILE, SPLITWISE_FILE)
+
+
+def compare(*paths: Path | str) -> Study:
+    """Any tables of measured requests beside our predictions.
+
+    Args:
+        paths: Tables with the columns of ``measured_calibration.csv`` or of ``splitwise.csv``.
+
+    Raises:
+        InputError: A table cannot be read.
+    """
+    entries = [entry for path in paths for entry in read_requests(path)]
+    reasons = Counter(entry.reason for entry in entries if isinstance(entry, LeftOut))
+    cases, values, bounds = [], [], []
+    for case in (entry for entry in entries if isinstance(entry, RequestCase)):
+        try:
+            bounds.append(predict(case, "ideal"))
+            values.append(predict(case))
+        except InputError as error:
+            reasons[str(error)] += 1
+            bounds = bounds[: len(values)]
+            continue
+        cases.append(case)
+    measured = np.array([case.value for case in cases])
+    errors, roofline = np.array(values) / measured - 1.0, np.array(bounds) / measured - 1.0
+    return Study(
+        name="requests",
+        question="How far are predicted requests from requests that others measured?",
+        rows=[
+            {
+                "what": str(case),
+                "group": case.quantity,
+                "device": case.device.key,
+                "reference": case.value,
+                "ours": float(value),
+                "error": float(error),
+                "roofline": float(bound),
+                "source": case.source,
+            }
+            for case, value, error, bound in zip(cases, values, errors, bounds, strict=True)
+        ],
+        summary=_summary(cases, errors, roofline),
+        targets=_targets(cases, errors),
+        notes=(*(f"{n:,} rows left out: {reason}." for reason, n in reasons.items()), *_NOTES),
+    )
+
+
+def predict(case: RequestCase, profile: str = "fitted") -> float:
+    """The quantity of a case, as the evaluator ``platform`` gives it.
+
+    Where the cache of all requests exceeds the memory, as many run as fit with half their output,
+    and the batch is served in that many turns.
+
+    Raises:
+        InputError: The devices cannot hold the model.
+    """
+    running = _running(case)
+    step = float(_serving(case, case.prompt, running, profile).time_per_output_token_s[0])
+    if case.quantity == "TPOT":
+        return step
+    first = _first_token_s(case, profile, step * case.batch / running)
+    if case.quantity == "TTFT":
+        return first
+    request = first + (case.output - 1) * step * case.batch / running
+    return case.batch * case.output / request
+
+
+def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:
+    if case.engine != "turbomind":
+        serving = _serving(case, case.prompt, case.batch, profile)
+        return float(serving.time_to_first_token_s[0])
+    if case.prompt == 1:
+        return steps_s
+    serving = _serving(case, case.prompt - 1, case.batch, profile)
+    return float(serving.time_to_first_token_s[0]) + steps_s
+
+
+def _running(case: RequestCase) -> int:
+    """Requests of the batch whose cache fits, half generated on average."""
+    model = load_model(case.model)
+    n_devices = case.tensor_parallel * case.pipeline_parallel
+    room = MEMORY_FRACTION * case.device.capacity * n_devices
+    weights = weight_elements(model) * bits_per_element(case.formats[0]) / 8
+    per_token = kv_elements_per_token(model) * bits_per_element(case.formats[2]) / 8
+    if weights > case.device.capacity * n_devices:
+        raise InputError(f"{model.name} does not fit {n_devices} of {case.device.name}")
+    fitting = (room - weights) / (per_token * (case.prompt + case.output / 2))
+    return int(min(case.batch, max(1.0, np.floor(fitting))))
+
+
+def _serving(case: RequestCase, prompt: int, batch: int, profile: str) -> PlatformServing:
+    engine = "eager" if case.engine == "eager" and profile == "fitted" else "graphs"
+    evaluator = _evaluator(case.model, prompt, max(case.output, 1), profile, engine)
+    design: dict[str, Any] = {
+        "device": case.device.key,
+        "batch_size": batch,
+        "tensor_parallel": case.tensor_parallel,
+        "pipeline_parallel": case.pipeline_parallel,
+        **dict(zip(("weight_format", "activation_format", "kv_format"), case.formats, strict=True)),
+    }
+    return evaluator.serving({name: column_of([value]) for name, value in design.items()})
+
+
+@cache
+def _evaluator(
+    model: str, prompt: int, output: int, profile: str, engine: str
+) -> PlatformEvaluator:
+    request = PlatformRequest(model=model, prompt_tokens=prompt, generated_tokens=output)
+    options = PlatformOptions.model_validate({"profile": profile, "engine": engine})
+    return PlatformEvaluator(request, options)
+
+
+def _summary(
+    cases: Sequence[RequestCase], errors: np.ndarray, roofline: np.ndarray
+) -> list[dict[str, Any]]:
+    labels = [
+        (case.quantity, f"{case.quantity}, {case.device.name}, TP {case.tensor_parallel}")
+        for case in cases
+    ]
+    summary = []
+    for position in range(2):
+        names = [label[position] for label in labels]
+        for name in sorted(set(names)):
+            chosen = np.array([label == name for label in names])
+            bound = float(np.median(np.abs(roofline[chosen])))
+            summary.append(summarize(name, errors[chosen]) | {"roofline_absolute_error": bound})
+    return summary
+
+
+def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str, Any]]:
+    targets = []
+    for quantity, limit in TARGETS.items():
+        chosen = np.array([case.quantity == quantity for case in cases])
+        if chosen.any():
+            median = float(np.median(np.abs(errors[chosen])))
+            targets.append(
+                {
+                    "what": f"median error, {quantity}",
+                    "target": f"<= {limit:.0%}",
+                    "measured": median,
+                    "is_met": median <= limit,
+                }
+            )
+    return targets
+
+
+_NOTES = (
+    "The roofline is the profile ideal of the same evaluator: peak rates, and nothing starts.",
+    "LMDeploy's latencies are printed in whole milliseconds: at 9 ms that alone is 5 %. Its first "
+    "version sent a prompt's last token through a decode step.",
+    "Splitwise's times are of a serving engine of 2023 that started every kernel from the host: on "
+    "an H100 a step takes 30 ms on 4 devices and on 8.",
+    "Where requests exceed the memory, as many run as fit with half their output; preemption and "
+    "recomputation are not modeled.",
+)

@@ -19,6 +19,8 @@ _FOLDER = Path(__file__).parent / "devices"
 _NOT_DEVICES = ("efficiency",)
 _OPTIONAL = (
     "cache",
+    "kernel_start",
+    "quantize_start",
     "link_bandwidth",
     "link_latency",
     "network_bandwidth",
@@ -28,13 +30,34 @@ _OPTIONAL = (
     "power",
 )
 """Numbers that need not be stated, and need a source if they are."""
-_FALLBACK = {"bf16": "fp16", "fp16": "bf16", "int8": "fp8", "fp8": "int8"}
+_FP4, _FP8, _FP16 = ("fp4", "nvfp4", "mxfp4"), ("fp8", "mxfp8"), ("bf16", "fp16")
+SAME_RATE = {
+    "fp4": _FP4,
+    "nvfp4": _FP4,
+    "mxfp4": _FP4,
+    "fp8": _FP8,
+    "mxfp8": _FP8,
+    "bf16": _FP16,
+    "fp16": ("fp16", "bf16"),
+    "mxfp16": _FP16,
+    "mxint16": _FP16,
+    "tf32": ("tf32",),
+    "fp32": ("fp32",),
+    "int4": ("int4", "mxint4"),
+    "mxint4": ("int4", "mxint4"),
+    "int8": ("int8", "mxint8"),
+    "mxint8": ("int8", "mxint8"),
+}
+"""Formats whose products run at the same rate: any of them in ``peak`` stands for the others.
+Sixteen-bit integers multiply as 16-bit floating point, which has the nearest width."""
+_WIDER = {"fp4": "fp8", "fp8": "bf16", "bf16": "tf32", "tf32": "fp32", "int4": "int8", "int8": "bf16"}
+"""Where a product of the first format of its rate goes on a device that lacks that rate."""
 
 
 class Device(Record):
     """One device as its vendor describes it.
 
-    Limiting assumption: one memory and one kind of matrix unit; caches are not modeled.
+    Limiting assumption: one memory, one shared cache and one kind of matrix unit.
     """
 
     key: str
@@ -58,6 +81,10 @@ class Device(Record):
     """Bytes of the main memory."""
     cache: Annotated[float, quantity("MB")] | None = None
     """Bytes of the last cache that all cores share; None: none stated."""
+    kernel_start: Annotated[float, quantity("us")] | None = None
+    """Seconds that a queued kernel takes which has next to nothing to do; None: none measured."""
+    quantize_start: Annotated[float, quantity("us")] | None = None
+    """Seconds more for a product of one row whose input is quantized first; None: none measured."""
     link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
     """Bytes per second to the other devices of its node, each way; None: none stated."""
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
@@ -105,16 +132,33 @@ class Device(Record):
             raise ValueError("; ".join(wrong))
         return self
 
-    def peak_flop_per_s(self, precision: str) -> float:
-        """Dense peak of a precision; 16-bit formats and 8-bit formats stand for each other.
+    def multiply_format(self, precision: str) -> str:
+        """The format of ``peak`` in which products of a precision run.
+
+        It is the precision itself, one of the same rate (bf16 for fp16, fp8 for mxfp8, any 4-bit
+        floating point for another), or else the next wider one that the device has: operands are
+        converted up, never down, and floating point never to integers.
 
         Raises:
-            UnknownNameError: The device has no peak for that precision.
+            UnknownNameError: Nothing that the device has is as wide as the precision.
         """
-        for name in (precision, _FALLBACK.get(precision, precision)):
-            if name in self.peak:
-                return self.peak[name]
+        if precision in self.peak:
+            return precision
+        rate: str | None = precision
+        while rate in SAME_RATE:
+            for name in SAME_RATE[rate]:
+                if name in self.peak:
+                    return name
+            rate = _WIDER.get(SAME_RATE[rate][0], _WIDER.get(rate))
         raise UnknownNameError("precision", precision, self.peak, f"device {self.key}")
+
+    def peak_flop_per_s(self, precision: str) -> float:
+        """Dense peak of a precision, in the format of :meth:`multiply_format`.
+
+        Raises:
+            UnknownNameError: Nothing that the device has is as wide as the precision.
+        """
+        return self.peak[self.multiply_format(precision)]
 
 
 def list_devices() -> list[str]:

@@ -30,6 +30,9 @@ class DeviceRates:
             is stated.
         power_watts: Board power limit; NaN where none is stated.
         sustained_fraction: Part of the peak that the power limit lets large products sustain.
+        kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
+            measured it.
+        quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
     """
 
     peak_16bit_flop_per_s: Floats
@@ -39,6 +42,8 @@ class DeviceRates:
     link_bandwidth_bytes_per_s: Floats
     power_watts: Floats
     sustained_fraction: Floats
+    kernel_start_s: Floats = np.nan
+    quantize_start_s: Floats = np.nan
 
 
 def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
@@ -65,4 +70,6 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         link_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.link_bandwidth, np.nan)),
         power_watts=lookup(lambda device: or_else(device.power, np.nan)),
         sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
+        kernel_start_s=lookup(lambda device: or_else(device.kernel_start, np.nan)),
+        quantize_start_s=lookup(lambda device: or_else(device.quantize_start, np.nan)),
     )

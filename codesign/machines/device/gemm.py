@@ -1,0 +1,263 @@
+"""Time of matrix products on a device: tiles in waves over its cores, its memory, its starts.
+
+The output of a product is cut into tiles that the cores compute in waves; the last wave may be
+almost empty. A core multiplies at its share of the peak or waits for its operands. Meanwhile the
+weights come from memory. What depends on shape is this arithmetic; constants multiply numbers of
+the datasheet, or are seconds that no datasheet states (:class:`GemmConstants`).
+
+Fitted to kernels of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.rates import DeviceRates, Floats
+from codesign.schema import Record, quantity
+
+Flags: TypeAlias = BoolArray | bool
+
+TILES = (
+    (256, 128),
+    (128, 256),
+    (128, 128),
+    (128, 64),
+    (64, 128),
+    (64, 64),
+    (64, 256),
+    (32, 128),
+    (16, 128),
+)
+"""Rows and columns of the output that a core computes at a time, as matrix libraries offer; which
+of them [ours]."""
+SPLITS = (1, 2, 4, 8, 16)
+"""Parts in which products of 16-bit operands may cut the inner size, to give every core work; the
+libraries of narrower formats do so too rarely to show [ours]."""
+REFERENCE_CORE_FLOP_PER_S = 5e12
+"""A core for which ``operand_rate`` is stated: between an A100's 2.9e12 and a B200's 15e12."""
+
+_PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
+_UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
+
+_Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+_Positive: TypeAlias = Annotated[float, Field(gt=0)]
+_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
+
+
+class GemmConstants(Record):
+    """The free constants of products on a class of devices."""
+
+    compute: _Positive
+    """Rate of a large product, in parts of the sustained peak, of which at most the peak counts."""
+    narrow_compute: _Share
+    """The same for products of 8-bit or 4-bit floating point, in parts of ``compute``: they draw
+    more power at their peak and need scaling."""
+    integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
+    """The most that one core multiplies in integers: libraries kept the instructions of Ampere,
+    whose rate newer cores did not raise."""
+    bandwidth: _Share
+    """Rate of long streams, in parts of the memory's bandwidth."""
+    cache_speedup: Annotated[float, Field(ge=1)]
+    """How many times faster than memory the last cache delivers."""
+    overlap: Annotated[float, Field(ge=1)]
+    """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
+    operand_rate: Annotated[float, quantity("B/s"), Field(gt=0)]
+    """Bytes per second at which a core of ``REFERENCE_CORE_FLOP_PER_S`` is fed with operands."""
+    operand_growth: Annotated[float, Field(ge=0, le=1)]
+    """Exponent with which faster cores are fed faster."""
+    start: _Seconds
+    """``kernel_start`` of devices that state none."""
+    wave: _Share
+    """Part of the start that every wave of tiles takes, to fill and to drain its pipeline."""
+    split: Annotated[float, Field(ge=0)]
+    """Starts that adding up a split product's partial sums takes."""
+    quantize: _Seconds
+    """``quantize_start`` of devices that state none."""
+    quantize_rows: Annotated[float, Field(ge=0, le=1)]
+    """Exponent with which quantizing more rows takes longer to start."""
+    fine_scales: _Seconds
+    """Further time to quantize with a scale for 16 or 32 elements."""
+    converted_starts: Annotated[float, Field(ge=0)]
+    """Further starts of products whose weights are converted or whose operands are integers."""
+    convert_rate: Annotated[float, quantity("1/s"), Field(gt=0)]
+    """Weights per second that a core converts."""
+    row_scale_starts: Annotated[float, Field(ge=0)]
+    """Further starts of integer products whose input is quantized inside, by rows."""
+    row_scale_operands: _Share
+    """Rate at which cores of such products are fed, in parts of that of others."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """Launches of matrix products y[m,n] = x[m,k] W[k,n]; all fields broadcast.
+
+    Attributes:
+        m: Rows of the output: tokens.
+        n: Columns of the output.
+        k: Inner size.
+        peak_flop_per_s: Dense datasheet peak of the format in which they multiply.
+        count: Independent products of one launch, each with weights of its own.
+        weight_bits: Stored bits of a weight, scales included.
+        activation_bits: Bits of an input as the matrix units read it.
+        output_bits: Bits of an output.
+        is_weight_converted: Whether weights are converted on the way to the multiplier.
+        is_input_quantized: Whether the launch quantizes its input from 16 bits first.
+        is_integer: Whether integers are multiplied.
+        has_fine_scales: Whether the multiplication scales every 16 or 32 elements.
+        cached_weight_share: Part of the weights that the last cache still holds. 0 in a model,
+            whose layers take turns; a benchmark that repeats one product may find them all.
+    """
+
+    m: Floats
+    n: Floats
+    k: Floats
+    peak_flop_per_s: Floats
+    count: Floats = 1.0
+    weight_bits: Floats = 16.0
+    activation_bits: Floats = 16.0
+    output_bits: Floats = 16.0
+    is_weight_converted: Flags = False
+    is_input_quantized: Flags = False
+    is_integer: Flags = False
+    has_fine_scales: Flags = False
+    cached_weight_share: Floats = 0.0
+
+    @property
+    def work_flop(self) -> Floats:
+        """Arithmetic, 2 per multiply-accumulate."""
+        return 2 * self.count * self.m * self.n * self.k
+
+    @property
+    def weight_bytes(self) -> Floats:
+        """Bytes of all weights, each once."""
+        return self.count * self.n * self.k * self.weight_bits / 8
+
+    @property
+    def activation_bytes(self) -> Floats:
+        """Bytes of inputs and outputs, each once."""
+        elements = self.k * self.activation_bits + self.n * self.output_bits
+        return self.count * self.m * elements / 8
+
+
+def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Seconds of a launch of products, its start on the device included, the host's not.
+
+    Limiting assumptions: one tile size for a launch, the best of ``TILES``, so that time rises in
+    steps of tiles and never falls with m, n or k; inputs and outputs that fit the last cache are
+    in it, as the kernels before and after find them there. At a given peak, more cores may slow a
+    product of few tiles, since each is then smaller.
+
+    Args:
+        products: What is multiplied.
+        rates: The device, or one for each product.
+        constants: Those of the class of devices.
+
+    Returns:
+        Seconds, in the shape in which all arguments broadcast. Never less than the work over the
+        peak, nor than the traffic beyond the cache over the bandwidth.
+    """
+    start = np.where(np.isnan(rates.kernel_start_s), constants.start, rates.kernel_start_s)
+    tiles_s = _tiles_s(products, rates, constants, start)
+    memory_s = _memory_s(products, rates, constants)
+    larger = np.maximum(np.maximum(tiles_s, memory_s), 1e-30)
+    norm = (tiles_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
+    together = larger * norm ** (1 / constants.overlap)
+    return np.asarray(
+        start * (1 - constants.wave)
+        + together
+        + _further_starts_s(products, rates, constants, start)
+        + _quantizing_s(products, rates, constants)
+    )
+
+
+def _tiles_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
+) -> FloatArray:
+    """Time of the waves of tiles, with the tile and the split for which it is least."""
+    flop_per_s = _core_flop_per_s(products, rates, constants)
+    feed = _feed_bytes_per_s(products, rates, constants)
+    convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
+    wave_s = constants.wave * start
+    activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
+    best: FloatArray = np.asarray(np.inf)
+    for rows, columns in TILES:
+        operands = np.minimum(rows, products.m) * activation + columns * weight
+        per_k = np.maximum(2.0 * rows * columns / flop_per_s, operands / feed)
+        per_k = np.maximum(per_k, columns * convert)
+        tiles = products.count * np.ceil(np.divide(products.m, rows))
+        tiles = tiles * np.ceil(np.divide(products.n, columns))
+        for split in SPLITS:
+            waves = np.ceil(tiles * split / rates.n_cores)
+            time = waves * (per_k * np.ceil(np.divide(products.k, split)) + wave_s)
+            if split > 1:
+                outputs = products.count * products.m * products.n
+                partial = 2 * _PARTIAL_BYTES * split * outputs / (rates.n_cores * feed)
+                can_split = np.greater_equal(products.weight_bits, 16)
+                time = np.where(can_split, time + constants.split * start + partial, np.inf)
+            best = np.minimum(best, time)
+    return best
+
+
+def _core_flop_per_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants
+) -> FloatArray:
+    """What one core multiplies in a second, in the format of the product."""
+    is_narrow = np.less(products.weight_bits, 16) & ~np.asarray(products.is_integer)
+    is_narrow = is_narrow & ~np.asarray(products.is_weight_converted)
+    share = constants.compute * np.where(is_narrow, constants.narrow_compute, 1.0)
+    share = np.minimum(share * rates.sustained_fraction, 1.0)
+    rate = share * products.peak_flop_per_s / rates.n_cores
+    return np.where(products.is_integer, np.minimum(rate, constants.integer_core_rate), rate)
+
+
+def _feed_bytes_per_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants
+) -> FloatArray:
+    """Operands that reach one core in a second."""
+    core = np.divide(rates.peak_16bit_flop_per_s, rates.n_cores) / REFERENCE_CORE_FLOP_PER_S
+    scales_rows = np.logical_and(products.is_integer, products.is_input_quantized)
+    share = np.where(scales_rows, constants.row_scale_operands, 1.0)
+    return np.asarray(constants.operand_rate * share * core**constants.operand_growth)
+
+
+def _memory_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Time of the traffic: what is not in the cache at the memory's rate, the rest faster."""
+    cached = products.cached_weight_share * products.weight_bytes
+    return _stream_s(products.activation_bytes, rates, constants) + (
+        (products.weight_bytes - cached + cached / constants.cache_speedup)
+        / (constants.bandwidth * rates.bandwidth_bytes_per_s)
+    )
+
+
+def _stream_s(traffic_bytes: Floats, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Time of bytes that the last cache holds as far as they fit."""
+    beyond = np.maximum(np.subtract(traffic_bytes, rates.cache_bytes), 0.0)
+    slow = beyond + (traffic_bytes - beyond) / constants.cache_speedup
+    return np.asarray(slow / (constants.bandwidth * rates.bandwidth_bytes_per_s))
+
+
+def _further_starts_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
+) -> FloatArray:
+    """What products of other than plain operands take before they multiply."""
+    is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
+    starts = np.where(is_integer | products.is_weight_converted, constants.converted_starts, 0.0)
+    starts = np.where(is_integer & is_quantized, constants.row_scale_starts, starts)
+    quantize = np.where(
+        np.isnan(rates.quantize_start_s), constants.quantize, rates.quantize_start_s
+    )
+    quantize = quantize * np.power(products.m, constants.quantize_rows)
+    quantize = np.where(~is_integer & is_quantized, quantize, 0.0)
+    return starts * start + quantize + np.where(products.has_fine_scales, constants.fine_scales, 0)
+
+
+def _quantizing_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
+    """Time to read the input in 16 bits and to write it in the format of the product."""
+    elements = products.count * products.m * products.k
+    traffic = elements * (_UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8))
+    return np.where(products.is_input_quantized, _stream_s(traffic, rates, constants), 0.0)

@@ -24,6 +24,7 @@ class ProductColumns:
     Attributes:
         peak_flop_per_s: Datasheet peak of the format in which they multiply.
         multiply_bits: Width of that format.
+        is_integer: Whether integers are multiplied.
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
@@ -31,6 +32,7 @@ class ProductColumns:
 
     peak_flop_per_s: FloatArray
     multiply_bits: FloatArray
+    is_integer: BoolArray
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
@@ -58,6 +60,7 @@ def product_columns(
     return ProductColumns(
         peak_flop_per_s=_gathered(number, [peak for peak, _ in kernels]),
         multiply_bits=_gathered(number, [_width(kernel.multiply) for _, kernel in kernels]),
+        is_integer=_gathered(number, [kernel.is_integer for _, kernel in kernels]) > 0,
         is_weight_converted=_gathered(number, [k.is_weight_converted for _, k in kernels]) > 0,
         is_input_quantized=_gathered(number, [k.is_input_quantized for _, k in kernels]) > 0,
         has_fine_scales=_gathered(number, [k.has_fine_scales for _, k in kernels]) > 0,

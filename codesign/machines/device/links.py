@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +60,7 @@ def links_of(device: Device) -> LinkRates:
     return link_rates(lambda number: number(device), device.link_kind or "")
 
 
-def by_kind(kind: Texts, factors: dict[str, float], absent: float = 1.0) -> FloatArray:
+def by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
     """A number for each kind of link; ``absent`` for kinds that are not listed."""
     kinds = np.asarray(kind)
     number = np.full(kinds.shape, absent)

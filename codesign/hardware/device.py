@@ -13,6 +13,7 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.schema import Fraction, Record, quantity, read_document, to_record
 
 DeviceClass: TypeAlias = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
+LinkKind: TypeAlias = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
 Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
 
 _FOLDER = Path(__file__).parent / "devices"
@@ -89,6 +90,9 @@ class Device(Record):
     """Bytes per second to the other devices of its node, each way; None: none stated."""
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
     """Devices of one node that these links join."""
+    link_kind: LinkKind | None = None
+    """What these links are, where measurements tell kinds apart: the generation of NVLink, or PCIe
+    through the host; None: another kind. The source of ``link_bandwidth`` says it."""
     link_latency: Annotated[float, quantity("us")] | None = None
     """Seconds of one step over these links that carries nothing; None: none stated."""
     network_bandwidth: Annotated[float, quantity("GB/s")] | None = None

@@ -1,0 +1,232 @@
+"""Time of the experts of a mixture-of-experts layer on one device.
+
+A layer is a routing, a gathering of the tokens by expert, a grouped product with the first matrices
+(gate and up), an activation, a grouped product with the last matrix (down), and a weighted sum. A
+grouped product reads each matrix of the experts that have work once, and computes rows in tiles
+that no two experts share. Each core computes one tile at a time and loads that tile's weights
+alone, so that few tiles keep neither the cores nor the memory busy.
+
+Constants are fitted to ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0, whose rows are the
+fastest of TensorRT-LLM, vLLM and SGLang; these differ by a factor of 2 and more at equal shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.links import Texts, by_kind
+from codesign.machines.device.rates import DeviceRates, Floats
+from codesign.schema import Fraction, Record, quantity
+
+TILE_ROWS = (16, 32, 64, 128, 256)
+"""Rows of an expert's tokens that a core computes at a time, as grouped products offer."""
+TILE_COLUMNS = 128
+"""Columns of a tile [ours]; libraries use 64 to 256."""
+
+_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
+_Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
+_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class ExpertFormat:
+    """How experts' weights are stored and multiplied.
+
+    Attributes:
+        weight_bytes: Bytes of a weight, its scales included.
+        math: Precision of the device's peak that counts.
+        core_limit: Name of the limit of the kernels that exist, see ``ExpertConstants``.
+    """
+
+    weight_bytes: float
+    math: str
+    core_limit: str
+
+
+EXPERT_FORMATS: dict[tuple[str, str], ExpertFormat] = {
+    ("bf16", "bf16"): ExpertFormat(2.0, "bf16", "bf16"),
+    ("fp8", "fp8"): ExpertFormat(1.0, "fp8", "fp8"),
+    ("fp8_block128", "fp8_group128"): ExpertFormat(1.0, "fp8", "fp8-block"),
+    ("int4", "bf16"): ExpertFormat(0.5 + 2 / 64, "bf16", "int4-weights"),
+    ("int4", "fp8"): ExpertFormat(0.5 + 2 / 64, "fp8", "fp8"),
+    ("mxfp4", "bf16"): ExpertFormat(0.5 + 1 / 32, "bf16", "mxfp4-weights"),
+    ("mxfp4", "mxfp8"): ExpertFormat(0.5 + 1 / 32, "fp8", "mxfp8"),
+    ("nvfp4", "nvfp4"): ExpertFormat(0.5 + 1 / 16, "fp4", "nvfp4"),
+}
+"""By format of weights and of activations; scales as the formats state them, int4 with 16 bits for
+each 64 weights [ours] (groups of 32 to 128 are in use)."""
+
+
+class ExpertConstants(Record):
+    """The free constants of experts on a class of devices."""
+
+    start: _Seconds
+    """Start and end of the layer's kernels."""
+    expert_start: _Seconds
+    """What one more expert of the whole layer adds to sorting the tokens."""
+    memory: _Share
+    """Rate of weights from memory, in parts of the memory bandwidth."""
+    cache: _Share
+    """Part of the cache that weights of a repeated call stay in."""
+    core_load: _Rate
+    """Bytes of weights that a core loads for its tile."""
+    tile_start: Annotated[float, Field(ge=0)]
+    """Rows: a tile of a rows takes 1 + start (1/a - 1/256) times longer per row."""
+    compute: _Share
+    """Rate of large products, in parts of the peak."""
+    core_limits: dict[str, Annotated[float, quantity("TFLOP/s"), Field(gt=0)]]
+    """Rate of a core that the kernels of a format reach, whatever its peak: those for mixed or
+    blockwise formats use instructions of older devices."""
+    passes: Annotated[float, Field(ge=0)]
+    """Times that the activations of a pair of token and expert pass memory, each element written
+    and read once being 1."""
+    remote_passes: Annotated[float, Field(ge=0)]
+    """The same for pairs of other devices, where kernels skip them."""
+    kept_remote_passes: Annotated[float, Field(ge=0)]
+    """The same where kernels keep rows of all pairs (Triton and Marlin)."""
+
+
+@dataclass(frozen=True)
+class ExpertWork:
+    """Work of one device in a layer; fields broadcast with the devices.
+
+    Attributes:
+        pairs: Pairs of a token and an expert on this device.
+        active_experts: Experts of this device that have a token.
+        all_pairs: Pairs of the whole expert-parallel group.
+        experts: Experts of the whole layer.
+        hidden: Elements of a token.
+        expert_hidden: Inner size of an expert on this device, after tensor parallelism.
+        matrices: Matrices of an expert: 3 with a gate, else 2.
+        weight_bytes: Bytes of a weight, its scales included.
+        core_limit: Which of the limits of a core applies, by name.
+        keeps_remote: Whether kernels keep rows of pairs of other devices.
+        is_repeated: Whether the same weights were just read, as when one layer is measured alone.
+    """
+
+    pairs: Floats
+    active_experts: Floats
+    all_pairs: Floats
+    experts: Floats
+    hidden: Floats
+    expert_hidden: Floats
+    matrices: Floats
+    weight_bytes: Floats
+    core_limit: Texts
+    keeps_remote: BoolArray | bool = False
+    is_repeated: BoolArray | bool = False
+
+
+def experts_time_s(
+    work: ExpertWork, peak_flop_per_s: Floats, rates: DeviceRates, constants: ExpertConstants
+) -> FloatArray:
+    """Seconds of the experts of one layer on one device, the start of their kernels included.
+
+    Limiting assumption: experts with work share it evenly, and arithmetic and traffic of a product
+    overlap but for the root of their squares at the ridge.
+
+    Args:
+        work: What the device computes.
+        peak_flop_per_s: Dense peak of the precision in which the weights multiply.
+        rates: Of the devices.
+        constants: Of their class.
+    """
+    limit = by_kind(work.core_limit, constants.core_limits, np.inf) * rates.n_cores
+    flop_per_s = np.minimum(constants.compute * peak_flop_per_s, limit)
+    missed = _missed_part(work, rates, constants)
+    inner = np.asarray(work.expert_hidden)
+    first = _grouped_s(work, (work.matrices - 1) * inner, work.hidden, flop_per_s, missed, rates, constants)
+    last = _grouped_s(work, work.hidden, inner, flop_per_s, missed, rates, constants)
+    # Gathered tokens, the outputs of both products and the activation between them, in 16 bits.
+    pair_bytes = 2.0 * (3 * work.hidden + 2 * work.matrices * inner)
+    remote = np.maximum(np.asarray(work.all_pairs) - work.pairs, 0.0) * 2.0 * work.hidden
+    remote = remote * np.where(
+        work.keeps_remote, constants.kept_remote_passes, constants.remote_passes
+    )
+    moved = constants.passes * work.pairs * pair_bytes + remote
+    start = constants.start + constants.expert_start * work.experts
+    return np.asarray(start + first + last + moved / rates.bandwidth_bytes_per_s)
+
+
+def _missed_part(
+    work: ExpertWork, rates: DeviceRates, constants: ExpertConstants
+) -> FloatArray:
+    """Part of the weights that comes from memory; all of it unless the call is repeated."""
+    weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
+    kept = constants.cache * np.maximum(rates.cache_bytes, 1.0)
+    part = np.clip(weights * work.expert_hidden / kept - 1, 0.0, 1.0)
+    return np.where(work.is_repeated, part, 1.0)
+
+
+def _grouped_s(
+    work: ExpertWork,
+    columns: Floats,
+    inner: Floats,
+    flop_per_s: Floats,
+    missed: FloatArray,
+    rates: DeviceRates,
+    constants: ExpertConstants,
+) -> FloatArray:
+    """A grouped product; the best height of tiles counts."""
+    active, cores = np.asarray(work.active_experts), np.asarray(rates.n_cores)
+    weights = work.weight_bytes * active * columns * inner
+    memory = weights * missed / (constants.memory * rates.bandwidth_bytes_per_s)
+    across = np.maximum(np.asarray(columns) / TILE_COLUMNS, 1.0)
+    load = TILE_COLUMNS * inner * work.weight_bytes / constants.core_load
+    best = np.full(np.broadcast_shapes(np.shape(memory), np.shape(flop_per_s)), np.inf)
+    for rows in TILE_ROWS:
+        tiles = (np.asarray(work.pairs) / rows + active) * across
+        slowdown = 1 + constants.tile_start * (1 / rows - 1 / TILE_ROWS[-1])
+        product = 2.0 * rows * TILE_COLUMNS * inner * slowdown * cores / flop_per_s
+        best = np.minimum(best, np.maximum(tiles / cores, 1.0) * np.maximum(product, load))
+    return np.hypot(memory, best)
+
+
+def rank_load(
+    tokens: Floats, experts: Floats, top_k: Floats, ep: Floats, power: Floats = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Expected pairs and experts with work on the busiest device of an expert-parallel group.
+
+    With ``power`` 0 every token draws evenly. Else the loads of experts follow a power law with
+    that exponent between 1 and 0.8 of the tokens (from 0.01 to 2 where pairs are fewer than
+    experts), as ai-dynamo/aiconfigurator draws them. Of many devices the busiest has about
+    ``sqrt(2 ln n)`` standard deviations more than the mean.
+
+    Args:
+        tokens: Tokens that enter the group.
+        experts: Experts of the layer.
+        top_k: Experts of a token.
+        ep: Devices over which the experts are spread.
+        power: Exponent of the skew.
+
+    Examples:
+        >>> [round(float(part), 2) for part in rank_load(1.0, 8.0, 2.0, 4.0)]
+        [0.5, 0.5]
+    """
+    tokens, experts, top_k, ep = map(np.asarray, (tokens, experts, top_k, ep))
+    local, pairs = experts / ep, tokens * top_k / ep
+    even = local * (1 - (1 - top_k / experts) ** tokens)
+    skewed = np.asarray(power) > 0
+    exponent = np.where(skewed, power, 1.5)
+    many = tokens * top_k > experts
+    low, high = np.where(many, 1.0, 0.01), np.where(many, np.maximum(0.8 * tokens, 1.01), 2.0)
+    mass = _power_integral(low, high, -exponent)
+    mean = _power_integral(low, high, 1 - exponent) / mass
+    variation = np.sqrt(_power_integral(low, high, 2 - exponent) / mass / mean**2 - 1)
+    extra = np.minimum(variation * np.sqrt(2 * np.log(ep) / local), high / mean - 1)
+    busiest = np.minimum(pairs * (1 + extra), tokens * np.minimum(local, top_k))
+    # An expert has work if half a token or more falls to it.
+    least = np.clip(0.5 * mean * experts / (tokens * top_k), low, high)
+    active = local * _power_integral(least, high, -exponent) / mass
+    active = np.minimum(np.clip(active, np.minimum(1.0, local), local), busiest)
+    return np.where(skewed, busiest, pairs), np.where(skewed, active, np.minimum(even, pairs))
+
+
+def _power_integral(low: FloatArray, high: FloatArray, exponent: FloatArray) -> FloatArray:
+    """Integral of ``x**exponent``; the exponent is not -1."""
+    return (high ** (exponent + 1) - low ** (exponent + 1)) / (exponent + 1)

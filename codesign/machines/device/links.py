@@ -1,0 +1,69 @@
+"""Links of devices, as the laws of messages between devices need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.columns import FloatArray
+from codesign.hardware.device import Device
+from codesign.machines.device.rates import Floats
+
+Texts = NDArray[np.str_] | str
+"""A name, or an array of names that broadcasts with the kernels'."""
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """Datasheet numbers of the links of devices; fields broadcast with the messages.
+
+    Attributes:
+        kind: Kind of the links within a node, as a device file states it; empty if it does not.
+        bandwidth_bytes_per_s: Rate to the other devices of the node, each way; NaN: none stated.
+        network_bytes_per_s: Rate of one device to other nodes, each way; NaN: none stated.
+        n_cores: Cores of a device, which copy the bytes.
+    """
+
+    kind: Texts
+    bandwidth_bytes_per_s: Floats
+    network_bytes_per_s: Floats
+    n_cores: Floats
+
+
+def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Texts) -> LinkRates:
+    """The links of devices.
+
+    Args:
+        lookup: Gives a number of every device: called with a function of one device, it answers
+            with one number or an array.
+        kind: ``link_kind`` of every device, empty for None.
+    """
+    return LinkRates(
+        kind=kind,
+        bandwidth_bytes_per_s=lookup(lambda device: device.link_bandwidth or np.nan),
+        network_bytes_per_s=lookup(lambda device: device.network_bandwidth or np.nan),
+        n_cores=lookup(lambda device: float(device.n_cores)),
+    )
+
+
+def links_of(device: Device) -> LinkRates:
+    """The links of one device.
+
+    Examples:
+        >>> from codesign.hardware.device import load_device
+        >>> links_of(load_device("h100-sxm")).kind
+        'nvlink-4'
+    """
+    return link_rates(lambda number: number(device), device.link_kind or "")
+
+
+def by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
+    """A number for each kind of link; ``absent`` for kinds that are not listed."""
+    kinds = np.asarray(kind)
+    number = np.full(kinds.shape, absent)
+    for name, factor in factors.items():
+        number = np.where(kinds == name, factor, number)
+    return number

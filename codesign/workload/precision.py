@@ -57,6 +57,8 @@ _FORMATS = (
     NumberFormat("bf16", 16, 1, 0, "bfloat16: 1 sign, 8 exponent, 7 mantissa bits"),
     NumberFormat("fp16", 16, 1, 0, "IEEE 754-2019 binary16"),
     NumberFormat("fp8", 8, 1, 0, "OCP FP8 specification 1.0 (E4M3, E5M2); " + _PLAIN),
+    NumberFormat("fp4", 4, 1, 0, "E2M1 of the OCP MX specification 1.0; " + _PLAIN),
+    NumberFormat("nvfp4", 4, 16, 8, "NVIDIA, NVFP4 (2025): E2M1, an E4M3 scale for 16 elements"),
     NumberFormat("int8", 8, 1, 0, _PLAIN),
     NumberFormat("int4", 4, 1, 0, _PLAIN),
 )

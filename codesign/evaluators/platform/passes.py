@@ -23,11 +23,13 @@ class Prompt:
 
     Attributes:
         table: Operators of one chunk of one request.
+        past_tokens: Tokens of the prompt before the chunk.
         tokens: Tokens of a chunk.
         count: Number of these chunks.
     """
 
     table: OperatorTable
+    past_tokens: int
     tokens: int
     count: int
 
@@ -49,6 +51,7 @@ class RequestPasses:
         prefix, suffix = self._contexts()
         if self._is_joint:
             prefix, suffix = prefix + suffix, 0.0
+        self._decode_contexts = prefix, suffix
         self._prefix = self._decode(prefix)
         self._suffix = self._decode(suffix) if suffix > 0 else None
         self.prefix_tokens, self.suffix_tokens = self._final_contexts()
@@ -57,10 +60,13 @@ class RequestPasses:
         prompt = self.request.prompt
         chunk = self.request.chunk_tokens or prompt
         n_full, rest = divmod(prompt, chunk)
-        chunks = [Prompt(self._prefill(chunk, (n_full - 1) * chunk // 2), chunk, n_full)]
+        chunks = [self._chunk(chunk, (n_full - 1) * chunk // 2, n_full)]
         if rest:
-            chunks.append(Prompt(self._prefill(rest, n_full * chunk), rest, 1))
+            chunks.append(self._chunk(rest, n_full * chunk, 1))
         return chunks
+
+    def _chunk(self, tokens: int, past: int, count: int) -> Prompt:
+        return Prompt(self._prefill(tokens, past), past, tokens, count)
 
     def _prefill(self, tokens: int, past: int) -> OperatorTable:
         model = self.request.language_model
@@ -99,7 +105,9 @@ class RequestPasses:
 
     def prefill(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
         """A pass that prefills one chunk of every request of a micro-batch."""
-        return [Stream("", prompt.table, micro_batch, micro_batch, micro_batch, True)]
+        requests = micro_batch
+        past = float(prompt.past_tokens)
+        return [Stream("", prompt.table, past, requests, requests, requests, True)]
 
     def decode(self, micro_batch: FloatArray) -> list[Stream]:
         """A decode step of every beam of a micro-batch's requests.
@@ -110,13 +118,17 @@ class RequestPasses:
         beams = micro_batch * self.request.n_beams
         scored = micro_batch if self._is_genz else beams
         name = "" if self._is_joint else "_of_prompt"
-        prefix = Stream(name, self._prefix, beams, micro_batch, scored, False)
+        past = [max(context - 1.0, 0.0) for context in self._decode_contexts]
+        prefix = Stream(name, self._prefix, past[0], beams, micro_batch, scored, False)
         if self._suffix is None:
             return [prefix]
         return [
             prefix,
-            Stream("_of_generated", self._suffix, beams, beams, beams, False, has_products=False),
-        ]
+            Stream(
+                "_of_generated", self._suffix, past[1], beams, beams, beams, False,
+                has_products=False,
+            ),
+        ]  # fmt: skip
 
     def mixed(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
         """A decode step of a micro-batch together with a chunk of one other request's prompt."""

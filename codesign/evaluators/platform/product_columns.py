@@ -59,7 +59,7 @@ def product_columns(
     ]
     return ProductColumns(
         peak_flop_per_s=_gathered(number, [peak for peak, _ in kernels]),
-        multiply_bits=_gathered(number, [_width(kernel.multiply) for _, kernel in kernels]),
+        multiply_bits=_gathered(number, [_WIDTHS[kernel.multiply] for _, kernel in kernels]),
         is_integer=_gathered(number, [kernel.is_integer for _, kernel in kernels]) > 0,
         is_weight_converted=_gathered(number, [k.is_weight_converted for _, k in kernels]) > 0,
         is_input_quantized=_gathered(number, [k.is_input_quantized for _, k in kernels]) > 0,
@@ -77,9 +77,11 @@ def _kernel(
     return find(device).peak_flop_per_s(kernel.multiply), kernel
 
 
-def _width(multiply: str) -> float:
-    # A device may widen beyond the formats of operands (tf32, fp32): 32-bit products.
-    return 32.0 if multiply in ("tf32", "fp32") else float(operand_format(multiply).multiply_bits)
+_WIDTHS = {
+    "fp4": 4.0, "int4": 4.0, "fp8": 8.0, "int8": 8.0, "bf16": 16.0, "fp16": 16.0, "tf32": 32.0,
+    "fp32": 32.0,
+}  # fmt: skip
+"""Bits of the formats in which products run, as datasheets name their peaks."""
 
 
 def _gathered(number: IntArray, values: list[float] | list[bool]) -> FloatArray:

@@ -18,7 +18,12 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.model import LanguageModel
-from codesign.workload.operators import Group, OperatorTable, expected_distinct_experts
+from codesign.workload.operators import (
+    Group,
+    Kind,
+    OperatorTable,
+    expected_distinct_experts,
+)
 from codesign.workload.split_rules import Kernel, split_rule
 
 Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
@@ -33,6 +38,7 @@ class Stream:
         name: Suffix of the names of the stream's attention operators; empty if there is only one
             stream.
         table: Operators of one request of one beam.
+        past_tokens: Tokens of a request whose keys and values the cache held before the pass.
         requests: (n,) requests in the pass; each beam counts as a request.
         cache_requests: (n,) requests whose keys and values are read; beams share a prompt's.
         attention_requests: (n,) requests whose scores are computed.
@@ -43,6 +49,7 @@ class Stream:
 
     name: str
     table: OperatorTable
+    past_tokens: float
     requests: FloatArray
     cache_requests: FloatArray
     attention_requests: FloatArray
@@ -56,10 +63,13 @@ class DeviceWork:
 
     Attributes:
         name: Name of the operator.
+        kind: Kind of the operator.
         block: Place of the operator: in every layer, or at an end of the model.
         kernel: Kernel of which the operator is a part.
         stream: Requests whose keys and values it multiplies; None of other operators.
-        rows: Rows of a product: tokens, or tokens of an expert; queries in attention.
+        products: Separate products: heads of keys in attention, heads of a product by heads.
+        rows: Rows of a product: tokens, of all groups before they are routed to experts; queries
+            in attention.
         inner: Inner size of a product.
         columns: Columns of a product; keys or widths in attention.
         expert_elements: Weights of one expert; 0 of an operator that every token meets.
@@ -72,9 +82,11 @@ class DeviceWork:
     """
 
     name: str
+    kind: Kind
     block: Block
     kernel: Kernel
     stream: Stream | None
+    products: FloatArray
     rows: FloatArray
     inner: FloatArray
     columns: FloatArray
@@ -106,7 +118,7 @@ def list_work(
             if stream.table.kinds[i] == "vector" and not options.is_fitted:
                 continue
             share = sharding.share(name)
-            if stream.table.is_attention[i]:
+            if stream.table.is_attention[i] or split_rule(name).kernel == "attention":
                 operators.append(_attention(platform, sharding, stream, i, options.is_genz))
             elif stream.has_products and name not in done:
                 done.add(name)
@@ -157,6 +169,7 @@ def _product(
     stream, i = parts[0].stream, parts[0].position
     table, name = stream.table, stream.table.names[i]
     is_routed = bool(table.is_routed[i])
+    is_by_heads = split_rule(name).axis == "heads"
     if is_routed:
         load = _genz_experts if is_genz else _expected_experts
         loads = load(model, platform, share, parts)
@@ -168,12 +181,14 @@ def _product(
     is_kept = is_genz and not stream.is_prefill and name not in ("router", "lm_head")
     return DeviceWork(
         name=name,
+        kind=table.kinds[i],
         block=_BLOCKS.get(table.groups[i], "layers"),
         kernel=split_rule(name).kernel,
         stream=None,
+        products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
         rows=_total(parts, lambda t, j: float(t.m_per_request[j])),
-        inner=table.k[i] * share.input,
-        columns=table.n[i] * share.output,
+        inner=table.k[i] * (1.0 if is_by_heads else share.input),
+        columns=table.n[i] * (1.0 if is_by_heads else share.output),
         expert_elements=float(table.weight_elements[i]) if is_routed else 0.0,
         count=float(table.count[i]),
         mac=loads.mac,
@@ -283,12 +298,15 @@ def _attention(
     cached = platform.own_requests(stream.cache_requests)
     cached = cached if stream.is_prefill else cached / platform.sp
     ones = np.ones_like(moved)
+    heads = np.maximum(table.products_per_request[i] * share.work, 1.0)
     return DeviceWork(
         name=f"{table.names[i]}{stream.name}",
+        kind=table.kinds[i],
         block="layers",
         kernel=split_rule(table.names[i]).kernel,
         stream=stream,
-        rows=table.m_per_request[i] * ones,
+        products=heads,
+        rows=table.m_per_request[i] * table.products_per_request[i] * share.work / heads,
         inner=table.k[i] * ones,
         columns=table.n[i] * ones,
         expert_elements=0.0,

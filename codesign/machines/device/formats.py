@@ -33,6 +33,7 @@ OPERANDS = {
     "bf16": OperandFormat(16, "float", 16),
     "fp16": OperandFormat(16, "float", 16),
     "fp8": OperandFormat(8, "float", 8),
+    "fp4": OperandFormat(4, "float", 4),
     "int8": OperandFormat(8, "integer", 8),
     "int4": OperandFormat(4, "integer", 4),
     "mxfp16": OperandFormat(16.25, "float", 16, 32),

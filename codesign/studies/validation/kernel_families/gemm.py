@@ -1,0 +1,259 @@
+"""Measured matrix products: what a row asks for, and the fit of the constants of products.
+
+How they were measured is in the table's description: weights are cycled through 5 or 6 copies to
+defeat the cache, but vLLM's products with block scales and NVFP4 keep one; vLLM's products with
+block scales are started by the host, one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.columns import BoolArray, FloatArray
+from codesign.errors import UnknownNameError
+from codesign.hardware.device import Device
+from codesign.machines.device.constants import load_constants
+from codesign.machines.device.formats import ProductFormat, format_on, product_format
+from codesign.machines.device.gemm import GemmConstants, Products, gemm_time_s
+from codesign.studies.validation.kernel_families.constants_fit import fit_constants
+from codesign.studies.validation.kernel_families.shipping import constants_text, ship
+from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
+
+OPERATORS = ("gemm",)
+COPIES = 6.0
+"""Copies of the weights that the benchmark cycles through."""
+EAGER_S = 250e-6
+"""The longest roofline of a product that the host starts slower than the device computes."""
+
+START = GemmConstants.model_validate(
+    {
+        "compute": 1.05,
+        "narrow_compute": 0.85,
+        "integer_core_rate": "7.5 TFLOP/s",
+        "bandwidth": 0.85,
+        "cache_speedup": 1.5,
+        "overlap": 2.0,
+        "operand_rate": "120 GB/s",
+        "operand_growth": 0.2,
+        "start": "2.3 us",
+        "wave": 0.6,
+        "split": 1.2,
+        "quantize": "1.8 us",
+        "quantize_rows": 0.1,
+        "fine_scales": "1.5 us",
+        "converted_starts": 2.3,
+        "convert_rate": "6e10 1/s",
+        "row_scale_starts": 7.5,
+        "row_scale_operands": 0.25,
+    }
+)
+"""Where the fit starts: round numbers."""
+FREE = tuple(
+    name for name in GemmConstants.model_fields if name not in ("start", "quantize")
+)
+"""Constants to fit; device files state the starts of all devices that were measured."""
+MOST = {"compute": 1.25, "narrow_compute": 1.0, "bandwidth": 1.0, "wave": 1.0} | {
+    "row_scale_operands": 1.0,
+    "operand_growth": 1.0,
+    "quantize_rows": 1.0,
+}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The kernel that rows with the same device and formats run; None if it is not known."""
+
+    kernel: ProductFormat | None
+    peak_flop_per_s: float
+    problem: str
+
+
+def left_out(table: KernelTable) -> NDArray[np.str_]:
+    """Why each row is not predicted, (q,); empty where it is."""
+    reasons = np.array([case.problem for case in _cases(table)], dtype=object)
+    sizes = np.stack([table[name] for name in ("m", "n", "k")])
+    reasons[(reasons == "") & ~np.all(sizes >= 1, axis=0)] = "a size is missing or 0"
+    slower = (reasons == "") & (table.words("fastest") == "0")
+    reasons[slower] = "another row has the same product, measured faster"
+    rows = np.flatnonzero(reasons == "")
+    if len(rows):
+        chosen = table.take(rows)
+        is_eager = (chosen.words("framework") == "vLLM") & _has_blocks(chosen)
+        reasons[rows[is_eager & (roofline_s(chosen) < EAGER_S)]] = (
+            "the host starts each product, and takes longer than its roofline"
+        )
+    return reasons.astype(np.str_)
+
+
+def predict_s(table: KernelTable, constants: GemmConstants | None = None) -> FloatArray:
+    """Seconds of each row, (q,); NaN where it is left out.
+
+    Args:
+        table: Rows of products; any other row is left out.
+        constants: Those of all devices. Left out: the shipped ones of each device's class.
+    """
+    seconds = np.full(len(table), np.nan)
+    rows = np.flatnonzero(left_out(table) == "")
+    classes = np.array([device.device_class if device else "" for device in table.devices])
+    for name in sorted(set(classes[rows].tolist())):
+        own = rows[classes[rows] == name]
+        chosen = table.take(own)
+        used = constants or load_constants("gemm", GemmConstants, name)
+        seconds[own] = gemm_time_s(_products(chosen), chosen.rates, used)
+    return seconds
+
+
+def roofline_s(table: KernelTable) -> FloatArray:
+    """The larger of work over peak and traffic over bandwidth of each row, (q,); NaN if unknown."""
+    products = _products(table)
+    traffic_s = products.weight_bytes + products.activation_bytes
+    traffic_s = np.asarray(traffic_s / table.rates.bandwidth_bytes_per_s)
+    return np.maximum(products.work_flop / products.peak_flop_per_s, traffic_s)
+
+
+def fit(table: KernelTable) -> GemmConstants:
+    """Constants of products, fitted to the rows that are predicted."""
+    chosen = table.take(left_out(table) == "")
+    products, rates = _products(chosen), chosen.rates
+    return fit_constants(
+        START,
+        FREE,
+        lambda constants: gemm_time_s(products, rates, constants),
+        chosen["latency_s"],
+        groups(chosen),
+        MOST,
+    )
+
+
+def groups(table: KernelTable) -> list[str]:
+    """Device and formats of each row: what errors are reported for."""
+    names = zip(
+        *(table.words(name).tolist() for name in ("device", "weight_dtype", "activation_dtype")),
+        strict=True,
+    )
+    return [" ".join(words) for words in names]
+
+
+def _cases(table: KernelTable) -> list[_Case]:
+    columns = ("operator", "weight_dtype", "activation_dtype", "framework")
+    words = zip(*(table.words(name).tolist() for name in columns), strict=True)
+    known: dict[tuple[str, ...], _Case] = {}
+    cases = []
+    for device, row in zip(table.devices, words, strict=True):
+        key = (device.key if device else "", *row)
+        if key not in known:
+            known[key] = _case(device, *row)
+        cases.append(known[key])
+    return cases
+
+
+def _case(
+    device: Device | None, operator: str, weight: str, activation: str, framework: str
+) -> _Case:
+    if operator not in OPERATORS:
+        return _Case(None, np.nan, "not a matrix product")
+    if device is None:
+        return _Case(None, np.nan, "no file describes the device")
+    if (device.key, weight) == ("l40s", "fp8_block128"):
+        weight, activation = "fp8", "bf16"  # so the table's description, and so do its times
+    # SGLang's int8 products find a scale for every row of their input.
+    scales_rows = True if (activation, framework) == ("int8", "SGLang") else None
+    try:
+        wanted = product_format(weight, activation, is_input_quantized=scales_rows)
+        kernel = format_on(device, wanted)
+    except UnknownNameError as error:
+        return _Case(None, np.nan, f"its formats are not known: {error}")
+    return _Case(kernel, device.peak_flop_per_s(kernel.multiply), "")
+
+
+def _products(table: KernelTable) -> Products:
+    """What the rows multiply; NaN peaks where the kernel is not known."""
+    cases = _cases(table)
+
+    def column(name: str) -> FloatArray:
+        return np.array([getattr(case.kernel, name, 0) for case in cases], dtype=np.float64)
+
+    m, n, k = (table[name] for name in ("m", "n", "k"))
+    bits = column("weight_bits")
+    return Products(
+        m=m,
+        n=n,
+        k=k,
+        peak_flop_per_s=np.array([case.peak_flop_per_s for case in cases]),
+        weight_bits=bits,
+        activation_bits=column("activation_bits"),
+        is_weight_converted=column("is_weight_converted") > 0,
+        is_input_quantized=column("is_input_quantized") > 0,
+        is_integer=column("is_integer") > 0,
+        has_fine_scales=column("has_fine_scales") > 0,
+        cached_weight_share=_cached_share(table, n * k * bits / 8),
+    )
+
+
+def _cached_share(table: KernelTable, weight_bytes: FloatArray) -> FloatArray:
+    """Part of the weights that the last cache holds from one run of the benchmark to the next.
+
+    All of them where its copies fit. Where they do not, each of the two chances (that a line is
+    kept, and that it is kept until it is read) is taken as the part of the copies that fits.
+    """
+    has_single_copy = (table.words("framework") == "vLLM") & np.isin(
+        table.words("weight_dtype"), ("fp8_block128", "nvfp4")
+    )
+    working_set = weight_bytes * np.where(has_single_copy, 1.0, COPIES)
+    fits = np.divide(
+        table.rates.cache_bytes, working_set, out=np.ones(len(table)), where=working_set > 0
+    )
+    return np.asarray(np.minimum(fits, 1.0) ** 2)
+
+
+def _has_blocks(table: KernelTable) -> BoolArray:
+    return np.asarray(table.words("weight_dtype") == "fp8_block128")
+
+
+_UNITS = {"integer_core_rate": "FLOP/s", "operand_rate": "B/s", "convert_rate": "1/s"} | dict.fromkeys(
+    ("start", "quantize", "fine_scales"), "s"
+)
+_SMALL = {"igpu": (1.0, 0.845), "npu": (0.2, 1.155), "cpu": (0.874, 0.0944)}
+"""Rates of arithmetic and of memory over those of the class gpu, as they came out for the 18 rows
+of measured_calibration.csv on three AMD devices with the constants before these."""
+
+
+def shipped_classes(fitted: GemmConstants) -> dict[str, GemmConstants]:
+    """Constants of every class of devices, from those fitted to GPUs.
+
+    Few large cores, as other devices than GPUs have, are fed in proportion to their rate, multiply
+    integers at their peak, and fill a tile's pipeline while the tile before drains [ours].
+    """
+    large_cores = {"operand_growth": 1.0, "integer_core_rate": 1e18, "wave": 0.01}
+    classes = {"gpu": fitted, "tpu": fitted.model_copy(update=large_cores)}
+    for name, (compute, bandwidth) in _SMALL.items():
+        scaled = {
+            "compute": fitted.compute * compute,
+            "bandwidth": min(fitted.bandwidth * bandwidth, 1.0),
+        }
+        classes[name] = fitted.model_copy(update=large_cores | scaled)
+    return classes
+
+
+def main() -> None:
+    """Fit to all rows of the shipped table and write the shipped constants."""
+    table = read_kernel_table().of(OPERATORS)
+    n_rows = int(np.sum(left_out(table) == ""))
+    sources = {"gpu": f"fitted to {n_rows} kernels of A100, L40S, H100, H200 and B200"}
+    sources["tpu"] = "no measurements; those of gpu, large cores [ours]"
+    for name in _SMALL:
+        sources[name] = "as tpu; two rates from 18 measurements of the three classes igpu, npu, cpu"
+    how = (
+        "python -m codesign.studies.validation.kernel_families.gemm, to the products of "
+        "kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0); robust "
+        "least squares of the logarithm of predicted over measured time, a device and format "
+        "weighing as the square root of its rows"
+    )
+    ship("gemm", constants_text(how, shipped_classes(fit(table)), sources, _UNITS))
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,7 @@ _FOLDER = Path(__file__).parent / "devices"
 _NOT_DEVICES = ("efficiency",)
 _OPTIONAL = (
     "cache",
+    "clock",
     "link_bandwidth",
     "link_latency",
     "network_bandwidth",
@@ -58,6 +59,8 @@ class Device(Record):
     """Bytes of the main memory."""
     cache: Annotated[float, quantity("MB")] | None = None
     """Bytes of the last cache that all cores share; None: none stated."""
+    clock: Annotated[float, quantity("GHz")] | None = None
+    """Clock of the cores under load; None: none stated."""
     link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
     """Bytes per second to the other devices of its node, each way; None: none stated."""
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1

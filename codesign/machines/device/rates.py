@@ -12,6 +12,9 @@ from codesign.hardware.device import Device
 
 Floats = FloatArray | float
 """A number, or an array that broadcasts with the kernels'."""
+TYPICAL_CLOCK_HZ = 1.8e9
+"""Clock of the cores where a device file states none [ours]: the middle of NVIDIA's data center
+devices, 1.41 GHz (A100) to 2.49 GHz (L40S)."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ class DeviceRates:
             is stated.
         power_watts: Board power limit; NaN where none is stated.
         sustained_fraction: Part of the peak that the power limit lets large products sustain.
+        clock_hz: Clock of the cores, to which the start of a kernel and the special functions are
+            bound.
+        has_fp4: 1 where the matrix units multiply 4-bit floats, else 0. Such devices are recent:
+            their kernels start while the one before ends.
     """
 
     peak_16bit_flop_per_s: Floats
@@ -39,6 +46,8 @@ class DeviceRates:
     link_bandwidth_bytes_per_s: Floats
     power_watts: Floats
     sustained_fraction: Floats
+    clock_hz: Floats = TYPICAL_CLOCK_HZ
+    has_fp4: Floats = 0.0
 
 
 def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
@@ -65,4 +74,6 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         link_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.link_bandwidth, np.nan)),
         power_watts=lookup(lambda device: or_else(device.power, np.nan)),
         sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
+        clock_hz=lookup(lambda device: or_else(device.clock, TYPICAL_CLOCK_HZ)),
+        has_fp4=lookup(lambda device: float("fp4" in device.peak)),
     )

@@ -56,8 +56,8 @@ class Attention:
         math_bits: Bits of the factors of the products, 16 or 8: 8 only on a device that multiplies
             them twice as fast.
         shares_values: Whether the values are part of the keys, as in absorbed latent attention.
-        is_rotated: Whether the call also rotates queries and keys; such kernels take each query
-            head apart.
+        is_prepared: Whether the call also rotates queries and keys, or converts them to 8 bits, in
+            a kernel before; such kernels take each query head apart.
     """
 
     sequences: Floats
@@ -72,7 +72,7 @@ class Attention:
     kv_bits: Floats = 16.0
     math_bits: Floats = 16.0
     shares_values: BoolArray | bool = False
-    is_rotated: BoolArray | bool = False
+    is_prepared: BoolArray | bool = False
 
 
 class AttentionConstants(Record):
@@ -92,8 +92,8 @@ class AttentionConstants(Record):
     start_cycles: Cycles
     """Clocks from the start of the kernel to its first block and from its last block to the end,
     the write of the cache included."""
-    rotation_cycles: Cycles
-    """As ``start_cycles``, of the kernel that rotates queries and keys."""
+    preparation_cycles: Cycles
+    """As ``start_cycles``, of the kernel that rotates or converts queries and keys."""
     window_cycles: Cycles
     """More clocks of a kernel with a window shorter than the context: the keys are parted by the
     whole context."""
@@ -155,7 +155,7 @@ def attention_time_s(
         Seconds, in the shape of all arguments together.
     """
     cycle = np.where(rates.has_fp4, constants.recent_factor, 1.0) / np.asarray(rates.clock_hz)
-    groups = np.where(shape.is_rotated, shape.query_heads, shape.kv_heads)
+    groups = np.where(shape.is_prepared, shape.query_heads, shape.kv_heads)
     rows = np.multiply(shape.new_tokens, shape.query_heads) / groups
     keys = _keys(shape, BLOCK_ROWS * groups / np.asarray(shape.query_heads))
     blocks = shape.sequences * groups * np.maximum(rows / BLOCK_ROWS, 1.0)
@@ -170,7 +170,7 @@ def attention_time_s(
     )
     memory_s = _memory_s(_traffic_bytes(shape, keys.read), rates, constants, is_cached)
     cuts = (np.asarray(shape.window) > 0) & (keys.read < _context(shape))
-    start = constants.start_cycles + np.where(shape.is_rotated, constants.rotation_cycles, 0.0)
+    start = constants.start_cycles + np.where(shape.is_prepared, constants.preparation_cycles, 0.0)
     start = start + np.where(cuts, constants.window_cycles, 0.0)
     begun_s = (start + constants.block_cycles * blocks / rates.n_cores) * cycle
     return np.asarray(begun_s + np.hypot(np.maximum(shared_s, longest_s), memory_s))
@@ -217,8 +217,8 @@ def _traffic_bytes(shape: Attention, read_keys: FloatArray) -> FloatArray:
     kept = np.where(shape.shares_values, shape.head_dim, dims)
     cached = np.multiply(shape.kv_heads, kept) * (read_keys + shape.new_tokens)
     queries = np.multiply(shape.query_heads, shape.new_tokens) * dims
-    rotated = np.add(shape.query_heads, shape.kv_heads) * shape.new_tokens * shape.head_dim
-    moved = queries + np.where(shape.is_rotated, 2 * rotated, 0.0)
+    prepared = np.add(shape.query_heads, shape.kv_heads) * shape.new_tokens * shape.head_dim
+    moved = queries + np.where(shape.is_prepared, 2 * prepared, 0.0)
     bits = np.asarray(shape.kv_bits) * cached + _BITS * moved
     return np.asarray(shape.sequences * bits / 8)
 

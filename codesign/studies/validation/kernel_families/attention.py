@@ -37,7 +37,7 @@ START = AttentionConstants(
     bandwidth_fraction=0.85,
     cache_bytes_per_cycle=8,
     start_cycles=17_000,
-    rotation_cycles=12_000,
+    preparation_cycles=12_000,
     window_cycles=3_000,
     block_cycles=4_500,
     merge_cycles=1_500,
@@ -127,7 +127,7 @@ def shapes(table: KernelTable) -> Attention:
         kv_bits=np.where(table.words("kv_dtype") == "fp8", 8.0, 16.0),
         math_bits=np.where(multiplies_8_bits(table), 8.0, 16.0),
         # TensorRT-LLM's prefill rotates inside the call (the table's notes).
-        is_rotated=(operators == "attention_prefill")
+        is_prepared=(operators == "attention_prefill")
         & (table.words("framework") == "TensorRT-LLM"),
     )
 

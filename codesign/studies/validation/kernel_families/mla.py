@@ -36,11 +36,14 @@ FITTED = (
     "eight_bit_gain",
     "bandwidth_fraction",
     "start_cycles",
+    "preparation_cycles",
     "block_cycles",
     "merge_cycles",
 )
 """What is fitted anew; the rest is as in attention of grouped heads."""
-_WITHOUT_PARTS = ("A100", "L40S")
+_OLD = ("A100", "L40S")
+"""Devices for which nobody wrote kernels of latent attention: those of their generation convert
+nothing before and part no keys."""
 
 
 def left_out(table: KernelTable) -> Reasons:
@@ -85,9 +88,8 @@ def usable(table: KernelTable) -> BoolArray:
     vLLM's prefill is not expanded.
     """
     frameworks, is_decode = table.words("framework"), table.words("operator") == "mla_decode"
-    old = np.isin(table.words("device"), _WITHOUT_PARTS)
     whole = (frameworks == "TensorRT-LLM") & is_decode
-    return ~(old & (whole | (table.words("kernel") == "vllm_triton_mla")))
+    return ~(_is_old(table) & (whole | (table.words("kernel") == "vllm_triton_mla")))
 
 
 def shapes(table: KernelTable) -> Attention:
@@ -99,8 +101,12 @@ def shapes(table: KernelTable) -> Attention:
         attention.shapes(table),
         shares_values=is_decode,
         math_bits=np.where(is_8, 8.0, 16.0),
-        is_rotated=np.zeros(len(table), dtype=bool),
+        is_prepared=~is_decode & ~_is_old(table) & (table.words("kv_dtype") == "fp8"),
     )
+
+
+def _is_old(table: KernelTable) -> BoolArray:
+    return np.isin(table.words("device"), _OLD)
 
 
 def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:

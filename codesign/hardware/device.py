@@ -22,6 +22,7 @@ _OPTIONAL = (
     "cache",
     "kernel_start",
     "quantize_start",
+    "clock",
     "link_bandwidth",
     "link_latency",
     "network_bandwidth",
@@ -86,6 +87,8 @@ class Device(Record):
     """Seconds that a queued kernel takes which has next to nothing to do; None: none measured."""
     quantize_start: Annotated[float, quantity("us")] | None = None
     """Seconds more for a product of one row whose input is quantized first; None: none measured."""
+    clock: Annotated[float, quantity("GHz")] | None = None
+    """Clock of the cores under load; None: none stated."""
     link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
     """Bytes per second to the other devices of its node, each way; None: none stated."""
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1

@@ -12,6 +12,9 @@ from codesign.hardware.device import Device
 
 Floats = FloatArray | float
 """A number, or an array that broadcasts with the kernels'."""
+TYPICAL_CLOCK_HZ = 1.8e9
+"""Clock of the cores where a device file states none [ours]: the middle of NVIDIA's data center
+devices, 1.41 GHz (A100) to 2.49 GHz (L40S)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class DeviceRates:
         kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
             measured it.
         quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
+        clock_hz: Clock of the cores, to which the start of a kernel and the special functions are
+            bound.
+        has_fp4: 1 where the matrix units multiply 4-bit floats, else 0. Such devices are recent:
+            their kernels start while the one before ends.
     """
 
     peak_16bit_flop_per_s: Floats
@@ -44,6 +51,8 @@ class DeviceRates:
     sustained_fraction: Floats
     kernel_start_s: Floats = np.nan
     quantize_start_s: Floats = np.nan
+    clock_hz: Floats = TYPICAL_CLOCK_HZ
+    has_fp4: Floats = 0.0
 
 
 def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
@@ -72,4 +81,6 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
         kernel_start_s=lookup(lambda device: or_else(device.kernel_start, np.nan)),
         quantize_start_s=lookup(lambda device: or_else(device.quantize_start, np.nan)),
+        clock_hz=lookup(lambda device: or_else(device.clock, TYPICAL_CLOCK_HZ)),
+        has_fp4=lookup(lambda device: float("fp4" in device.peak)),
     )

@@ -1,0 +1,136 @@
+"""Measured attention kernels: prefill, encoder and decode.
+
+Rows of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0. A row is the fastest of the
+frameworks and versions that ran the case; which they were is chance that no law of a device knows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.attention import (
+    Attention,
+    AttentionConstants,
+    attention_time_s,
+    attention_traffic_bytes,
+    attention_work_flop,
+)
+from codesign.studies.validation.kernel_families.record_fit import (
+    Reasons,
+    fit_record,
+    missing_reasons,
+    predict_rows,
+    shipped,
+)
+from codesign.studies.validation.kernel_table import KernelTable
+
+OPERATORS = ("attention_prefill", "attention_encoder", "attention_decode")
+SIZES = ("batch", "input_tokens", "past_tokens", "query_heads", "kv_heads", "head_dim")
+MAY_BE_0 = {"past_tokens": 0.0}
+_16_BITS = ("bf16", "fp16")
+_MOST_SHARED_HEADS = 32
+START = AttentionConstants(
+    matrix_fraction=0.7,
+    eight_bit_gain=0.6,
+    scores_per_cycle=25,
+    bandwidth_fraction=0.85,
+    cache_bytes_per_cycle=8,
+    start_cycles=17_000,
+    preparation_cycles=12_000,
+    window_cycles=3_000,
+    block_cycles=4_500,
+    merge_cycles=1_500,
+    recent_factor=0.8,
+)
+"""Where the fit starts: round numbers."""
+MOST = {"matrix_fraction": 1.0, "eight_bit_gain": 1.0, "bandwidth_fraction": 1.0}
+"""No more than the datasheet."""
+
+
+def left_out(table: KernelTable) -> Reasons:
+    """(q,) why a row has no prediction; empty where it has one."""
+    formats = {"activation_dtype": (*_16_BITS, "fp8"), "kv_dtype": (*_16_BITS, "fp8", "")}
+    reasons = missing_reasons(table, SIZES, formats, MAY_BE_0)
+    is_encoder = table.words("operator") == "attention_encoder"
+    unknown = ~np.isin(table.words("operator"), OPERATORS)
+    reasons[(reasons == "") & unknown] = "no attention kernel"
+    reasons[(reasons == "") & ~is_encoder & (table.words("kv_dtype") == "")] = "no kv_dtype"
+    reasons[(reasons == "") & ~is_encoder & np.isnan(table["window"])] = "no window"
+    return reasons
+
+
+def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -> FloatArray:
+    """(q,) seconds by the shipped constants or by these; NaN where left out."""
+    load = shipped("attention", AttentionConstants, constants)
+    return predict_rows(table, left_out(table), _times_s, load)
+
+
+def roofline_s(table: KernelTable) -> FloatArray:
+    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
+    shape, rates = shapes(table), table.rates
+    peak = rates.peak_16bit_flop_per_s * (16 / np.asarray(shape.math_bits))
+    work_s = attention_work_flop(shape) / peak
+    traffic_s = attention_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
+    return np.where(left_out(table) == "", np.maximum(work_s, traffic_s), np.nan)
+
+
+def fit(table: KernelTable) -> AttentionConstants:
+    """Constants that make the rows come out best; see :func:`usable`."""
+    rows = table.take((left_out(table) == "") & usable(table))
+    return fit_record(
+        START, tuple(START.model_dump()), lambda c: _times_s(rows, c), rows["latency_s"], MOST
+    )
+
+
+def usable(table: KernelTable) -> BoolArray:
+    """(q,) whether a row tells of the device, not of a missing kernel.
+
+    Two fallbacks are up to 50 times slower than the kernel that they replace: TensorRT-LLM's
+    decode of more than 32 query heads per KV head, and Triton's attention on B200.
+    """
+    frameworks, kernels = table.words("framework"), table.words("kernel")
+    is_decode = table.words("operator") == "attention_decode"
+    group = table["query_heads"] / table["kv_heads"]
+    apart = (frameworks == "TensorRT-LLM") & is_decode & (group > _MOST_SHARED_HEADS)
+    triton = np.char.find(kernels, "triton") >= 0
+    return ~apart & ~(triton & (table.words("device") == "B200"))
+
+
+def multiplies_8_bits(table: KernelTable) -> BoolArray:
+    """(q,) whether the products are of 8 bits: the input is, or the cache is on recent devices."""
+    able = np.array([device is not None and "fp8" in device.peak for device in table.devices])
+    recent = np.asarray(table.rates.has_fp4) == 1
+    is_8 = (table.words("activation_dtype") == "fp8") | (
+        recent & (table.words("kv_dtype") == "fp8")
+    )
+    return able & is_8
+
+
+def shapes(table: KernelTable) -> Attention:
+    """What the rows ask for, (q,) each."""
+    operators, head_dim, value_dim = (
+        table.words("operator"),
+        table["head_dim"],
+        table["value_head_dim"],
+    )
+    return Attention(
+        sequences=table["batch"],
+        new_tokens=table["input_tokens"],
+        past_tokens=table["past_tokens"],
+        query_heads=table["query_heads"],
+        kv_heads=table["kv_heads"],
+        head_dim=head_dim,
+        value_head_dim=np.where(np.isnan(value_dim), head_dim, value_dim),
+        window=np.nan_to_num(table["window"]),  # encoders have none
+        is_causal=operators != "attention_encoder",
+        kv_bits=np.where(table.words("kv_dtype") == "fp8", 8.0, 16.0),
+        math_bits=np.where(multiplies_8_bits(table), 8.0, 16.0),
+        # TensorRT-LLM's prefill rotates inside the call (the table's notes).
+        is_prepared=(operators == "attention_prefill")
+        & (table.words("framework") == "TensorRT-LLM"),
+    )
+
+
+def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
+    return attention_time_s(shapes(table), table.rates, constants, is_cached=True)

@@ -1,0 +1,113 @@
+"""Measured kernels of latent attention (MLA) of DeepSeek.
+
+Rows of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0. Prefill is expanded: 192 elements of
+a query and key, 128 of a value, per head. Decode is absorbed: all query heads share one latent
+head of 576 elements, of which 512 are also the value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.attention import (
+    Attention,
+    AttentionConstants,
+    attention_time_s,
+    attention_traffic_bytes,
+    attention_work_flop,
+)
+from codesign.machines.device.constants import load_constants
+from codesign.studies.validation.kernel_families import attention
+from codesign.studies.validation.kernel_families.record_fit import (
+    Reasons,
+    fit_record,
+    missing_reasons,
+    predict_rows,
+    shipped,
+)
+from codesign.studies.validation.kernel_table import KernelTable
+
+OPERATORS = ("mla_prefill", "mla_decode")
+FITTED = (
+    "matrix_fraction",
+    "eight_bit_gain",
+    "bandwidth_fraction",
+    "start_cycles",
+    "preparation_cycles",
+    "block_cycles",
+    "merge_cycles",
+)
+"""What is fitted anew; the rest is as in attention of grouped heads."""
+_OLD = ("A100", "L40S")
+"""Devices for which nobody wrote kernels of latent attention: those of their generation convert
+nothing before and part no keys."""
+
+
+def left_out(table: KernelTable) -> Reasons:
+    """(q,) why a row has no prediction; empty where it has one."""
+    formats = ("bf16", "fp16", "fp8")
+    known = {"activation_dtype": formats, "kv_dtype": formats}
+    sizes = (*attention.SIZES, "value_head_dim")
+    reasons = missing_reasons(table, sizes, known, attention.MAY_BE_0)
+    unknown = ~np.isin(table.words("operator"), OPERATORS)
+    reasons[(reasons == "") & unknown] = "no kernel of latent attention"
+    return reasons
+
+
+def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -> FloatArray:
+    """(q,) seconds by the shipped constants or by these; NaN where left out."""
+    load = shipped("mla", AttentionConstants, constants)
+    return predict_rows(table, left_out(table), _times_s, load)
+
+
+def roofline_s(table: KernelTable) -> FloatArray:
+    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
+    shape, rates = shapes(table), table.rates
+    peak = rates.peak_16bit_flop_per_s * (16 / np.asarray(shape.math_bits))
+    work_s = attention_work_flop(shape) / peak
+    traffic_s = attention_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
+    return np.where(left_out(table) == "", np.maximum(work_s, traffic_s), np.nan)
+
+
+def fit(table: KernelTable) -> AttentionConstants:
+    """Constants that make the rows come out best, from those of attention; see :func:`usable`."""
+    rows = table.take((left_out(table) == "") & usable(table))
+    start = load_constants("attention", AttentionConstants, "gpu")
+    return fit_record(
+        start, FITTED, lambda c: _times_s(rows, c), rows["latency_s"], attention.MOST
+    )
+
+
+def usable(table: KernelTable) -> BoolArray:
+    """(q,) whether a row tells of the device, not of a missing kernel.
+
+    Before Hopper, TensorRT-LLM gives each sequence one core, for however long a context, and
+    vLLM's prefill is not expanded.
+    """
+    frameworks, is_decode = table.words("framework"), table.words("operator") == "mla_decode"
+    whole = (frameworks == "TensorRT-LLM") & is_decode
+    return ~(_is_old(table) & (whole | (table.words("kernel") == "vllm_triton_mla")))
+
+
+def shapes(table: KernelTable) -> Attention:
+    """What the rows ask for, (q,) each."""
+    is_decode = table.words("operator") == "mla_decode"
+    able = np.array([device is not None and "fp8" in device.peak for device in table.devices])
+    is_8 = able & is_decode & (table.words("kv_dtype") == "fp8")
+    return replace(
+        attention.shapes(table),
+        shares_values=is_decode,
+        math_bits=np.where(is_8, 8.0, 16.0),
+        is_prepared=~is_decode & ~_is_old(table) & (table.words("kv_dtype") == "fp8"),
+    )
+
+
+def _is_old(table: KernelTable) -> BoolArray:
+    return np.isin(table.words("device"), _OLD)
+
+
+def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
+    return attention_time_s(shapes(table), table.rates, constants, is_cached=True)

@@ -26,6 +26,7 @@ from codesign.hardware.collectives import (
     point_to_point_s,
     split_over_nodes,
 )
+from codesign.machines.device.expert_exchange import partners
 from codesign.workload.model import LanguageModel
 
 Kind: TypeAlias = Literal[
@@ -170,7 +171,8 @@ def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> 
     """
     width, sparse = float(model.hidden_size), float(model.n_moe_layers)
     groups, tp, adjacent = platform.ep, platform.tp, np.ones_like(tokens)
-    remote = remote_groups(model, groups)
+    mixture = model.moe_dims
+    remote = partners(groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
     sent = tokens * remote * width / tp
     arrived = tokens * (remote + 1.0) * width
     is_alone = groups <= 1
@@ -186,21 +188,6 @@ def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> 
         Message("expert_output", "all_reduce", True, np.where(is_alone, sparse, 0.0),
                 tokens * width, tp, adjacent),
     ]  # fmt: skip
-
-
-def remote_groups(model: LanguageModel, groups: FloatArray) -> FloatArray:
-    """Other groups that a token must reach, on average, if its experts are drawn at random.
-
-    A group holds ``E / g`` of ``E`` experts; that none of a token's ``k`` lies there has the
-    probability of drawing ``k`` of the others (hypergeometric).
-    """
-    mixture = model.moe_dims
-    experts, chosen = float(mixture.n_routed_experts), mixture.num_experts_per_tok
-    others = experts - experts / groups
-    missed = np.ones_like(groups)
-    for drawn in range(chosen):
-        missed = missed * np.maximum(others - drawn, 0.0) / (experts - drawn)
-    return np.asarray((groups - 1.0) * (1.0 - missed))
 
 
 def _genz_experts(
@@ -285,11 +272,16 @@ def _send_s(
     """Mean time over the boundaries of the pipeline, of which some are between nodes."""
     # GenZ's tool starts a message without the warm-up of Eq. 4.
     warm_up = 0.0 if options.is_genz else (options.warm_up or 0.0)
-    _, n_nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
-    # A stage that fills a node or more has every boundary at a node's end.
-    between = np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)
+    between = boundary_share(message, platform)
     near = point_to_point_s(size, platform.link, warm_up)
     far = point_to_point_s(size, platform.network, warm_up)
     return np.where(between > 0, between * far, 0.0) + np.where(
         between < 1, (1 - between) * near, 0.0
     )
+
+
+def boundary_share(message: Message, platform: Platform) -> FloatArray:
+    """(n,) part of the boundaries between a pipeline's stages that lie between nodes."""
+    _, n_nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
+    # A stage that fills a node or more has every boundary at a node's end.
+    return np.where(message.ranks > 1, (n_nodes - 1) / np.maximum(message.ranks - 1, 1), 0.0)

@@ -14,14 +14,36 @@ from typing import TypeVar
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.communication import Message
+from codesign.evaluators.platform.communication import Message, boundary_share
 from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.roofline import OperatorTime, time_operator
 from codesign.evaluators.platform.work import DeviceWork
 from codesign.hardware.collectives import split_over_nodes
+from codesign.machines.device.attention import (
+    Attention,
+    AttentionConstants,
+    attention_time_s,
+)
+from codesign.machines.device.collectives import (
+    CollectiveConstants,
+    CollectiveKind,
+    collective_time_s,
+)
 from codesign.machines.device.constants import load_constants
+from codesign.machines.device.expert_exchange import (
+    ExchangeConstants,
+    ExchangeKind,
+    expert_exchange_time_s,
+    partners,
+)
+from codesign.machines.device.experts import (
+    ExpertConstants,
+    ExpertWork,
+    experts_time_s,
+    rank_load,
+)
 from codesign.machines.device.gemm import GemmConstants, Products, gemm_time_s
 from codesign.machines.device.rates import DeviceRates
 from codesign.schema import Record
@@ -45,7 +67,7 @@ def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
             and item.kernel == group[0].kernel
             and item.stream is group[0].stream
             and item.count == group[0].count
-            and not item.starts_attention
+            and item.kind != "attention_qk"
         )
         if group and not continues:
             yield group
@@ -137,8 +159,66 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     )
 
 
+def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """The products with keys and values of some requests, and the softmax between them."""
+    platform = kernels.platform
+    scores = next(item for item in group if item.kind == "attention_qk")
+    values = next(item for item in group if item.kind == "attention_pv")
+    stream = scores.stream
+    assert stream is not None  # attention belongs to requests
+    new = float(stream.table.tokens_per_request)
+    is_whole = float(scores.columns[0]) >= stream.past_tokens + (new + 1) / 2 - 0.5
+    own_new = new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
+    # Queries of a part of a prompt see as many keys on average as those of the whole.
+    past = stream.past_tokens + (new - own_new) / 2
+    past = past if stream.is_prefill else past / platform.sp
+    is_narrow = (platform.kv_bytes < 1.5) & (np.asarray(platform.rates.has_fp4) > 0)
+    shape = Attention(
+        sequences=platform.own_requests(stream.attention_requests),
+        new_tokens=own_new,
+        past_tokens=past,
+        query_heads=scores.products * scores.rows / new,
+        kv_heads=scores.products,
+        head_dim=scores.inner,
+        value_head_dim=values.columns,
+        window=0.0 if is_whole else float(kernels.model.sliding_window or 0),
+        kv_bits=platform.kv_bytes * 8.0,
+        math_bits=np.where(is_narrow, 8.0, 16.0),
+        shares_values=kernels.model.is_latent and not stream.is_prefill,
+    )
+    return kernels.by_class(
+        "attention", AttentionConstants,
+        lambda constants: attention_time_s(shape, kernels.rates, constants),
+    )  # fmt: skip
+
+
+def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """A layer of experts on the device of a group; tokens draw their experts evenly."""
+    platform, mixture = kernels.platform, kernels.model.moe_dims
+    experts, chosen = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
+    tokens = group[0].rows
+    pairs, active = rank_load(tokens, experts, chosen, platform.ep)
+    work = ExpertWork(
+        pairs=pairs,
+        active_experts=active,
+        all_pairs=tokens * chosen,
+        experts=experts,
+        hidden=float(kernels.model.hidden_size),
+        expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
+        matrices=float(kernels.model.n_up_matrices + 1),
+        weight_bytes=platform.weight_bytes,
+        core_limit=platform.products.expert_kernels,
+    )
+    return kernels.by_class(
+        "experts", ExpertConstants,
+        lambda constants: experts_time_s(work, platform.flop_per_s, kernels.rates, constants),
+    )  # fmt: skip
+
+
 _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = {
     "gemm": _gemm_s,
+    "attention": _attention_s,
+    "experts": _experts_s,
 }
 
 
@@ -152,7 +232,73 @@ def _name_of(group: Sequence[DeviceWork]) -> str:
     return f"{group[0].kernel}{stream.name if stream else ''}"
 
 
-def fitted_message_s(message: Message, platform: Platform) -> FloatArray:
-    """(n,) time of one instance of a message."""
+_EXCHANGES: dict[str, tuple[ExchangeKind, ExchangeKind]] = {
+    "dispatch": ("expert_dispatch_normal", "expert_dispatch_low_latency"),
+    "combine": ("expert_combine_normal", "expert_combine_low_latency"),
+}
+
+
+def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
+    """(n,) time of one instance of a message.
+
+    An engine takes what is faster: NCCL's all-reduce or its own, the exchange of tokens for large
+    batches or that for small ones.
+    """
+    platform = kernels.platform
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
-    return inner * outer
+    ranks, nodes = inner * outer, outer
+    if message.kind in _EXCHANGES:
+        mixture = kernels.model.moe_dims
+        tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
+        return np.minimum(
+            *(
+                kernels.by_class(
+                    "expert_exchange",
+                    ExchangeConstants,
+                    lambda constants, kind=kind: expert_exchange_time_s(  # type: ignore[misc]
+                        kind, tokens, float(mixture.n_routed_experts),
+                        float(mixture.num_experts_per_tok), float(kernels.model.hidden_size),
+                        ranks, nodes, platform.links, constants,
+                    ),
+                )
+                for kind in _EXCHANGES[message.kind]
+            )
+        )  # fmt: skip
+    size = message.elements * _ROW_BITS / 8.0
+    if message.kind == "send":
+        return _send_s(kernels, message, size)
+
+    def time(kind: CollectiveKind) -> FloatArray:
+        return kernels.by_class(
+            "collectives", CollectiveConstants,
+            lambda constants: collective_time_s(
+                kind, size, ranks, nodes, platform.links, constants
+            ),
+        )  # fmt: skip
+
+    if message.kind == "all_reduce":
+        return np.minimum(time("all_reduce"), time("custom_all_reduce"))
+    return time(message.kind)
+
+
+def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
+    """Other groups that a token of an exchange reaches; 1 where there is only one group."""
+    mixture = kernels.model.moe_dims
+    reached = partners(message.ranks, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
+    return np.where(message.ranks > 1, reached, 1.0)
+
+
+def _send_s(kernels: FittedKernels, message: Message, size: FloatArray) -> FloatArray:
+    """Mean time over the boundaries of the pipeline, of which some are between nodes."""
+    between = boundary_share(message, kernels.platform)
+
+    def time(nodes: float) -> FloatArray:
+        return kernels.by_class(
+            "collectives", CollectiveConstants,
+            lambda constants: collective_time_s(
+                "send", size, 2.0, nodes, kernels.platform.links, constants
+            ),
+        )  # fmt: skip
+
+    far = np.where(between > 0, between * time(2.0), 0.0)
+    return far + np.where(between < 1, (1 - between) * time(1.0), 0.0)

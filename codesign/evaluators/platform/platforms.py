@@ -13,6 +13,7 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
 from codesign.hardware.collectives import Link
 from codesign.hardware.device import Device
+from codesign.machines.device.links import LinkRates, link_rates
 from codesign.machines.device.rates import DeviceRates, device_rates
 from codesign.workload.precision import bits_per_element, multiply_bits
 
@@ -40,6 +41,7 @@ and narrower formats run as much faster as they are narrower."""
 REQUIRED_PARAMETERS = frozenset({"device", "batch_size"})
 OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMATS, *OVERRIDES})
 
+
 @dataclass(frozen=True)
 class Platform:
     """``n`` platforms.
@@ -48,6 +50,7 @@ class Platform:
         flop_per_s: Peak arithmetic rate of a device at the width of its products.
         products: How the devices multiply the formats of weights and activations.
         rates: Datasheet numbers that the laws of kernels need.
+        links: Numbers of the devices' links that the laws of messages need.
         device_class: Class of each device, whose efficiencies its kernels have.
         fast_bandwidth: Peak bytes per second of a device's memory.
         fast_capacity: Capacity of a device's memory, bytes.
@@ -72,6 +75,7 @@ class Platform:
     flop_per_s: FloatArray
     products: ProductColumns
     rates: DeviceRates
+    links: LinkRates
     device_class: Column
     fast_bandwidth: FloatArray
     fast_capacity: FloatArray
@@ -154,6 +158,7 @@ def build_platform(
         flop_per_s=_flop_per_s(designs, chosen, products, options),
         products=products,
         rates=_rates(designs, chosen),
+        links=_link_rates(chosen),
         device_class=chosen.classes(),
         fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
@@ -266,6 +271,14 @@ def _rates(designs: Columns, chosen: _Chosen) -> DeviceRates:
         bandwidth_bytes_per_s=bandwidth,
         link_bandwidth_bytes_per_s=link,
     )
+
+
+def _link_rates(chosen: _Chosen) -> LinkRates:
+    """Numbers of the links, with the bandwidth that the designs set."""
+    kinds = [chosen.find(str(name)).link_kind or "" for name in chosen.column.values]
+    rates = link_rates(chosen.lookup, np.array(kinds)[chosen.column.codes])
+    bandwidth = chosen.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    return replace(rates, bandwidth_bytes_per_s=bandwidth)
 
 
 def _links(chosen: _Chosen, options: PlatformOptions) -> tuple[Link, Link]:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
 from codesign.hardware.device import Device
 from codesign.machines.device.formats import (
     ProductFormat,
     format_on,
-    operand_format,
     product_format,
 )
 
@@ -28,6 +28,7 @@ class ProductColumns:
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
+        expert_kernels: Name of the kernels that multiply experts of these formats.
     """
 
     peak_flop_per_s: FloatArray
@@ -36,6 +37,7 @@ class ProductColumns:
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
+    expert_kernels: NDArray[np.str_]
 
 
 def product_columns(
@@ -64,6 +66,7 @@ def product_columns(
         is_weight_converted=_gathered(number, [k.is_weight_converted for _, k in kernels]) > 0,
         is_input_quantized=_gathered(number, [k.is_input_quantized for _, k in kernels]) > 0,
         has_fine_scales=_gathered(number, [k.has_fine_scales for _, k in kernels]) > 0,
+        expert_kernels=np.array([_expert_kernel(k) for _, k in kernels])[number],
     )
 
 
@@ -75,6 +78,19 @@ def _kernel(
     )
     kernel = format_on(find(device), product_format(weight, activation))
     return find(device).peak_flop_per_s(kernel.multiply), kernel
+
+
+def _expert_kernel(kernel: ProductFormat) -> str:
+    """Which of the limits of experts' kernels the products of some formats have.
+
+    Limiting assumption: formats that nobody measured have the limit of the nearest that somebody
+    did: weights that are converted to 16 bits that of int4, integers that of 8-bit floats.
+    """
+    if kernel.is_weight_converted:
+        return "int4-weights" if kernel.multiply in ("bf16", "fp16") else "fp8"
+    return {"fp4": "nvfp4", "fp8": "fp8", "int8": "fp8", "int4": "nvfp4"}.get(
+        kernel.multiply, "bf16"
+    )
 
 
 _WIDTHS = {

@@ -1,19 +1,17 @@
-"""Time of a pass: a roofline for every operator, and the collectives (GenZ Eqs. 1, 2, 5, 6)."""
+"""Time of an operator of a pass: a roofline (GenZ Eqs. 1 and 2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.communication import Message, message_time_s
+from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.work import DeviceWork
-from codesign.workload.model import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -43,26 +41,6 @@ class OperatorTime:
     bytes: FloatArray
 
 
-@dataclass(frozen=True)
-class TimedPass:
-    """A pass of a micro-batch; (n,) each.
-
-    Attributes:
-        operators: Operators in the order in which they first run, then the messages.
-        total_s: Time through all stages, one after the other.
-        stage_s: Time of the slowest stage alone.
-    """
-
-    operators: Sequence[OperatorTime]
-    total_s: FloatArray
-    stage_s: FloatArray
-
-    def part_s(self, *parts: str) -> FloatArray:
-        """Time of the operators of some parts."""
-        zero = np.zeros_like(self.total_s)
-        return sum((item.time_s for item in self.operators if item.part in parts), zero)
-
-
 def time_operator(
     work: DeviceWork, platform: Platform, residence: Residence, options: PlatformOptions
 ) -> OperatorTime:
@@ -89,10 +67,10 @@ def time_operator(
     )
 
 
-def _time_message(message: Message, platform: Platform, options: PlatformOptions) -> OperatorTime:
+def time_message(message: Message, platform: Platform, once_s: FloatArray) -> OperatorTime:
     zero = np.zeros_like(message.elements)
     count = np.broadcast_to(message.count, zero.shape) * (message.ranks > 1)
-    once = np.where(count > 0, message_time_s(message, platform, options), 0.0)
+    once = np.where(count > 0, once_s, 0.0)
     return OperatorTime(
         name=message.name,
         part="send" if message.kind == "send" else "collective",
@@ -104,36 +82,3 @@ def _time_message(message: Message, platform: Platform, options: PlatformOptions
         mac=zero,
         bytes=count * message.elements * platform.activation_bytes,
     )
-
-
-def time_pass(
-    model: LanguageModel,
-    platform: Platform,
-    work: Sequence[DeviceWork],
-    messages: Sequence[Message],
-    residence: Residence,
-    options: PlatformOptions,
-) -> TimedPass:
-    """All operators of a pass, and how long it takes through the whole pipeline.
-
-    With overlap, collectives and operators each hide the shorter of the two; what is sent from
-    stage to stage is never hidden.
-    """
-    timed = [time_operator(item, platform, residence, options) for item in work]
-    timed += [_time_message(item, platform, options) for item in messages]
-    pass_without_totals = TimedPass(timed, platform.tp, platform.tp)
-    layers = _joint(pass_without_totals, options, in_layers=True)
-    ends = _joint(pass_without_totals, options, in_layers=False)
-    share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    send = pass_without_totals.part_s("send")
-    one_send = send / np.maximum(platform.pp - 1, 1)
-    return TimedPass(timed, layers + ends + send, layers * share + ends + one_send)
-
-
-def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> FloatArray:
-    """Operators and collectives of the layers, or of the model's ends."""
-    zero = np.zeros_like(times.total_s)
-    chosen = [item for item in times.operators if item.is_in_layers == in_layers]
-    busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
-    talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
-    return np.maximum(busy, talking) if options.overlap else busy + talking

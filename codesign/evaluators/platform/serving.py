@@ -16,10 +16,10 @@ from codesign.evaluators.platform.memory import (
     reside,
 )
 from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.pass_time import TimedPass, time_pass
 from codesign.evaluators.platform.passes import Prompt, RequestPasses
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.roofline import TimedPass, time_pass
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.evaluators.platform.work import DeviceWork, Stream, list_work
 

@@ -60,7 +60,9 @@ class KernelTable:
     @cached_property
     def devices(self) -> list[Device | None]:
         """The device of every row; None where no file describes it."""
-        device_by_name = {name: _device_or_none(name) for name in set(self.words("device").tolist())}
+        device_by_name = {
+            name: _device_or_none(name) for name in set(self.words("device").tolist())
+        }
         return [device_by_name[name] for name in self.words("device").tolist()]
 
     @cached_property

@@ -128,9 +128,7 @@ def read_requests(path: Path | str) -> list[RequestCase | LeftOut]:
     for needed, read in _TABLES:
         if needed <= names:
             return list(_read_all(reader, read))
-    raise InputError(
-        f"columns are missing: {', '.join(sorted(_TABLES[0][0] - names))}", str(path)
-    )
+    raise InputError(f"columns are missing: {', '.join(sorted(_TABLES[0][0] - names))}", str(path))
 
 
 def _read_all(

@@ -12,7 +12,6 @@ from codesign import api
 from codesign.columns import Columns, FloatArray, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.communication import remote_groups
 from codesign.evaluators.platform.limits import describe_limits, limits
 from codesign.evaluators.platform.parallelism import (
     candidates,
@@ -20,15 +19,16 @@ from codesign.evaluators.platform.parallelism import (
     factorizations,
     ranked,
 )
+from codesign.evaluators.platform.pass_time import time_pass
 from codesign.evaluators.platform.requirements import (
     LatencyLimits,
     fewest_devices,
     size_requirements,
 )
-from codesign.evaluators.platform.roofline import time_pass
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.evaluators.platform.use_cases import list_use_cases, load_use_case
 from codesign.hardware.device import load_device
+from codesign.machines.device.expert_exchange import partners
 from codesign.metrics import PLATFORM_METRICS
 from codesign.testing import check_evaluator
 from codesign.workload import load_model, parameter_count
@@ -280,9 +280,8 @@ def test_groups_that_share_experts_serve_their_own_requests_and_keep_their_cache
 
 
 def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its() -> None:
-    model = load_model("deepseek-v3")
     groups = np.array([1.0, 2.0, 32.0, 256.0])
-    reached = remote_groups(model, groups)
+    reached = partners(groups, 256.0, 8.0)
     # Eight of 256 experts: none of 128 others, and at 256 groups an expert each.
     missed = float(np.prod([(128 - i) / (256 - i) for i in range(8)]))
     assert reached[:2] == pytest.approx([0.0, 1 - missed])
@@ -296,7 +295,7 @@ def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its() -> None:
     serving = evaluator.serving(designs(device="h200-sxm", expert_parallel=8, batch_size=64))
     rows = {row.name: row for row in serving.prefill_passes[0][1].operators}
     tokens = 8 * 8192  # of a group, two bytes an element, 58 layers with experts
-    sent = 58 * 2 * 7168 * tokens * float(remote_groups(model, np.array([8.0]))[0])
+    sent = 58 * 2 * 7168 * tokens * float(partners(8.0, 256.0, 8.0))
     assert rows["expert_dispatch"].bytes[0] == pytest.approx(sent)
     latencies = 58 * 7 * 1e-6
     assert rows["expert_dispatch"].time_s[0] == pytest.approx(sent / 450e9 + latencies)

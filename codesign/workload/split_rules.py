@@ -81,6 +81,9 @@ _RULES: dict[str, SplitRule] = {
     "linear_decay": _BY_VALUE_HEADS,
     "linear_state_products": _BY_VALUE_HEADS,
     "linear_state_update": _BY_VALUE_HEADS,
+    "scan_projection": SplitRule("rows", "value_heads", "all_reduce"),
+    "time_step_projection": SplitRule("columns", "value_heads"),
+    "selective_scan": _BY_VALUE_HEADS,
     "scan_scores": _BY_VALUE_HEADS,
     "scan_decay": _BY_VALUE_HEADS,
     "scan_corrections": _BY_VALUE_HEADS,
@@ -200,9 +203,11 @@ def _latent(model: LanguageModel, queries: FloatArray) -> FloatArray:
 def _linear(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, FloatArray]:
     dims = model.linear_dims
     keys, values = _part(dims.n_key_heads, n_ranks), _part(dims.n_value_heads, n_ranks)
-    gates = dims.value_width + 2 * dims.n_value_heads
+    form = dims.form
+    convolved = 2 * dims.key_width * form.convolves_keys
+    projected = 2 * dims.key_width * form.projects_keys
     return {
         "value_heads": values,
-        "linear_convolution": _mean((2 * dims.key_width, keys), (dims.value_width, values)),
-        "linear_projection": _mean((2 * dims.key_width, keys), (dims.value_width + gates, values)),
+        "linear_convolution": _mean((convolved, keys), (dims.value_width, values)),
+        "linear_projection": _mean((projected, keys), (dims.value_width + dims.gate_width, values)),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from codesign.errors import InputError, UnknownNameError
 from codesign.schema import Document, parse_document, read_document, to_record
-from codesign.workload.hugging_face import from_config
+from codesign.workload.hugging_face import from_config, is_config
 from codesign.workload.model import (
     LanguageModel,
     active_parameter_count,
@@ -58,7 +58,7 @@ def _bundled(name: str) -> LanguageModel:
 def _read(path: Path) -> LanguageModel:
     document = _read_json(path) if path.suffix == ".json" else read_document(path)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    if "model_type" in document.data:
+    if is_config(document):
         return from_config(document, name)
     if path.suffix == ".json":
         problem = "the key is required (is this a Hugging Face config.json?)"

@@ -136,6 +136,7 @@ def lower(
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [
         _embedding(model, layer_pass, embedding),
+        *_embedding_projections(model, layer_pass.tokens),
         _norm(model, layer_pass),
         *(
             _latent_attention(model, layer_pass)
@@ -216,16 +217,17 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
 
 
 def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding) -> Operator:
-    width = layer_pass.tokens * model.hidden_size
-    positions = width if model.position == "learned" else 0
+    width = layer_pass.tokens * model.embedding_width
+    positions = layer_pass.tokens * model.hidden_size if model.position == "learned" else 0
+    more = layer_pass.tokens * model.layer_inputs_width
     if embedding == "lookup":
         return Operator(
             "embedding",
             "gather",
             "embedding",
             1,
-            lookup_elements_per_request=width + positions,
-            output_elements_per_request=width,
+            lookup_elements_per_request=width + positions + more,
+            output_elements_per_request=width + more,
             vector_ops_per_request=positions,
         )
     return Operator(
@@ -235,13 +237,30 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
         1,
         m_per_request=layer_pass.tokens,
         k=model.vocab_size,
-        n=model.hidden_size,
-        weight_elements=model.vocab_size * model.hidden_size,
-        lookup_elements_per_request=positions,
+        n=model.embedding_width,
+        weight_elements=model.vocab_size * model.embedding_width,
+        lookup_elements_per_request=positions + more,
         input_elements_per_request=layer_pass.tokens * model.vocab_size,
-        output_elements_per_request=width,
+        output_elements_per_request=width + more,
         vector_ops_per_request=positions,
     )
+
+
+def _embedding_projections(model: LanguageModel, tokens: float) -> list[Operator]:
+    """Matrices from and to an embedding of another width, and of the layers' own inputs."""
+    hidden, per_layer = model.hidden_size, model.hidden_size_per_layer_input
+    operators = []
+    if model.word_embed_proj_dim is not None:
+        width = model.word_embed_proj_dim
+        operators.append(projection("embedding_projection", "embedding", 2, tokens, width, hidden))
+    if per_layer:
+        layers = model.num_hidden_layers
+        operators += [
+            projection("layer_input_projection", "mlp", layers, tokens, hidden, per_layer),
+            projection("layer_input_gate", "mlp", layers, tokens, hidden, per_layer),
+            projection("layer_input_output", "mlp", layers, tokens, per_layer, hidden),
+        ]
+    return operators
 
 
 def _norm(model: LanguageModel, layer_pass: LayerPass) -> Operator:
@@ -271,7 +290,7 @@ def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
 
 def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     return projection(
-        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.hidden_size, model.vocab_size
+        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
     )
 
 

@@ -209,6 +209,12 @@ class LanguageModel(Record):
     """Width of a head; unused with MLA."""
     vocab_size: Positive
     """Rows of the embedding table."""
+    word_embed_proj_dim: Positive | None = None
+    """Width of the embedding table if matrices lead from and to it; None: the model's."""
+    hidden_size_per_layer_input: Natural = 0
+    """Width of what a second embedding table adds to every layer (Gemma 3n)."""
+    vocab_size_per_layer_input: Natural = 0
+    """Rows of that table."""
     tie_word_embeddings: bool = False
     """Whether the LM head is the embedding table."""
     hidden_act: Literal["silu", "gelu", "relu", "relu2"] = "silu"
@@ -267,7 +273,9 @@ class LanguageModel(Record):
     n_shared_experts: Natural = 0
     """Experts that every token uses besides."""
     shared_expert_intermediate_size: Positive | None = None
-    """Width of one shared expert whose output a sigmoid gate of its own scales (Qwen's)."""
+    """Width of one shared expert."""
+    is_shared_expert_gated: bool = True
+    """Whether a sigmoid gate of its own scales the output of that expert (Qwen's)."""
     first_k_dense_replace: Natural = 0
     """First layers that have a dense MLP instead of experts."""
     decoder_sparse_step: Positive = 1
@@ -493,7 +501,7 @@ class LanguageModel(Record):
             self.moe_intermediate_size,
             self.shared_expert_intermediate_size
             or self.n_shared_experts * self.moe_intermediate_size,
-            self.shared_expert_intermediate_size is not None,
+            self.shared_expert_intermediate_size is not None and self.is_shared_expert_gated,
             self.has_router_bias,
         )
 
@@ -576,7 +584,8 @@ class LanguageModel(Record):
             or (layer + 1) % self.decoder_sparse_step > 0
             for layer in range(self.num_hidden_layers)
         ]
-        return tuple("dense" if dense else "sparse" for dense in is_dense)
+        kinds: tuple[MlpType, MlpType] = ("sparse", "dense")
+        return tuple(kinds[dense] for dense in is_dense)
 
     @property
     def n_dense_layers(self) -> int:
@@ -609,6 +618,16 @@ class LanguageModel(Record):
         return sum(width for width, kind in zip(widths, kinds, strict=True) if kind == "dense")
 
     @property
+    def embedding_width(self) -> int:
+        """Width of the embedding table and of the LM head."""
+        return self.word_embed_proj_dim or self.hidden_size
+
+    @property
+    def layer_inputs_width(self) -> int:
+        """Width of what the second embedding table holds of a token, for all layers."""
+        return self.num_hidden_layers * self.hidden_size_per_layer_input
+
+    @property
     def n_up_matrices(self) -> int:
         """Up projections of an MLP: 2 with a gate."""
         return 2 if self.is_gated else 1
@@ -622,10 +641,10 @@ class LanguageModel(Record):
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
+    Projections of what a second embedding table adds to the layers are part of ``mlp``.
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
     hidden = model.hidden_size
-    positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
     routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
     router = hidden * routed + (routed if model.has_router_bias else 0)
     norms = model.n_norms * hidden * model.n_norm_vectors
@@ -633,7 +652,7 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     if model.n_linear_layers:
         norms += model.n_linear_layers * model.linear_dims.norm_width
     return {
-        "embedding": (model.vocab_size + positions) * hidden,
+        "embedding": _embedding_parameters(model),
         "attention": _attention_parameters(model),
         "linear_attention": model.n_linear_layers * _linear_parameters(model),
         "mlp": _dense_parameters(model),
@@ -641,7 +660,7 @@ def parameters_by_part(model: LanguageModel) -> dict[str, int]:
         "shared_experts": model.n_moe_layers * _shared_parameters(model),
         "router": model.n_moe_layers * router,
         "norm": norms,
-        "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * hidden,
+        "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * model.embedding_width,
     }
 
 
@@ -729,6 +748,14 @@ def describe_unlike_attention(model: LanguageModel) -> str | None:
     return None
 
 
+def _embedding_parameters(model: LanguageModel) -> int:
+    """Tables of tokens, of learned positions and of layers' inputs; matrices from and to them."""
+    positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
+    tables = model.vocab_size * model.embedding_width + positions * model.hidden_size
+    tables += model.vocab_size_per_layer_input * model.layer_inputs_width
+    return tables + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
+
+
 def _attention_parameters(model: LanguageModel) -> int:
     """Parameters of softmax attention in all layers that have it."""
     layers, hidden = model.n_attention_layers, model.hidden_size
@@ -780,7 +807,8 @@ def _dense_parameters(model: LanguageModel) -> int:
     """Parameters of the dense MLPs of all layers."""
     matrices = _mlp_parameters(model, model.dense_width)
     beyond_first = (model.n_dense_layers - 1) * model.hidden_size
-    return matrices + (beyond_first if model.mlp_bias else 0)
+    layer_inputs = 3 * model.hidden_size * model.layer_inputs_width
+    return matrices + (beyond_first if model.mlp_bias else 0) + layer_inputs
 
 
 def _mlp_parameters(model: LanguageModel, width: int) -> int:

@@ -52,6 +52,10 @@ _BY_VALUE_HEADS = SplitRule("heads", "value_heads")
 
 _RULES: dict[str, SplitRule] = {
     "embedding": SplitRule("rows", "vocabulary", "all_reduce"),
+    "embedding_projection": _REPLICATED,
+    "layer_input_projection": _REPLICATED,
+    "layer_input_gate": _REPLICATED,
+    "layer_input_output": _REPLICATED,
     "norm": _REPLICATED,
     "residual": _REPLICATED,
     "lm_head": SplitRule("columns", "vocabulary", "all_gather"),

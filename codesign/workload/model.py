@@ -576,15 +576,14 @@ class LanguageModel(Record):
     def _mlp_kinds(self) -> tuple[MlpType, ...]:
         if self.mlp_layer_types is not None:
             return self.mlp_layer_types
-        if not self.is_mixture:
-            return ("dense",) * self.num_hidden_layers
         is_dense = [
-            layer < self.first_k_dense_replace
+            not self.is_mixture
+            or layer < self.first_k_dense_replace
             or layer in self.mlp_only_layers
             or (layer + 1) % self.decoder_sparse_step > 0
             for layer in range(self.num_hidden_layers)
         ]
-        kinds: tuple[MlpType, MlpType] = ("sparse", "dense")
+        kinds: list[MlpType] = ["sparse", "dense"]
         return tuple(kinds[dense] for dense in is_dense)
 
     @property

@@ -109,6 +109,7 @@ def lower(
     embedding: Embedding = "lookup",
     diffusion_steps: int | None = None,
     context: float | None = None,
+    later_tokens: float = 0,
     past_tokens: int = 0,
 ) -> OperatorTable:
     """The operators of one pass of a phase, and the number of passes.
@@ -127,11 +128,21 @@ def lower(
         embedding: ``lookup`` or ``dense`` (a product with one-hot rows).
         diffusion_steps: Denoising steps; one per generated token if None.
         context: Tokens that a decode step attends to, instead of the mean over the decode.
+        later_tokens: Tokens after those of ``context``, which come first in a sliding window and
+            are counted elsewhere.
         past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
             a later chunk of a prompt; a decode or a diffusion model has none.
     """
     layer_pass = _pass(
-        model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens
+        model,
+        phase,
+        prompt_tokens,
+        generated_tokens,
+        causal,
+        logits,
+        context,
+        later_tokens,
+        past_tokens,
     )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [
@@ -162,6 +173,7 @@ def _pass(
     causal: bool,
     logits: Logits,
     context: float | None,
+    later: float,
     past: int,
 ) -> LayerPass:
     if model.is_diffusion:
@@ -181,7 +193,8 @@ def _pass(
         if context is None:
             mean = _mean_window(window, prompt + 1, prompt + generated)
         else:
-            mean = float(min(context, window or context))
+            room = context if window is None else max(window - later, 0.0)
+            mean = float(min(context, room))
         return mean, mean
 
     return LayerPass(1, _spans(model, step), 1, False, True)

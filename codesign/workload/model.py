@@ -703,6 +703,11 @@ def kv_elements(model: LanguageModel, n_tokens: int) -> int:
     return n_tokens * full + in_window * sliding
 
 
+def sliding_share(model: LanguageModel) -> float:
+    """Share of the KV cache of a token that sliding layers hold; 0 without a cache."""
+    return _kv_elements(model, "sliding_attention") / (kv_elements_per_token(model) or 1)
+
+
 def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
     """Elements of a token in all layers of a kind."""
     if model.is_latent:
@@ -732,14 +737,22 @@ def state_bytes(model: LanguageModel) -> int:
     return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
 
 
-def describe_unlike_attention(model: LanguageModel) -> str | None:
+def describe_unlike_attention(
+    model: LanguageModel, *, windows_may_differ: bool = False
+) -> str | None:
     """What an evaluator that takes all layers for softmax attention alike cannot do of a model.
+
+    Args:
+        model: The language model.
+        windows_may_differ: Whether the evaluator tells sliding layers from others.
 
     Returns:
         One line for an error, or None if it can do all.
     """
     kinds = model.layers_by_type
-    if len(kinds) > 1 or "linear_attention" in kinds:
+    allowed: set[LayerType] = set(_SOFTMAX)
+    has_unlike = len(kinds) > 1 and not (windows_may_differ and kinds.keys() <= allowed)
+    if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
     if model.attn_output_gate:

@@ -3,7 +3,8 @@
 A pass is made of streams: the prompt of a prefill, a decode step over the prompt's part of the
 KV cache, the same over the part that the beams generated. Operators with weights run once for
 all streams, attention runs for each. Elementwise operators are taken as fused into their
-neighbors and cost nothing, as in GenZ; an operator without a rule for how to divide it is refused.
+neighbors and cost nothing but a state that they move, as in GenZ; an operator without a rule for
+how to divide it is refused.
 """
 
 from __future__ import annotations
@@ -91,7 +92,12 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            if stream.table.kinds[i] == "vector":
+            kind = stream.table.kinds[i]
+            if kind == "linear_attention" or _state_bytes(stream.table, i):
+                if stream.has_products:
+                    operators.append(_with_state(platform, sharding, stream, i))
+                continue
+            if kind == "vector":
                 continue
             share = sharding.share(name)
             if stream.table.is_attention[i]:
@@ -244,6 +250,38 @@ def _genz_experts(
         weights=table.weight_elements[i] * share.work * experts,
         input_elements=rows * k * (experts if is_down else 1.0),
         output_elements=rows * n * (1.0 if is_down else experts),
+    )
+
+
+def _state_bytes(table: OperatorTable, i: int) -> float:
+    return float(table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i])
+
+
+def _with_state(platform: Platform, sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
+    """An operator of linear attention: its products, and all that moves of its state.
+
+    Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
+    has the state; the states of all requests are in the model's own format.
+    """
+    table, share = stream.table, sharding.share(stream.table.names[i])
+    requests = stream.requests
+    tokens = requests / platform.sp if stream.is_prefill else requests
+    is_product = table.kinds[i] == "linear_attention"
+    moved = _read(table, i) * share.input + _written(table, i) * share.output
+    mac = table.mac_per_request[i] * tokens * share.work
+    nothing = np.zeros_like(mac)
+    return DeviceWork(
+        name=f"{table.names[i]}{stream.name}",
+        block="layers",
+        is_attention=True,
+        expert_elements=0.0,
+        count=float(table.count[i]),
+        mac=mac,
+        weight_bytes=nothing,
+        kv_bytes=_state_bytes(table, i) * requests * share.work,
+        # Elementwise operators are fused into their neighbors.
+        activation_bytes=moved * tokens * platform.activation_bytes if is_product else nothing,
+        onchip_bytes=nothing,
     )
 
 

@@ -36,6 +36,8 @@ from codesign.workload.model import LanguageModel
 
 _OF_WHOLE = ("quantization_config", "compression_config", "tie_word_embeddings")
 """Keys that stand outside of a nested part, and hold for it."""
+_MOST_LAYERS = 10_000
+"""More layers than any model has; lists of them are made."""
 
 
 def known_model_types() -> list[str]:
@@ -55,7 +57,7 @@ def from_config(document: Document, name: str) -> LanguageModel:
         InputError: An architecture that is not modeled, a missing key, or a value that makes
             no sense; all that were found.
     """
-    document = _language_part(_whole_numbers(document))
+    document = _language_part(_read_numbers(document))
     kind = _model_type(document)
     family, notes = _family(document, kind)
     config = {**family.defaults, **_stated(document.data)}
@@ -77,17 +79,17 @@ def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _whole_numbers(document: Document) -> Document:
+def _read_numbers(document: Document) -> Document:
     """Whole numbers that a file writes as 4096.0 or "4096" are whole numbers."""
-    data: Any = _whole(document.data)
+    data: Any = _as_integers(document.data)
     return replace(document, data=data)
 
 
-def _whole(value: Any) -> Any:
+def _as_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _as_integers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_as_integers(item) for item in value]
     is_number = isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?([eE]\+?\d+)?", value)
     number = float(value) if is_number else value
     return int(number) if isinstance(number, float) and number.is_integer() else value
@@ -171,6 +173,7 @@ def _problems(
             problems.append(
                 f"{document.where(first)}: the key is required for model_type {kind!r}{more}"
             )
+    problems += _count_problems(document, config)
     is_windowed = family.window_key and config.get(family.window_key)
     if is_windowed and "sliding_window" not in document.data:
         problem = f"the key is required, since {family.window_key} is given"
@@ -182,6 +185,20 @@ def _problems(
                 f"{document.where(key)}: expected {known or 'none'} (others are not modeled), "
                 f"got {document.data[key]!r}"
             )
+    return problems
+
+
+def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
+    """Numbers from which lists of layers are made, and by which others are divided."""
+    problems = []
+    for key in CORE:
+        value = pick(config, key)
+        name = next((name for name in ALIASES[key] if name in config), key)
+        most = _MOST_LAYERS if key == "num_hidden_layers" else None
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            problems.append(f"{document.where(name)}: expected a valid integer, got {value!r}")
+        elif most and value is not None and value > most:
+            problems.append(f"{document.where(name)}: expected at most {most} layers, got {value}")
     return problems
 
 

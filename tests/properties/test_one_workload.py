@@ -381,7 +381,7 @@ def test_a_diffusion_model_is_npus_alone() -> None:
         lambda: shape_of(load_model("llada-8b"), "plain"),
     )
     for refuse in refusals:
-        with pytest.raises((CodesignError, ValueError), match="diffusion|token by token"):
+        with pytest.raises((CodesignError, ValueError), match=r"diffusion|token by token"):
             refuse()
 
 

@@ -196,7 +196,7 @@ def models_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
 
 def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     """One language model in full."""
-    nested = {"parameters_by_part", "layers_by_attention", "sources", "counted", "name"}
+    nested = {"parameters_by_part", "layers_by_attention", "sources", "notes", "counted", "name"}
     facts = {
         name.replace("_", " "): _fact(value)
         for name, value in summary.items()
@@ -212,6 +212,7 @@ def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     tables: list[RenderableType] = [pairs_table(summary["name"], facts), text_line(""), parts]
     if summary.get("counted"):
         tables.append(text_line(f"Counted: {summary['counted']}"))
+    tables += [text_line(f"Note: {note}") for note in summary["notes"]]
     return tables + [text_line(f"Source: {source}") for source in summary["sources"]]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from codesign.errors import InputError, UnknownNameError
 from codesign.schema import Document, parse_document, read_document, to_record
-from codesign.workload.hugging_face import from_config
+from codesign.workload.hugging_face import from_config, is_config
 from codesign.workload.model import (
     LanguageModel,
     active_parameter_count,
@@ -18,6 +19,7 @@ from codesign.workload.model import (
     state_bytes,
 )
 
+_logger = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent / "models"
 
 
@@ -58,12 +60,21 @@ def _bundled(name: str) -> LanguageModel:
 def _read(path: Path) -> LanguageModel:
     document = _read_json(path) if path.suffix == ".json" else read_document(path)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    if "model_type" in document.data:
-        return from_config(document, name)
+    if is_config(document):
+        model = from_config(document, name)
+        for note in model.notes:
+            _warn_once(f"{document.source}: {note}")
+        return model
     if path.suffix == ".json":
         problem = "the key is required (is this a Hugging Face config.json?)"
         raise InputError(problem, document.where("model_type"))
     return to_record(document, LanguageModel, {"name": name, **document.data})
+
+
+@cache
+def _warn_once(line: str) -> None:
+    """Log a line; a command reads a file several times."""
+    _logger.warning("%s", line)
 
 
 def _read_json(path: Path) -> Document:
@@ -99,19 +110,25 @@ def summary(model: LanguageModel) -> dict[str, Any]:
         "published_parameters": model.parameters.count if model.parameters else None,
         "counted": model.parameters.counted if model.parameters else None,
         "sources": list(model.sources),
+        "notes": list(model.notes),
     }
 
 
+_LINEAR_NAMES = {"gated_delta": "linear", "lightning": "lightning", "mamba": "Mamba",
+                 "mamba2": "Mamba 2"}  # fmt: skip
+
+
 def _attention_kind(model: LanguageModel) -> str:
-    """Such as ``GQA``, or ``GQA+linear`` where layers differ."""
+    """Such as ``GQA``, or ``GQA+linear`` where layers differ; what has no attention is left out."""
     softmax = _softmax_kind(model)
     names = {
         "full_attention": softmax,
         "sliding_attention": "sliding",
-        "linear_attention": "linear",
+        "linear_attention": _LINEAR_NAMES[model.linear_kind],
     }
-    kinds = model.layers_by_type
-    return "+".join(names[kind] for kind in kinds) if len(kinds) > 1 else softmax
+    kinds = [kind for kind in model.layers_by_type if kind in names]
+    is_softmax = kinds in (["full_attention"], ["sliding_attention"])
+    return softmax if is_softmax else "+".join(names[kind] for kind in kinds)
 
 
 def _softmax_kind(model: LanguageModel) -> str:

@@ -1,5 +1,7 @@
 """The operators of linear attention: Gated DeltaNet [Yang2024]_, as Qwen3-Next and Qwen3.5 have it.
 
+Other kinds are in ``state_space.py``.
+
 Each value head keeps a state S of ``key_dim`` by ``value_dim``. A token with query q, key k, value
 v, decay α and rate β leaves ``S ← αS + k uᵀ`` with ``u = β(v - αSᵀk)``, and gives ``Sᵀq``
 ([Yang2024]_, §3). Queries and keys belong to key heads, which several value heads share.
@@ -40,11 +42,11 @@ Operations of the vector unit:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from codesign.workload.model import LanguageModel, LinearDims, recurrent_state_bytes, window_bytes
-from codesign.workload.operators import Operator, elementwise, projection
-from codesign.workload.vector_ops import ACTIVATION_OPS, L2_NORM_OPS, NORM_OPS, SIGMOID_OPS
+from codesign.workload.linear_layer import LinearLayer
+from codesign.workload.model import LanguageModel, LinearKind, recurrent_state_bytes
+from codesign.workload.operators import Operator, elementwise
+from codesign.workload.state_space import ScalarDecay, SelectiveScan
+from codesign.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
 CHUNK_TOKENS = 64
 """Tokens of a chunk of the chunkwise form: the default of flash-linear-attention's
@@ -68,7 +70,8 @@ def lower_linear_attention(
     """
     if not model.n_linear_layers:
         return []
-    layer = _Layer(model, model.n_linear_layers, model.linear_dims, tokens, has_past)
+    dims = model.linear_dims
+    layer = _LAYERS[dims.kind](model, model.n_linear_layers, dims, tokens, has_past)
     return [
         *layer.inputs(),
         *(layer.scan() if is_prefill else layer.step()),
@@ -76,51 +79,14 @@ def lower_linear_attention(
     ]
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """One pass of a layer.
-
-    Attributes:
-        model: The language model.
-        count: Number of such layers.
-        dims: Dimensions of its linear attention.
-        tokens: Tokens that a request brings.
-        has_past: Whether the pass reads a state.
-    """
-
-    model: LanguageModel
-    count: int
-    dims: LinearDims
-    tokens: float
-    has_past: bool
+class GatedDelta(LinearLayer):
+    """One pass of a layer with Gated DeltaNet."""
 
     def inputs(self) -> list[Operator]:
-        """Projections, convolution, norm of queries and keys, decays and rates."""
+        """Projection, convolution, norm of queries and keys, decays and rates."""
         dims, tokens, heads = self.dims, self.tokens, self.dims.n_value_heads
-        convolved = tokens * dims.conv_channels
-        window = window_bytes(self.model)
         return [
-            projection(
-                "linear_projection",
-                "attention",
-                self.count,
-                tokens,
-                self.model.hidden_size,
-                dims.conv_channels + dims.value_width + 2 * heads,
-            ),
-            Operator(
-                "linear_convolution",
-                "vector",
-                "attention",
-                self.count,
-                weight_elements=dims.conv_channels * dims.conv_kernel,
-                input_elements_per_request=convolved,
-                output_elements_per_request=convolved,
-                state_read_bytes_per_request=window if self.has_past else 0,
-                state_written_bytes_per_request=window,
-                vector_ops_per_request=convolved
-                * (2 * dims.conv_kernel - 1 + ACTIVATION_OPS["silu"]),
-            ),
+            *super().inputs(),
             elementwise(
                 "linear_qk_norm", "attention", self.count, tokens * 2 * dims.key_width, L2_NORM_OPS
             ),
@@ -129,7 +95,7 @@ class _Layer:
                 "vector",
                 "attention",
                 self.count,
-                weight_elements=2 * heads,
+                weight_elements=dims.head_parameters,
                 input_elements_per_request=tokens * 2 * heads,
                 output_elements_per_request=tokens * 2 * heads,
                 vector_ops_per_request=tokens * heads * DECAY_OPS,
@@ -139,7 +105,7 @@ class _Layer:
     def step(self) -> list[Operator]:
         """The recurrence of one token."""
         dims, tokens = self.dims, self.tokens
-        products = self._product(
+        products = self.product(
             "linear_state_products",
             rows=2,
             k=dims.key_dim,
@@ -172,22 +138,22 @@ class _Layer:
         state = recurrent_state_bytes(self.model)
         return [
             # [K; Q] Kᵀ
-            self._product("scan_scores", rows=2 * rows, k=dims.key_dim, n=rows, times=times,
+            self.product("scan_scores", rows=2 * rows, k=dims.key_dim, n=rows, times=times,
                           inputs=2 * keys, scores_written=2 * tile),
             self._scan_elementwise(rows, times, tile),
             # T [K V]
-            self._product("scan_corrections", rows=rows, k=rows, n=dims.key_dim + dims.value_dim,
+            self.product("scan_corrections", rows=rows, k=rows, n=dims.key_dim + dims.value_dim,
                           times=times, inputs=keys + values, outputs=own_keys + values,
                           scores_read=tile),
             # [W; Q] S
-            self._product("scan_state_products", rows=2 * rows, k=dims.key_dim, n=dims.value_dim,
+            self.product("scan_state_products", rows=2 * rows, k=dims.key_dim, n=dims.value_dim,
                           times=times, inputs=own_keys + keys, outputs=2 * values,
                           state_read=state if self.has_past else 0),
             # A U
-            self._product("scan_outputs", rows=rows, k=rows, n=dims.value_dim, times=times,
+            self.product("scan_outputs", rows=rows, k=rows, n=dims.value_dim, times=times,
                           inputs=values, outputs=values, scores_read=tile),
             # Kᵀ U
-            self._product("scan_state_update", rows=dims.key_dim, k=rows, n=dims.value_dim,
+            self.product("scan_state_update", rows=dims.key_dim, k=rows, n=dims.value_dim,
                           times=times, inputs=keys + values, state_written=state),
         ]  # fmt: skip
 
@@ -211,60 +177,10 @@ class _Layer:
             + self.tokens * heads * per_token,
         )
 
-    def _product(
-        self,
-        name: str,
-        *,
-        rows: float,
-        k: float,
-        n: float,
-        times: float,
-        inputs: float,
-        outputs: float = 0.0,
-        scores_read: float = 0.0,
-        scores_written: float = 0.0,
-        state_read: float = 0.0,
-        state_written: float = 0.0,
-    ) -> Operator:
-        """``times`` products of a request; ``inputs`` and ``outputs`` are elements per token."""
-        return Operator(
-            name,
-            "linear_attention",
-            "attention",
-            self.count,
-            m_per_request=rows,
-            k=k,
-            n=n,
-            products_per_request=times,
-            input_elements_per_request=self.tokens * inputs,
-            output_elements_per_request=self.tokens * outputs,
-            score_read_elements_per_request=scores_read,
-            score_written_elements_per_request=scores_written,
-            state_read_bytes_per_request=state_read,
-            state_written_bytes_per_request=state_written,
-        )
 
-    def outputs(self) -> list[Operator]:
-        """RMS norm of each value head, gate, output projection."""
-        width, tokens = self.dims.value_width, self.tokens
-        ops = NORM_OPS["rmsnorm"] + ACTIVATION_OPS["silu"] + 1
-        return [
-            Operator(
-                "linear_norm",
-                "vector",
-                "attention",
-                self.count,
-                weight_elements=self.dims.value_dim,
-                input_elements_per_request=2 * tokens * width,
-                output_elements_per_request=tokens * width,
-                vector_ops_per_request=tokens * width * ops,
-            ),
-            projection(
-                "linear_output_projection",
-                "attention",
-                self.count,
-                tokens,
-                width,
-                self.model.hidden_size,
-            ),
-        ]
+_LAYERS: dict[LinearKind, type[LinearLayer]] = {
+    "gated_delta": GatedDelta,
+    "lightning": ScalarDecay,
+    "mamba2": ScalarDecay,
+    "mamba": SelectiveScan,
+}

@@ -20,6 +20,8 @@ Conventions, the same for every model:
   prompt and generated tokens together; it keeps nothing from pass to pass (LLaDA §2).
 - Layers of unlike attention are rows of their own: where a model has both, the scores of sliding
   layers begin with ``sliding_``; those of linear attention are in ``linear_attention.py``.
+- Layers whose heads with keys, or whose MLPs, differ in number or width are the mean of them:
+  work, weights and traffic are exact, only the shape of the products is not.
 - The gate of a shared expert reads what the router reads, and is a column of it.
 
 ``vector_ops.py`` says what is counted of the vector unit.
@@ -64,12 +66,14 @@ class Span:
     Attributes:
         prefix: Prefix of the names of the layers' operators.
         layers: Number of these layers.
+        kv_heads: Heads with keys and values of each, on average; 0 with latent attention.
         context: Tokens that each token of the pass attends to, on average.
         cached: Tokens whose keys and values are read.
     """
 
     prefix: str
     layers: int
+    kv_heads: float
     context: float
     cached: float
 
@@ -105,6 +109,7 @@ def lower(
     embedding: Embedding = "lookup",
     diffusion_steps: int | None = None,
     context: float | None = None,
+    later_tokens: float = 0,
     past_tokens: int = 0,
 ) -> OperatorTable:
     """The operators of one pass of a phase, and the number of passes.
@@ -123,15 +128,26 @@ def lower(
         embedding: ``lookup`` or ``dense`` (a product with one-hot rows).
         diffusion_steps: Denoising steps; one per generated token if None.
         context: Tokens that a decode step attends to, instead of the mean over the decode.
+        later_tokens: Tokens after those of ``context``, which come first in a sliding window and
+            are counted elsewhere.
         past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
             a later chunk of a prompt; a decode or a diffusion model has none.
     """
     layer_pass = _pass(
-        model, phase, prompt_tokens, generated_tokens, causal, logits, context, past_tokens
+        model,
+        phase,
+        prompt_tokens,
+        generated_tokens,
+        causal,
+        logits,
+        context,
+        later_tokens,
+        past_tokens,
     )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [
         _embedding(model, layer_pass, embedding),
+        *_embedding_projections(model, layer_pass.tokens),
         _norm(model, layer_pass),
         *(
             _latent_attention(model, layer_pass)
@@ -157,6 +173,7 @@ def _pass(
     causal: bool,
     logits: Logits,
     context: float | None,
+    later: float,
     past: int,
 ) -> LayerPass:
     if model.is_diffusion:
@@ -176,7 +193,8 @@ def _pass(
         if context is None:
             mean = _mean_window(window, prompt + 1, prompt + generated)
         else:
-            mean = float(min(context, window or context))
+            room = context if window is None else max(window - later, 0.0)
+            mean = float(min(context, room))
         return mean, mean
 
     return LayerPass(1, _spans(model, step), 1, False, True)
@@ -195,6 +213,7 @@ def _spans(
         Span(
             "sliding_" if is_mixed and kind == "sliding_attention" else "",
             model.n_layers(kind),
+            0.0 if model.is_latent else model.n_kv_heads(kind) / model.n_layers(kind),
             *reach(window),
         )
         for kind, window in windows.items()
@@ -211,16 +230,17 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
 
 
 def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding) -> Operator:
-    width = layer_pass.tokens * model.hidden_size
-    positions = width if model.position == "learned" else 0
+    width = layer_pass.tokens * model.embedding_width
+    positions = layer_pass.tokens * model.hidden_size if model.position == "learned" else 0
+    more = layer_pass.tokens * model.layer_inputs_width
     if embedding == "lookup":
         return Operator(
             "embedding",
             "gather",
             "embedding",
             1,
-            lookup_elements_per_request=width + positions,
-            output_elements_per_request=width,
+            lookup_elements_per_request=width + positions + more,
+            output_elements_per_request=width + more,
             vector_ops_per_request=positions,
         )
     return Operator(
@@ -230,20 +250,41 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
         1,
         m_per_request=layer_pass.tokens,
         k=model.vocab_size,
-        n=model.hidden_size,
-        weight_elements=model.vocab_size * model.hidden_size,
-        lookup_elements_per_request=positions,
+        n=model.embedding_width,
+        weight_elements=model.vocab_size * model.embedding_width,
+        lookup_elements_per_request=positions + more,
         input_elements_per_request=layer_pass.tokens * model.vocab_size,
-        output_elements_per_request=width,
+        output_elements_per_request=width + more,
         vector_ops_per_request=positions,
     )
 
 
+def _embedding_projections(model: LanguageModel, tokens: float) -> list[Operator]:
+    """Matrices from and to an embedding of another width, and of the layers' own inputs."""
+    hidden, per_layer = model.hidden_size, model.hidden_size_per_layer_input
+    operators = []
+    if model.word_embed_proj_dim is not None:
+        width = model.word_embed_proj_dim
+        operators.append(projection("embedding_projection", "embedding", 2, tokens, width, hidden))
+    if per_layer:
+        layers = model.num_hidden_layers
+        operators += [
+            projection("layer_input_projection", "mlp", layers, tokens, hidden, per_layer),
+            projection("layer_input_gate", "mlp", layers, tokens, hidden, per_layer),
+            projection("layer_input_output", "mlp", layers, tokens, per_layer, hidden),
+        ]
+    return operators
+
+
 def _norm(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     weights = model.hidden_size * model.n_norm_vectors
-    count = 2 * model.num_hidden_layers + 1  # before attention, before the MLP, and the last
     return elementwise(
-        "norm", "norm", count, layer_pass.tokens * model.hidden_size, NORM_OPS[model.norm], weights
+        "norm",
+        "norm",
+        model.n_norms,
+        layer_pass.tokens * model.hidden_size,
+        NORM_OPS[model.norm],
+        weights,
     )
 
 
@@ -253,7 +294,7 @@ def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
         "residual",
         "vector",
         "residual",
-        2 * model.num_hidden_layers,
+        model.n_blocks,
         input_elements_per_request=2 * width,
         output_elements_per_request=width,
         vector_ops_per_request=width,
@@ -262,14 +303,16 @@ def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
 
 def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     return projection(
-        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.hidden_size, model.vocab_size
+        "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
     )
 
 
 def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     """Multi-head, grouped-query or multi-query attention."""
     layers, tokens, width = model.n_attention_layers, layer_pass.tokens, model.head_dim
-    queries, keys = model.num_attention_heads * width, model.num_key_value_heads * width
+    if not layers:
+        return []
+    queries, keys = model.num_attention_heads * width, model.n_own_kv_heads / layers * width
     is_rotary = model.position == "rotary"
     operators = [
         projection(
@@ -289,16 +332,17 @@ def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
         operators.append(elementwise("qk_norm", "attention", layers, elements, ops, 2 * width))
     if is_rotary:
         operators.append(_partial_rope(model, tokens * queries, tokens * keys))
-    group = model.num_attention_heads // model.num_key_value_heads
-    operators += _scores(
-        layer_pass,
-        products=model.num_key_value_heads,
-        rows=group * tokens,
-        inner=width,
-        outer=width,
-        inputs=(tokens * queries, 0),
-        cached=(keys, keys),
-    )
+    for span in layer_pass.spans:
+        operators += _scores(
+            span,
+            products=span.kv_heads,
+            rows=model.num_attention_heads / span.kv_heads * tokens,
+            inner=width,
+            outer=width,
+            inputs=(tokens * queries, 0),
+            cached=(span.kv_heads * width, span.kv_heads * width),
+            sinks=model.num_attention_heads if model.has_attention_sinks else 0,
+        )
     if model.attn_output_gate:
         operators.append(
             Operator(
@@ -348,7 +392,7 @@ def _output_projection(model: LanguageModel, tokens: float, inner: float) -> Ope
 
 
 def _scores(
-    layer_pass: LayerPass,
+    span: Span,
     *,
     products: float,
     rows: float,
@@ -356,59 +400,59 @@ def _scores(
     outer: float,
     inputs: tuple[float, float],
     cached: tuple[float, float],
+    sinks: float = 0.0,
 ) -> list[Operator]:
     """Queries times keys, softmax, times values.
 
     Args:
-        one: The pass, whose spans have the layers.
+        span: Layers of one kind, and what they attend to.
         products: Separate products of a request.
         rows: Rows of each product: tokens times the heads that share its keys.
         inner: Width of a key.
         outer: Width of a value.
         inputs: Activations that the two products read, scores excepted.
         cached: Elements of the KV cache per cached token that the two products read.
+        sinks: Learned scores of a layer.
     """
-    operators = []
-    for span in layer_pass.spans:
-        scores = products * rows * span.context
-        qk = Operator(
-            span.prefix + "attention_qk",
-            "attention_qk",
-            "attention",
-            span.layers,
-            m_per_request=rows,
-            k=inner,
-            n=span.context,
-            products_per_request=products,
-            input_elements_per_request=inputs[0],
-            kv_read_elements_per_request=cached[0] * span.cached,
-            score_written_elements_per_request=scores,
-        )
-        softmax = Operator(
-            span.prefix + "softmax",
-            "vector",
-            "attention",
-            span.layers,
-            score_read_elements_per_request=scores,
-            score_written_elements_per_request=scores,
-            vector_ops_per_request=SOFTMAX_OPS * scores,
-        )
-        pv = Operator(
-            span.prefix + "attention_pv",
-            "attention_pv",
-            "attention",
-            span.layers,
-            m_per_request=rows,
-            k=span.context,
-            n=outer,
-            products_per_request=products,
-            input_elements_per_request=inputs[1],
-            output_elements_per_request=products * rows * outer,
-            kv_read_elements_per_request=cached[1] * span.cached,
-            score_read_elements_per_request=scores,
-        )
-        operators += [qk, softmax, pv]
-    return operators
+    scores = products * rows * span.context
+    qk = Operator(
+        span.prefix + "attention_qk",
+        "attention_qk",
+        "attention",
+        span.layers,
+        m_per_request=rows,
+        k=inner,
+        n=span.context,
+        products_per_request=products,
+        input_elements_per_request=inputs[0],
+        kv_read_elements_per_request=cached[0] * span.cached,
+        score_written_elements_per_request=scores,
+    )
+    softmax = Operator(
+        span.prefix + "softmax",
+        "vector",
+        "attention",
+        span.layers,
+        weight_elements=sinks,
+        score_read_elements_per_request=scores,
+        score_written_elements_per_request=scores,
+        vector_ops_per_request=SOFTMAX_OPS * scores,
+    )
+    pv = Operator(
+        span.prefix + "attention_pv",
+        "attention_pv",
+        "attention",
+        span.layers,
+        m_per_request=rows,
+        k=span.context,
+        n=outer,
+        products_per_request=products,
+        input_elements_per_request=inputs[1],
+        output_elements_per_request=products * rows * outer,
+        kv_read_elements_per_request=cached[1] * span.cached,
+        score_read_elements_per_request=scores,
+    )
+    return [qk, softmax, pv]
 
 
 def _latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
@@ -472,7 +516,7 @@ def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     return [
         up,
         *_scores(
-            layer_pass,
+            span,
             products=heads,
             rows=tokens,
             inner=nope + rope,
@@ -485,11 +529,12 @@ def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
 
 def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
+    (span,) = layer_pass.spans
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
     return [
         _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
         *_scores(
-            layer_pass,
+            span,
             products=1,
             rows=heads * tokens,
             inner=latent + rope,
@@ -522,11 +567,15 @@ def _per_head(name: str, model: LanguageModel, tokens: float, k: float, n: float
 
 
 def _dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    return _mlp(model, "", "mlp", model.n_dense_layers, layer_pass.tokens, model.intermediate_size)
+    layers = model.n_dense_layers
+    if not layers:
+        return []
+    width = model.dense_width / layers
+    return _mlp(model, "", "mlp", layers, layer_pass.tokens, width)
 
 
 def _mlp(
-    model: LanguageModel, prefix: str, group: Group, layers: int, tokens: float, width: int
+    model: LanguageModel, prefix: str, group: Group, layers: int, tokens: float, width: float
 ) -> list[Operator]:
     """Up (with gate), activation, down; on the same tokens for all weights."""
     hidden, bias = model.hidden_size, model.mlp_bias
@@ -611,7 +660,8 @@ def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) 
         n=n,
         n_experts=moe.n_routed_experts,
         experts_per_token=moe.num_experts_per_tok,
-        weight_elements=k * n,
+        weight_elements=k * n + (n if model.mlp_bias else 0),
         input_elements_per_request=tokens * moe.num_experts_per_tok * k,
         output_elements_per_request=tokens * moe.num_experts_per_tok * n,
+        vector_ops_per_request=tokens * moe.num_experts_per_tok * n if model.mlp_bias else 0,
     )

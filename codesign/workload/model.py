@@ -14,7 +14,11 @@ from codesign.schema import Record
 
 Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 Natural: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
-LayerType: TypeAlias = Literal["full_attention", "sliding_attention", "linear_attention"]
+LayerType: TypeAlias = Literal[
+    "full_attention", "sliding_attention", "linear_attention", "no_attention"
+]
+MlpType: TypeAlias = Literal["dense", "sparse", "none"]
+LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2"]
 
 _LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 _MIXTURE_KEYS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
@@ -35,6 +39,7 @@ LINEAR_KEYS = (
 )
 """Keys that a model with linear attention has, all of them."""
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_SOFTMAX: tuple[LayerType, LayerType] = ("full_attention", "sliding_attention")
 _WINDOW_BYTES = 2
 """Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
@@ -73,14 +78,53 @@ class MixtureDims(NamedTuple):
     has_router_bias: bool
 
 
+class LinearForm(NamedTuple):
+    """What sets a kind of linear attention apart from the others.
+
+    ``linear_attention.py`` has the recurrences and their sources.
+    """
+
+    convolves_keys: bool
+    """Whether the convolution is over queries and keys too; if not, over the values."""
+    has_conv_bias: bool
+    """Whether the convolution has a bias per channel."""
+    projects_keys: bool
+    """Whether queries and keys come from the input projection; if not, from the values."""
+    projected_per_head: int
+    """Numbers of each value head that the input projection gives besides: decay, rate."""
+    weights_per_head: int
+    """Weights of each value head: decay, bias of the rate, skipped value."""
+    norms_all_heads: bool
+    """Whether the output's norm has weights for all value heads; if not, those of one."""
+
+
+LINEAR_FORMS: dict[LinearKind, LinearForm] = {
+    "gated_delta": LinearForm(True, False, True, 2, 2, False),
+    "lightning": LinearForm(True, False, True, 0, 0, True),
+    "mamba2": LinearForm(True, True, True, 1, 3, True),
+    "mamba": LinearForm(False, True, False, 0, 0, False),
+}
+
+
 class LinearDims(NamedTuple):
-    """Dimensions of linear attention (Gated DeltaNet)."""
+    """Dimensions of linear attention, whose kinds have queries, keys and values in common.
+
+    In Mamba's words, the queries are C, the keys B, the values x; in Mamba 1 each channel is a
+    value head of width 1 with ``time_step_rank`` numbers for its rate.
+    """
 
     n_key_heads: int
     n_value_heads: int
     key_dim: int
     value_dim: int
     conv_kernel: int
+    kind: LinearKind = "gated_delta"
+    time_step_rank: int = 0
+
+    @property
+    def form(self) -> LinearForm:
+        """What sets the kind apart."""
+        return LINEAR_FORMS[self.kind]
 
     @property
     def key_width(self) -> int:
@@ -95,8 +139,40 @@ class LinearDims(NamedTuple):
 
     @property
     def conv_channels(self) -> int:
-        """Queries, keys and values, each of which a filter of its own convolves."""
-        return 2 * self.key_width + self.value_width
+        """Queries, keys and values that a filter of their own convolves; 0 without any."""
+        if not self.conv_kernel:
+            return 0
+        return 2 * self.key_width * self.form.convolves_keys + self.value_width
+
+    @property
+    def conv_weights(self) -> int:
+        """Weights of the convolution."""
+        return self.conv_channels * (self.conv_kernel + self.form.has_conv_bias)
+
+    @property
+    def gate_width(self) -> int:
+        """Outputs of the input projection besides queries, keys and values."""
+        return self.value_width + self.form.projected_per_head * self.n_value_heads
+
+    @property
+    def projected_width(self) -> int:
+        """Outputs of the input projection: queries, keys, values, gate, decays and rates."""
+        return 2 * self.key_width * self.form.projects_keys + self.value_width + self.gate_width
+
+    @property
+    def norm_width(self) -> int:
+        """Weights of the norm of the output; Mamba 1 has none."""
+        if self.kind == "mamba":
+            return 0
+        return self.value_width if self.form.norms_all_heads else self.value_dim
+
+    @property
+    def head_parameters(self) -> int:
+        """Weights of the value heads that are no matrix; in Mamba 1 one per element of the state
+        and two per channel."""
+        if self.kind == "mamba":
+            return self.state_elements + 2 * self.n_value_heads
+        return self.form.weights_per_head * self.n_value_heads
 
     @property
     def state_elements(self) -> int:
@@ -106,14 +182,15 @@ class LinearDims(NamedTuple):
     @property
     def window_elements(self) -> int:
         """Elements of earlier inputs that the convolution still needs."""
-        return (self.conv_kernel - 1) * self.conv_channels
+        return max(self.conv_kernel - 1, 0) * self.conv_channels
 
 
 class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
 
-    Limiting assumption: layers differ in their kind of attention (full, sliding, linear) and in
-    having a dense MLP or experts, but layers of one kind have the same dimensions.
+    Limiting assumption: layers differ in their kind of attention (full, sliding, linear, none), in
+    having a dense MLP, experts or neither, in heads with keys and in the width of a dense MLP; of
+    widths that differ, operators have the mean. Else layers of one kind are alike.
     """
 
     name: str
@@ -132,16 +209,25 @@ class LanguageModel(Record):
     """Width of a head; unused with MLA."""
     vocab_size: Positive
     """Rows of the embedding table."""
+    word_embed_proj_dim: Positive | None = None
+    """Width of the embedding table if matrices lead from and to it; None: the model's."""
+    hidden_size_per_layer_input: Natural = 0
+    """Width of what a second embedding table adds to every layer (Gemma 3n)."""
+    vocab_size_per_layer_input: Natural = 0
+    """Rows of that table."""
     tie_word_embeddings: bool = False
     """Whether the LM head is the embedding table."""
-    hidden_act: Literal["silu", "gelu"] = "silu"
+    hidden_act: Literal["silu", "gelu", "relu", "relu2"] = "silu"
     """Activation of the MLP."""
     is_gated: bool = True
     """Whether the MLP multiplies the activation with a second up projection."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     """Normalization; layer norm has a weight and a bias."""
-    position: Literal["rotary", "learned"] = "rotary"
-    """Rotary embedding of queries and keys, or a learned table added to the input."""
+    norms_per_layer: Literal[1, 2, 4] = 2
+    """Norms of a layer with attention and an MLP: 1 if both read the same one, 4 if their outputs
+    are normalized too."""
+    position: Literal["rotary", "learned", "none"] = "rotary"
+    """Rotary embedding of queries and keys, a learned table added to the input, or neither."""
     max_position_embeddings: Positive | None = None
     """Rows of the learned position table; no limit on the tokens of a request."""
     attention_bias: bool = False
@@ -152,12 +238,23 @@ class LanguageModel(Record):
     """Biases of the MLP's projections."""
     qk_norm: bool = False
     """RMS norm of each head's queries and keys."""
+    has_attention_sinks: bool = False
+    """Whether every query head has a learned score of its own in the softmax."""
     attn_output_gate: bool = False
     """Whether a sigmoid of a second query projection scales the output of the attention."""
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Part of each head's queries and keys that is rotated."""
     layer_types: tuple[LayerType, ...] | None = None
     """Kind of attention of every layer; None: the next two keys decide."""
+    mlp_layer_types: tuple[MlpType, ...] | None = None
+    """Kind of MLP of every layer: dense, with experts (``sparse``), none; None: other keys
+    decide."""
+    num_key_value_heads_by_layer: tuple[Natural, ...] | None = None
+    """Heads with keys and values of their own, of every layer; None: all layers alike."""
+    intermediate_size_by_layer: tuple[Natural, ...] | None = None
+    """Width of the dense MLP of every layer; None: all alike."""
+    num_kv_shared_layers: Natural = 0
+    """Last layers that attend to the keys and values of an earlier layer."""
     full_attention_interval: Positive | None = None
     """Layers from one with full attention to the next, the others being linear; None: no linear
     ones."""
@@ -176,7 +273,9 @@ class LanguageModel(Record):
     n_shared_experts: Natural = 0
     """Experts that every token uses besides."""
     shared_expert_intermediate_size: Positive | None = None
-    """Width of one shared expert whose output a sigmoid gate of its own scales (Qwen's)."""
+    """Width of one shared expert."""
+    is_shared_expert_gated: bool = True
+    """Whether a sigmoid gate of its own scales the output of that expert (Qwen's)."""
     first_k_dense_replace: Natural = 0
     """First layers that have a dense MLP instead of experts."""
     decoder_sparse_step: Positive = 1
@@ -197,6 +296,8 @@ class LanguageModel(Record):
     v_head_dim: Positive | None = None
     """Width of a head's value."""
 
+    linear_kind: LinearKind = "gated_delta"
+    """Kind of linear attention: Gated DeltaNet, lightning attention, Mamba 1 or 2."""
     linear_num_key_heads: Positive | None = None
     """Heads of linear attention with queries and keys of their own."""
     linear_num_value_heads: Positive | None = None
@@ -205,8 +306,10 @@ class LanguageModel(Record):
     """Width of a query and a key of linear attention."""
     linear_value_head_dim: Positive | None = None
     """Width of a value of linear attention."""
-    linear_conv_kernel_dim: Positive | None = None
-    """Taps of the convolution over queries, keys and values of linear attention."""
+    linear_conv_kernel_dim: Natural | None = None
+    """Taps of the convolution over queries, keys and values of linear attention; 0: none."""
+    time_step_rank: Positive | None = None
+    """Rank of the projection that gives Mamba 1's rates."""
     mamba_ssm_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Format of the recurrent state; 32 bits if a configuration does not say, as Transformers'
     code keeps it."""
@@ -215,6 +318,8 @@ class LanguageModel(Record):
     """The published parameter count."""
     sources: tuple[str, ...] = ()
     """Where the dimensions were read."""
+    notes: tuple[str, ...] = ()
+    """What of a configuration file was assumed or is not modeled."""
 
     @model_validator(mode="before")
     @classmethod
@@ -265,6 +370,19 @@ class LanguageModel(Record):
         unknown = [kind for kind in value if kind not in known]
         if unknown:
             raise ValueError(describe_unknown("kind of layer", unknown[0], known))
+        return value
+
+    @field_validator(
+        "layer_types",
+        "mlp_layer_types",
+        "num_key_value_heads_by_layer",
+        "intermediate_size_by_layer",
+        mode="before",
+    )
+    @classmethod
+    def _is_by_layer(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
         layers = info.data.get("num_hidden_layers", len(value))
         if len(value) != layers:
             raise ValueError(f"expected one kind per layer ({layers}), got {len(value)}")
@@ -329,7 +447,8 @@ class LanguageModel(Record):
             if self.linear_num_key_heads is not None:
                 raise ValueError("linear_num_key_heads: no layer has linear_attention")
             return
-        missing = [key for key in LINEAR_KEYS if getattr(self, key) is None]
+        keys = (*LINEAR_KEYS, "time_step_rank") if self.linear_kind == "mamba" else LINEAR_KEYS
+        missing = [key for key in keys if getattr(self, key) is None]
         if missing:
             raise ValueError(f"{missing[0]}: required, since layers have linear_attention")
         if self.linear_dims.n_value_heads % self.linear_dims.n_key_heads:
@@ -339,8 +458,8 @@ class LanguageModel(Record):
             )
 
     def _check_mixture(self) -> None:
-        if self.is_mixture and self.mlp_bias:
-            raise ValueError("mlp_bias: experts with biases are not supported")
+        if self.n_moe_layers and not self.is_mixture:
+            raise ValueError("n_routed_experts: required, since layers are sparse")
         if self.n_shared_experts and self.shared_expert_intermediate_size:
             raise ValueError("shared_expert_intermediate_size: n_shared_experts is given too")
         beyond = [layer for layer in self.mlp_only_layers if layer >= self.num_hidden_layers]
@@ -382,7 +501,7 @@ class LanguageModel(Record):
             self.moe_intermediate_size,
             self.shared_expert_intermediate_size
             or self.n_shared_experts * self.moe_intermediate_size,
-            self.shared_expert_intermediate_size is not None,
+            self.shared_expert_intermediate_size is not None and self.is_shared_expert_gated,
             self.has_router_bias,
         )
 
@@ -398,6 +517,8 @@ class LanguageModel(Record):
             self.linear_key_head_dim,
             self.linear_value_head_dim,
             self.linear_conv_kernel_dim,
+            self.linear_kind,
+            self.time_step_rank or 0,
         )
 
     @property
@@ -432,24 +553,78 @@ class LanguageModel(Record):
     @property
     def n_attention_layers(self) -> int:
         """Layers with full or sliding attention, which keep keys and values."""
-        return self.num_hidden_layers - self.n_linear_layers
+        return sum(self.n_layers(kind) for kind in _SOFTMAX)
+
+    def n_kv_heads(self, kind: LayerType, *, of_own: bool = False) -> int:
+        """Heads with keys and values in all layers of a kind, each of which reads them.
+
+        Args:
+            kind: Kind of softmax attention.
+            of_own: Count only layers that compute and keep them, not those that share them.
+        """
+        heads = self.num_key_value_heads_by_layer
+        heads = heads or (self.num_key_value_heads,) * self.num_hidden_layers
+        counted = self.num_hidden_layers - (self.num_kv_shared_layers if of_own else 0)
+        kinds = self._kinds()[:counted]
+        return sum(count for count, own in zip(heads, kinds, strict=False) if own == kind)
+
+    @property
+    def n_own_kv_heads(self) -> int:
+        """Heads whose keys and values are computed and kept, over all layers."""
+        return sum(self.n_kv_heads(kind, of_own=True) for kind in _SOFTMAX)
+
+    def _mlp_kinds(self) -> tuple[MlpType, ...]:
+        if self.mlp_layer_types is not None:
+            return self.mlp_layer_types
+        is_dense = [
+            not self.is_mixture
+            or layer < self.first_k_dense_replace
+            or layer in self.mlp_only_layers
+            or (layer + 1) % self.decoder_sparse_step > 0
+            for layer in range(self.num_hidden_layers)
+        ]
+        kinds: list[MlpType] = ["sparse", "dense"]
+        return tuple(kinds[dense] for dense in is_dense)
 
     @property
     def n_dense_layers(self) -> int:
         """Layers with a dense MLP."""
-        if not self.is_mixture:
-            return self.num_hidden_layers
-        return sum(
-            layer < self.first_k_dense_replace
-            or layer in self.mlp_only_layers
-            or (layer + 1) % self.decoder_sparse_step > 0
-            for layer in range(self.num_hidden_layers)
-        )
+        return self._mlp_kinds().count("dense")
 
     @property
     def n_moe_layers(self) -> int:
         """Layers with experts."""
-        return self.num_hidden_layers - self.n_dense_layers
+        return self._mlp_kinds().count("sparse")
+
+    @property
+    def n_blocks(self) -> int:
+        """Attentions and MLPs of all layers; each adds its output to the residual stream."""
+        mixers = self.num_hidden_layers - self.n_layers("no_attention")
+        return mixers + self.n_dense_layers + self.n_moe_layers
+
+    @property
+    def n_norms(self) -> int:
+        """Norms of the residual stream and of what is added to it, the last one included."""
+        return self.norms_per_layer * self.n_blocks // 2 + 1
+
+    @property
+    def dense_width(self) -> int:
+        """Widths of the dense MLPs of all layers together."""
+        widths = self.intermediate_size_by_layer
+        if widths is None:
+            return self.n_dense_layers * self.intermediate_size
+        kinds = self._mlp_kinds()
+        return sum(width for width, kind in zip(widths, kinds, strict=True) if kind == "dense")
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding table and of the LM head."""
+        return self.word_embed_proj_dim or self.hidden_size
+
+    @property
+    def layer_inputs_width(self) -> int:
+        """Width of what the second embedding table holds of a token, for all layers."""
+        return self.num_hidden_layers * self.hidden_size_per_layer_input
 
     @property
     def n_up_matrices(self) -> int:
@@ -465,26 +640,26 @@ class LanguageModel(Record):
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
+    Projections of what a second embedding table adds to the layers are part of ``mlp``.
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
-    hidden, layers = model.hidden_size, model.num_hidden_layers
-    positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
+    hidden = model.hidden_size
     routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
     router = hidden * routed + (routed if model.has_router_bias else 0)
-    norms = (2 * layers + 1) * hidden * model.n_norm_vectors
+    norms = model.n_norms * hidden * model.n_norm_vectors
     norms += model.n_attention_layers * _attention_norms(model)
     if model.n_linear_layers:
-        norms += model.n_linear_layers * model.linear_dims.value_dim  # one weight for all heads
+        norms += model.n_linear_layers * model.linear_dims.norm_width
     return {
-        "embedding": (model.vocab_size + positions) * hidden,
-        "attention": model.n_attention_layers * _attention_parameters(model),
+        "embedding": _embedding_parameters(model),
+        "attention": _attention_parameters(model),
         "linear_attention": model.n_linear_layers * _linear_parameters(model),
-        "mlp": model.n_dense_layers * _mlp_parameters(model, model.intermediate_size),
+        "mlp": _dense_parameters(model),
         "experts": model.n_moe_layers * routed * _expert_parameters(model),
         "shared_experts": model.n_moe_layers * _shared_parameters(model),
         "router": model.n_moe_layers * router,
         "norm": norms,
-        "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * hidden,
+        "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * model.embedding_width,
     }
 
 
@@ -515,22 +690,30 @@ def kv_elements_per_token(model: LanguageModel) -> int:
     """Elements that one token of context takes in the KV cache, over all layers that hold it.
 
     Keys and values of each KV head; with MLA the latent and the one rotated key. Layers with
-    linear attention have none (see :func:`state_bytes`).
+    linear attention have none (see :func:`state_bytes`), nor have those that share an earlier
+    layer's.
     """
-    return model.n_attention_layers * _kv_elements_per_layer(model)
+    return sum(_kv_elements(model, kind) for kind in _SOFTMAX)
 
 
 def kv_elements(model: LanguageModel, n_tokens: int) -> int:
     """Elements of the KV cache of a sequence; sliding layers hold no more than their window."""
     in_window = min(n_tokens, model.sliding_window or n_tokens)
-    held = model.n_layers("full_attention") * n_tokens
-    return (held + model.n_layers("sliding_attention") * in_window) * _kv_elements_per_layer(model)
+    full, sliding = (_kv_elements(model, kind) for kind in _SOFTMAX)
+    return n_tokens * full + in_window * sliding
 
 
-def _kv_elements_per_layer(model: LanguageModel) -> int:
+def sliding_share(model: LanguageModel) -> float:
+    """Share of the KV cache of a token that sliding layers hold; 0 without a cache."""
+    return _kv_elements(model, "sliding_attention") / (kv_elements_per_token(model) or 1)
+
+
+def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
+    """Elements of a token in all layers of a kind."""
     if model.is_latent:
-        return model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
-    return 2 * model.num_key_value_heads * model.head_dim
+        width = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
+        return model.n_layers(kind) * width
+    return 2 * model.n_kv_heads(kind, of_own=True) * model.head_dim
 
 
 def recurrent_state_bytes(model: LanguageModel) -> int:
@@ -554,14 +737,22 @@ def state_bytes(model: LanguageModel) -> int:
     return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
 
 
-def describe_unlike_attention(model: LanguageModel) -> str | None:
+def describe_unlike_attention(
+    model: LanguageModel, *, windows_may_differ: bool = False
+) -> str | None:
     """What an evaluator that takes all layers for softmax attention alike cannot do of a model.
+
+    Args:
+        model: The language model.
+        windows_may_differ: Whether the evaluator tells sliding layers from others.
 
     Returns:
         One line for an error, or None if it can do all.
     """
     kinds = model.layers_by_type
-    if len(kinds) > 1 or "linear_attention" in kinds:
+    allowed: set[LayerType] = set(_SOFTMAX)
+    has_unlike = len(kinds) > 1 and not (windows_may_differ and kinds.keys() <= allowed)
+    if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"expected a model whose layers all have the same softmax attention, got {listed}"
     if model.attn_output_gate:
@@ -569,26 +760,39 @@ def describe_unlike_attention(model: LanguageModel) -> str | None:
     return None
 
 
+def _embedding_parameters(model: LanguageModel) -> int:
+    """Tables of tokens, of learned positions and of layers' inputs; matrices from and to them."""
+    positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
+    tables = model.vocab_size * model.embedding_width + positions * model.hidden_size
+    tables += model.vocab_size_per_layer_input * model.layer_inputs_width
+    return tables + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
+
+
 def _attention_parameters(model: LanguageModel) -> int:
-    hidden, heads = model.hidden_size, model.num_attention_heads
+    """Parameters of softmax attention in all layers that have it."""
+    layers, hidden = model.n_attention_layers, model.hidden_size
     if model.is_latent:
-        return _latent_parameters(model)
-    queries, keys = heads * model.head_dim, model.num_key_value_heads * model.head_dim
+        return layers * _latent_parameters(model)
+    queries = layers * model.num_attention_heads * model.head_dim
+    keys = model.n_own_kv_heads * model.head_dim
     projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
     biases = (projected if model.attention_bias else 0) + (
-        hidden if model.attention_output_bias else 0
+        layers * hidden if model.attention_output_bias else 0
     )
-    return hidden * projected + queries * hidden + biases
+    sinks = layers * model.num_attention_heads if model.has_attention_sinks else 0
+    return hidden * projected + queries * hidden + biases + sinks
 
 
 def _linear_parameters(model: LanguageModel) -> int:
-    """Projections in and out, convolution, and per value head a decay rate and its bias."""
+    """Projections in and out, convolution, and what each value head has besides."""
     if not model.n_linear_layers:
         return 0
     hidden, dims = model.hidden_size, model.linear_dims
-    projected = dims.conv_channels + dims.value_width + 2 * dims.n_value_heads
-    matrices = hidden * projected + dims.value_width * hidden
-    return matrices + dims.conv_channels * dims.conv_kernel + 2 * dims.n_value_heads
+    matrices = hidden * dims.projected_width + dims.value_width * hidden
+    # Mamba 1's rates, keys and queries come from the values.
+    rank, channels = dims.time_step_rank, dims.value_width
+    matrices += channels * (rank + 2 * dims.key_dim) + rank * channels if rank else 0
+    return matrices + dims.conv_weights + dims.head_parameters
 
 
 def _latent_parameters(model: LanguageModel) -> int:
@@ -609,6 +813,14 @@ def _attention_norms(model: LanguageModel) -> int:
     if model.is_latent:
         return (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
     return 2 * model.head_dim if model.qk_norm else 0
+
+
+def _dense_parameters(model: LanguageModel) -> int:
+    """Parameters of the dense MLPs of all layers."""
+    matrices = _mlp_parameters(model, model.dense_width)
+    beyond_first = (model.n_dense_layers - 1) * model.hidden_size
+    layer_inputs = 3 * model.hidden_size * model.layer_inputs_width
+    return matrices + (beyond_first if model.mlp_bias else 0) + layer_inputs
 
 
 def _mlp_parameters(model: LanguageModel, width: int) -> int:

@@ -56,6 +56,7 @@ class SplitRule:
     collective: Collective | None = None
 
 
+_REPLICATED_PRODUCT = SplitRule("replicated", "all", "gemm")
 _ATTENTION = SplitRule("heads", "query_heads", "attention")
 _ROWS_OF_HEADS = SplitRule("heads", "query_heads", "rowwise")
 _ABSORPTION = SplitRule("heads", "query_heads", "gemm")
@@ -63,6 +64,10 @@ _SCAN = SplitRule("heads", "value_heads", "scan")
 
 _RULES: dict[str, SplitRule] = {
     "embedding": SplitRule("rows", "vocabulary", "lookup", "all_reduce"),
+    "embedding_projection": _REPLICATED_PRODUCT,
+    "layer_input_projection": _REPLICATED_PRODUCT,
+    "layer_input_gate": _REPLICATED_PRODUCT,
+    "layer_input_output": _REPLICATED_PRODUCT,
     "norm": SplitRule("replicated", "all", "rowwise"),
     "residual": SplitRule("replicated", "all", "residual"),
     "lm_head": SplitRule("columns", "vocabulary", "gemm", "all_gather"),
@@ -92,6 +97,9 @@ _RULES: dict[str, SplitRule] = {
     "linear_decay": _SCAN,
     "linear_state_products": _SCAN,
     "linear_state_update": _SCAN,
+    "scan_projection": SplitRule("rows", "value_heads", "gemm", "all_reduce"),
+    "time_step_projection": SplitRule("columns", "value_heads", "gemm"),
+    "selective_scan": _SCAN,
     "scan_scores": _SCAN,
     "scan_decay": _SCAN,
     "scan_corrections": _SCAN,
@@ -105,7 +113,7 @@ _RULES: dict[str, SplitRule] = {
     "up_projection": SplitRule("columns", "mlp", "gemm"),
     "activation": SplitRule("heads", "mlp", "rowwise"),
     "down_projection": SplitRule("rows", "mlp", "gemm", "all_reduce"),
-    "router": SplitRule("replicated", "all", "gemm"),
+    "router": _REPLICATED_PRODUCT,
     "shared_gate_up_projection": SplitRule("columns", "shared", "gemm"),
     "shared_up_projection": SplitRule("columns", "shared", "gemm"),
     "shared_activation": SplitRule("heads", "shared", "rowwise"),
@@ -211,9 +219,11 @@ def _latent(model: LanguageModel, queries: FloatArray) -> FloatArray:
 def _linear(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, FloatArray]:
     dims = model.linear_dims
     keys, values = _part(dims.n_key_heads, n_ranks), _part(dims.n_value_heads, n_ranks)
-    gates = dims.value_width + 2 * dims.n_value_heads
+    form = dims.form
+    convolved = 2 * dims.key_width * form.convolves_keys
+    projected = 2 * dims.key_width * form.projects_keys
     return {
         "value_heads": values,
-        "linear_convolution": _mean((2 * dims.key_width, keys), (dims.value_width, values)),
-        "linear_projection": _mean((2 * dims.key_width, keys), (dims.value_width + gates, values)),
+        "linear_convolution": _mean((convolved, keys), (dims.value_width, values)),
+        "linear_projection": _mean((projected, keys), (dims.value_width + dims.gate_width, values)),
     }

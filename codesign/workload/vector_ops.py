@@ -11,6 +11,7 @@ softmax           6  scale, maximum, subtract, exponential, sum, divide (as LIFE
 RoPE              3  two products with cosine and sine, one sum
 sigmoid           3  exponential, add one, reciprocal
 SiLU              4  sigmoid, product
+ReLU, squared   1 2  comparison; product
 GELU              8  as x·sigmoid(2√(2/π)(x + 0.044715x³)): square, scale, add, product and SiLU
 gate              1  product with the up projection
 output gate       4  sigmoid of the gate, product with the attention's output
@@ -26,7 +27,7 @@ Those of the delta rule are in ``linear_attention.py``.
 from __future__ import annotations
 
 NORM_OPS = {"rmsnorm": 4, "layernorm": 7}
-ACTIVATION_OPS = {"silu": 4, "gelu": 8}
+ACTIVATION_OPS = {"silu": 4, "gelu": 8, "relu": 1, "relu2": 2}
 L2_NORM_OPS = 3
 SIGMOID_OPS = 3
 OUTPUT_GATE_OPS = 4

@@ -20,6 +20,7 @@ from codesign.workload.model import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,
+    sliding_share,
 )
 
 Profile: TypeAlias = Literal["epoch", "plain"]
@@ -48,7 +49,8 @@ class ModelShape:
         sparsity: Experts over active experts, s of Eqs. 21 and 22.
         kv_elements: Elements of the KV cache of a token in a layer.
         score_flop: Arithmetic of a token in a layer per token of context, FLOP (Eq. 37).
-        window: Tokens of context that are attended to; None: all of them.
+        window: Tokens of context that sliding layers attend to; None: no layer slides.
+        sliding_share: Share of the KV cache of a token that sliding layers hold.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ModelShape:
     kv_elements: float
     score_flop: float
     window: int | None = None
+    sliding_share: float = 1.0
 
     @property
     def is_mixture(self) -> bool:
@@ -83,21 +86,24 @@ class ModelShape:
         return 2.0 * (self.n_layers * layer + self.unembedding_parameters)
 
     def attended(self, context_tokens: float) -> float:
-        """Tokens of a context that a step attends to."""
-        return context_tokens if self.window is None else min(context_tokens, self.window)
+        """Tokens of a context that a step attends to, in the mean layer with a KV cache."""
+        if self.window is None:
+            return context_tokens
+        within = min(context_tokens, self.window)
+        return (1.0 - self.sliding_share) * context_tokens + self.sliding_share * within
 
 
 def shape_of(model: LanguageModel, profile: Profile = "epoch") -> ModelShape:
     """The shape of a model under a profile.
 
     Raises:
-        InputError: A diffusion model, which does not decode token by token, or layers whose
-            attention differs or is linear.
+        InputError: A diffusion model, which does not decode token by token, or layers of which
+            some have linear attention or none.
     """
     if model.is_diffusion:
         problem = "expected a model that decodes token by token, got a diffusion model"
         raise InputError(problem, f"model {model.name}")
-    unlike = describe_unlike_attention(model)
+    unlike = describe_unlike_attention(model, windows_may_differ=True)
     if unlike is not None:
         raise InputError(unlike, f"model {model.name}")
     return _epoch(model) if profile == "epoch" else _plain(model)
@@ -137,6 +143,7 @@ def _epoch(model: LanguageModel) -> ModelShape:
         kv_elements=float(kv),
         score_flop=4.0 * score_width,
         window=model.sliding_window,
+        sliding_share=sliding_share(model),
     )
 
 
@@ -195,6 +202,7 @@ def _plain(model: LanguageModel) -> ModelShape:
         kv_elements=kv_elements_per_token(model) / layers,
         score_flop=2.0 * score_width,
         window=model.sliding_window,
+        sliding_share=sliding_share(model),
     )
 
 

@@ -47,7 +47,9 @@ def characterize(
 
 
 def _class_of(name: str, kind: str) -> str:
-    known = {"gemm": "linear", "attention_qk": "bmm", "attention_pv": "bmm", "gather": "embedding"}
+    known = {"gemm": "linear", "attention_qk": "bmm", "attention_pv": "bmm",
+             "linear_attention": "bmm", "gather": "embedding"}  # fmt: skip
+    name = name.removeprefix("sliding_")
     if kind in known:
         return known[kind]
     if name.endswith("norm"):

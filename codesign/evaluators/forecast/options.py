@@ -15,7 +15,6 @@ from codesign.evaluators.forecast.work import CLASSES
 from codesign.schema import Record, checked
 from codesign.workload import Request
 from codesign.workload.lowering import Phase
-from codesign.workload.model import describe_unlike_attention
 
 
 def _shares(value: object) -> object:
@@ -49,9 +48,6 @@ class ForecastRequest(Request):
     def _is_autoregressive(self) -> ForecastRequest:
         if self.language_model.is_diffusion:
             raise ValueError(f"model: {self.model} is a diffusion model, which forecast cannot do")
-        problem = describe_unlike_attention(self.language_model)
-        if problem is not None:
-            raise ValueError(f"model: {problem}")
         return self
 
 

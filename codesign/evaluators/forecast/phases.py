@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from codesign.columns import FloatArray
+from codesign.errors import InputError
 from codesign.evaluators.forecast.characterization import characterize
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
 from codesign.evaluators.forecast.variants import (
@@ -21,8 +23,10 @@ from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
 from codesign.workload.model import (
     LanguageModel,
-    kv_elements_per_token,
+    describe_unlike_attention,
+    kv_elements,
     parameters_by_part,
+    state_bytes,
 )
 
 
@@ -60,8 +64,12 @@ class Inference:
         """The inference of a model as it was published.
 
         Raises:
-            InputError: The model cannot have the variant's attention.
+            InputError: The model cannot have the variant's attention, or its layers differ in
+                their attention, which LIFE does not count.
         """
+        unlike = describe_unlike_attention(model) if profile == "life" else None
+        if unlike is not None:
+            raise InputError(f"profile life: {unlike}", f"model {model.name}")
         own = with_attention(model, variant)
         return cls(own, variant, profile, is_causal, logits, tile)
 
@@ -118,17 +126,24 @@ class Inference:
             contexts: (c,) tokens that the new token attends to, itself included.
             batch_size: Requests processed together.
         """
-        lengths = np.asarray(contexts, dtype=np.float64)
-        lengths = np.minimum(lengths, self.model.sliding_window or np.inf)
         first, second = (self._step(float(n * self.tile), batch_size) for n in (1, 2))
+        lengths = self._attended(contexts, first.names)
         slope = (second.values - first.values) / self.tile
-        from_first = (lengths - self.tile)[:, None, None]
+        from_first = (lengths - self.tile)[:, None, :]
         values = first.values + from_first * slope
         if self.tile > 1:
             row = 0  # matrix_ops, the only quantity that grows with the padded context
             padded = np.ceil(lengths / self.tile) * self.tile - self.tile
-            values[:, row] = first.values[row] + padded[:, None] * slope[row]
+            values[:, row] = first.values[row] + padded * slope[row]
         return first.with_values(values)
+
+    def _attended(self, contexts: ArrayLike, names: Sequence[str]) -> FloatArray:
+        """(c, o) tokens to which operators attend; those of sliding layers to their window."""
+        lengths = np.asarray(contexts, dtype=np.float64)[:, None]
+        is_mixed = len(self.model.layers_by_type) > 1
+        slides = [not is_mixed or name.startswith("sliding_") for name in names]
+        window = np.where(slides, self.model.sliding_window or np.inf, np.inf)
+        return np.asarray(np.minimum(lengths, window))
 
     def _step(self, context: float, batch_size: int) -> PassWork:
         if self.profile == "life":
@@ -157,10 +172,12 @@ class Inference:
         return steps.with_values(steps.values.mean(axis=0))
 
     def kv_bytes(self, n_tokens: int) -> float:
-        """Bytes of one sequence's cache: the latents under MLA, whatever a pass expands."""
-        held = min(n_tokens, self.model.sliding_window or n_tokens)
-        per_token = kv_elements_per_token(self.model) * format_bytes(self.variant.kv_format)
-        return held * per_token
+        """Bytes of one sequence's cache: the latents under MLA, whatever a pass expands.
+
+        The state of linear attention is part of it.
+        """
+        held = kv_elements(self.model, n_tokens) * format_bytes(self.variant.kv_format)
+        return held + state_bytes(self.model)
 
     def weight_bytes(self) -> float:
         """Bytes of all weights: projections in their format, the rest in the activations'.

@@ -69,8 +69,10 @@ class PlainCount:
             "weight_bytes": self.weights(),
             "activation_read_bytes": read * self.activation_bytes,
             "activation_written_bytes": written * self.activation_bytes,
-            "kv_read_bytes": kv_read * self.kv_bytes,
-            "kv_written_bytes": kv_written * self.kv_bytes,
+            "kv_read_bytes": kv_read * self.kv_bytes
+            + self.batch * self.table.state_read_bytes_per_request,
+            "kv_written_bytes": kv_written * self.kv_bytes
+            + self.batch * self.table.state_written_bytes_per_request,
             "dispatches": self.dispatches(),
         }
 
@@ -91,9 +93,12 @@ class PlainCount:
     def vector_ops(self) -> FloatArray:
         table = self.table
         beyond = exponential_ops(self.variant, self.profile) - 1.0
-        functions = np.where(self.names == "softmax", table.score_written_elements_per_request, 0.0)
+        functions = np.where(self.is_softmax(), table.score_written_elements_per_request, 0.0)
         functions += np.where(self.is_activation(), table.output_elements_per_request, 0.0)
         return self.batch * (table.vector_ops_per_request + beyond * functions)
+
+    def is_softmax(self) -> Any:
+        return np.char.endswith(self.names, "softmax")
 
     def is_activation(self) -> Any:
         return np.char.endswith(self.names, "activation")
@@ -165,7 +170,7 @@ class PlainCount:
 
     def constants(self) -> FloatArray:
         """Elements of the tables of approximated functions."""
-        reads_one = self.is_activation() | (self.names == "softmax")
+        reads_one = self.is_activation() | self.is_softmax()
         return np.where(reads_one, function_table_elements(self.variant, self.profile), 0.0)
 
     def activations(self) -> tuple[FloatArray, FloatArray]:

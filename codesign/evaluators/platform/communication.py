@@ -103,10 +103,10 @@ def _attention(
     streams: Sequence[Stream],
     tokens: FloatArray,
 ) -> list[Message]:
-    layers, ranks = float(model.num_hidden_layers), platform.attention_ranks
+    layers, ranks = float(model.n_attention_layers), platform.attention_ranks
     adjacent = np.ones_like(ranks)
     messages = [
-        Message("attention_output", "all_reduce", True, layers,
+        Message("attention_output", "all_reduce", True, layers + model.n_linear_layers,
                 tokens * model.hidden_size, ranks, adjacent)
     ]  # fmt: skip
     for stream in streams:

@@ -58,7 +58,8 @@ def _even_splits(serving: PlatformServing) -> dict[str, FloatArray]:
             even_keys, _uneven(float(model.num_attention_heads), ranks), _INDIVISIBLE
         ),
         "intermediate_size": np.max(
-            [_uneven(float(width), platform.tp) for width in widths], axis=0
+            [np.zeros(ranks.shape), *(_uneven(float(width), platform.tp) for width in widths)],
+            axis=0,
         ),
         "layers": np.where(platform.pp > model.num_hidden_layers, _INDIVISIBLE, 0.0),
         "batch": _uneven(platform.batch, np.ones_like(platform.batch)),

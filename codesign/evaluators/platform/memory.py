@@ -13,8 +13,14 @@ from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platforms import Platform
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.evaluators.platform.work import DeviceWork
-from codesign.workload.model import LanguageModel, kv_elements_per_token
+from codesign.workload.model import (
+    LanguageModel,
+    kv_elements_per_token,
+    parameters_by_part,
+    state_bytes,
+)
 from codesign.workload.operators import OperatorTable
+from codesign.workload.split_rules import state_part
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Residence:
 def footprint(
     model: LanguageModel, platform: Platform, sharding: Sharding, passes: RequestPasses
 ) -> DeviceFootprint:
-    """Weights and KV cache of the fullest device when the last token is generated.
+    """Weights, KV cache and states of the fullest device when the last token is generated.
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
     """
@@ -68,6 +74,10 @@ def footprint(
     held = per_request * requests + passes.prefix_tokens * passes.request.mixed
     per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
     kv = held * per_token * platform.kv_bytes
+    if model.n_linear_layers:
+        # Every beam has a state of its own.
+        states = requests * passes.request.n_beams + passes.request.mixed
+        kv = kv + states * state_bytes(model) * state_part(model, platform.attention_ranks) * layers
     return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
 
 
@@ -85,9 +95,9 @@ def _weights(
         part = np.ones_like(zero) if table.kinds[i] == "vector" else sharding.share(name).work
         routed = platform.ep if table.is_routed[i] else 1.0
         layers = layers + held * part / routed
-    vocabulary = sharding.share("lm_head").work * model.vocab_size * model.hidden_size
-    positions = model.max_position_embeddings if model.position == "learned" else 0
-    embedding = vocabulary + (positions or 0) * model.hidden_size
+    words = model.vocab_size * model.embedding_width
+    vocabulary = sharding.share("lm_head").work * words
+    embedding = vocabulary + (parameters_by_part(model)["embedding"] - words)
     return layers, embedding, vocabulary
 
 

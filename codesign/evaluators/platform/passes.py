@@ -11,6 +11,7 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.work import Stream
 from codesign.workload.lowering import lower
+from codesign.workload.model import sliding_share
 from codesign.workload.operators import OperatorTable
 
 
@@ -48,12 +49,12 @@ class RequestPasses:
         # One kernel attends to prompt and answer, unless the beams share the prompt's cache.
         self._is_joint = options.is_fitted and request.n_beams == 1
         self.prompts = list(self._chunks())
-        prefix, suffix = self._contexts()
+        prompt, generated = float(self.request.prompt), self._mean_generated()
         if self._is_joint:
-            prefix, suffix = prefix + suffix, 0.0
-        self._decode_contexts = prefix, suffix
-        self._prefix = self._decode(prefix)
-        self._suffix = self._decode(suffix) if suffix > 0 else None
+            prompt, generated = prompt + generated, 0.0
+        self._decode_contexts = prompt, generated
+        self._prefix = self._decode(prompt, generated)
+        self._suffix = self._decode(generated, 0.0) if generated > 0 else None
         self.prefix_tokens, self.suffix_tokens = self._final_contexts()
 
     def _chunks(self) -> list[Prompt]:
@@ -75,15 +76,16 @@ class RequestPasses:
                          embedding="dense", past_tokens=past)  # fmt: skip
         return lower(model, "prefill", tokens, 1, past_tokens=past)
 
-    def _decode(self, context: float) -> OperatorTable:
-        table = lower(self.request.language_model, "decode", 1, 1, context=context)
+    def _decode(self, context: float, later: float) -> OperatorTable:
+        model = self.request.language_model
+        table = lower(model, "decode", 1, 1, context=context, later_tokens=later)
         if not self._is_genz:
             return table
         # Its tool has no embedding in a decode step.
         return table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
 
-    def _contexts(self) -> tuple[float, float]:
-        """Tokens of prompt and of own beam that a decode step attends to.
+    def _mean_generated(self) -> float:
+        """Tokens of its own beam that a decode step attends to.
 
         The mean step: step ``i`` of ``G`` sees its own token too, so ``(G + 1) / 2`` on average.
         GenZ looks at the step after the given tokens and does not count its own.
@@ -91,17 +93,22 @@ class RequestPasses:
         generated = float(self.request.generated)
         if not self._is_genz:
             generated = (max(generated, 1.0) + 1.0) / 2.0
-        return self._windowed(generated)
+        return generated
 
     def _final_contexts(self) -> tuple[float, float]:
-        """Tokens of prompt, and of each beam, that the cache holds at the end."""
-        return self._windowed(float(self.request.generated))
+        """Tokens of prompt, and of each beam, that the cache holds at the end.
 
-    def _windowed(self, generated: float) -> tuple[float, float]:
-        prompt = float(self.request.prompt)
-        window = self.request.language_model.sliding_window or np.inf
+        Sliding layers hold no more than their window; the mean over all layers.
+        """
+        prompt, generated = float(self.request.prompt), float(self.request.generated)
+        model = self.request.language_model
+        window, sliding = model.sliding_window or np.inf, sliding_share(model)
         suffix = min(generated, window)
-        return min(prompt, window - suffix), suffix
+        prefix = min(prompt, window - suffix)
+        return (
+            (1.0 - sliding) * prompt + sliding * prefix,
+            (1.0 - sliding) * generated + sliding * suffix,
+        )
 
     def prefill(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
         """A pass that prefills one chunk of every request of a micro-batch."""

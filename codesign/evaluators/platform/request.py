@@ -11,7 +11,7 @@ from codesign.errors import InputError
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.schema import Record, checked
 from codesign.workload.library import load_model
-from codesign.workload.model import LanguageModel, describe_unlike_attention
+from codesign.workload.model import LanguageModel
 from codesign.workload.traces import load_trace
 
 Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
@@ -23,9 +23,6 @@ def _known_model(name: object) -> object:
         model = load_model(name)
         if model.is_diffusion:
             raise InputError(f"expected a model that generates token by token, got {name!r}")
-        problem = describe_unlike_attention(model)
-        if problem is not None:
-            raise InputError(problem)
     return name
 
 

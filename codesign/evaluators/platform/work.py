@@ -115,6 +115,11 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
+            is_scan = split_rule(name).kernel == "scan" and options.is_fitted
+            if is_scan or _state_bytes(stream.table, i) or stream.table.kinds[i] == "linear_attention":
+                if stream.has_products:
+                    operators.append(_with_state(platform, sharding, stream, i))
+                continue
             if stream.table.kinds[i] == "vector" and not options.is_fitted:
                 continue
             share = sharding.share(name)
@@ -276,6 +281,44 @@ def _genz_experts(
         weights=table.weight_elements[i] * share.work * experts,
         input_elements=rows * k * (experts if is_down else 1.0),
         output_elements=rows * n * (1.0 if is_down else experts),
+    )
+
+
+def _state_bytes(table: OperatorTable, i: int) -> float:
+    return float(table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i])
+
+
+def _with_state(platform: Platform, sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
+    """An operator of linear attention: its products, and all that moves of its state.
+
+    Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
+    has the state; the states of all requests are in the model's own format.
+    """
+    table, share = stream.table, sharding.share(stream.table.names[i])
+    requests = platform.own_requests(stream.requests)
+    tokens = requests / platform.sp if stream.is_prefill else requests
+    is_product = table.kinds[i] == "linear_attention"
+    moved = _read(table, i) * share.input + _written(table, i) * share.output
+    mac = table.mac_per_request[i] * tokens * share.work
+    nothing = np.zeros_like(mac)
+    return DeviceWork(
+        name=f"{table.names[i]}{stream.name}",
+        kind=table.kinds[i],
+        block="layers",
+        kernel="scan",
+        stream=stream,
+        products=table.products_per_request[i] * requests * share.work,
+        rows=table.m_per_request[i] + nothing,
+        inner=table.k[i] + nothing,
+        columns=table.n[i] + nothing,
+        expert_elements=0.0,
+        count=float(table.count[i]),
+        mac=mac,
+        weight_bytes=nothing,
+        kv_bytes=_state_bytes(table, i) * requests * share.work,
+        # Elementwise operators are fused into their neighbors.
+        activation_bytes=moved * tokens * platform.activation_bytes if is_product else nothing,
+        onchip_bytes=nothing,
     )
 
 

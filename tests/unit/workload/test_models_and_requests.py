@@ -57,7 +57,7 @@ def request(text: str) -> Request:
         ("mxfp4", 4.25, 4, 4), ("mxfp8", 8.25, 8, 8), ("mxfp16", 16.25, 16, 16),
         ("mxint4", 4.25, 4, 4), ("mxint8", 8.25, 8, 8), ("mxint16", 16.25, 16, 16),
         ("bf16", 16, 16, 16), ("fp16", 16, 16, 16), ("fp8", 8, 8, 8), ("int8", 8, 8, 8),
-        ("int4", 4, 4, 4),
+        ("int4", 4, 4, 4), ("fp4", 4, 4, 4), ("nvfp4", 4.5, 4, 4),
     ],
 )  # fmt: skip
 def test_an_element_takes_its_bits_and_its_part_of_the_scale(
@@ -66,7 +66,7 @@ def test_an_element_takes_its_bits_and_its_part_of_the_scale(
     assert bits_per_element(name) == true
     assert bits_per_element(name, "plain") == plain
     assert multiply_bits(name) == rate
-    assert len(FORMATS) == 11
+    assert len(FORMATS) == 13
 
 
 def test_an_unknown_format_offers_the_nearest() -> None:
@@ -112,16 +112,17 @@ def test_biases_of_llama_are_on_all_four_projections_and_of_qwen2_on_three(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "lama"}, r"config.json:2: model_type: unknown model_type 'lama'. Did you"),
+        ({"model_type": "lama", "vocab_size": "absent"},
+         r"config.json:2: model_type: unknown model_type 'lama'. Did you"),
         ({"hidden_size": "absent"}, r"config.json:1: hidden_size: the key is required for"),
         ({"hidden_size": -64}, r"config.json:3: hidden_size: .*greater than or equal to 1"),
         ({"hidden_size": 64.5}, r"config.json:3: hidden_size: .*valid integer"),
-        ({"hidden_size": "64"}, r"config.json:3: hidden_size: .*valid integer"),
+        ({"hidden_size": "64x"}, r"config.json:3: hidden_size: .*valid integer"),
         ({"hidden_size": 65}, r"head_dim: expected where hidden_size is not a multiple"),
         ({"num_key_value_heads": 3},
          r"config.json:7: num_key_value_heads: expected a divisor of num_attention_heads \(4\)"),
         ({"num_attention_heads": 0}, r"head_dim: expected|num_attention_heads: .*greater"),
-        ({"hidden_act": "relu2"}, r"config.json:9: hidden_act: unknown activation 'relu2'"),
+        ({"hidden_act": "relu3"}, r"config.json:9: hidden_act: unknown activation 'relu3'"),
         ({"model_type": "qwen2", "use_sliding_window": True},
          r"config.json:1: sliding_window: the key is required, since use_sliding_window is given"),
         ({"layer_types": ["full_attention", "slidin_attention", "full_attention"]},
@@ -136,7 +137,8 @@ def test_biases_of_llama_are_on_all_four_projections_and_of_qwen2_on_three(
          r"config.json:9: num_experts: the key is required for model_type 'qwen3_5_moe_text'"),
         ({"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 3},
          r"config.json:10: num_experts_per_tok: expected at most n_routed_experts \(2\), got 3"),
-        ({"model_type": "gpt2"}, r"n_embd: the key is required for model_type 'gpt2'"),
+        ({"model_type": "gpt2", "hidden_size": "absent"},
+         r"hidden_size: the key is required for model_type 'gpt2' \(or n_embd,"),
     ],
 )  # fmt: skip
 def test_a_config_that_cannot_be_used_is_refused_with_file_line_and_key(

@@ -1,0 +1,258 @@
+"""Public configurations of every family (tests/golden/tables/models_families.yaml)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from codesign.errors import InputError
+from codesign.workload import (
+    LanguageModel,
+    Request,
+    active_parameter_count,
+    kv_elements_per_token,
+    load_model,
+    lower,
+    parameter_count,
+    parameters_by_part,
+    state_bytes,
+)
+from codesign.workload.families import FAMILIES
+from codesign.workload.model import kv_elements
+from codesign.workload.split_rules import largest_parts, split_rule
+
+_TABLE = Path(__file__).parents[2] / "golden" / "tables" / "models_families.yaml"
+ROWS: list[dict[str, Any]] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]
+TOLERANCE = 0.01
+EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+
+SHAPES = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000,
+}  # fmt: skip
+
+
+def read(folder: Path, config: dict[str, Any]) -> LanguageModel:
+    file = folder / "config.json"
+    data = {key: value for key, value in config.items() if value != "absent"}
+    file.write_text(json.dumps(data, indent=2), encoding="utf-8")
+    return load_model(str(file))
+
+
+# Published models ---------------------------------------------------------------------------
+
+
+@EVERY_ROW
+def test_a_public_configuration_gives_the_published_parameters(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    model = read(tmp_path, row["config"])
+    assert parameter_count(model) == pytest.approx(row["total"], rel=TOLERANCE), row["source"]
+    if "active" in row:
+        active = active_parameter_count(model)
+        active -= sum(parameters_by_part(model)[part] for part in row.get("without", ()))
+        assert abs(active - row["active"]) <= row["rounded_to"] / 2
+
+
+@EVERY_ROW
+def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path: Path) -> None:
+    model = read(tmp_path, row["config"])
+    assert kv_elements_per_token(model) == row.get("kv", kv_elements_per_token(model))
+    assert state_bytes(model) == row.get("state", state_bytes(model))
+    if "kv_at" in row:
+        assert kv_elements(model, row["kv_at"]["tokens"]) == row["kv_at"]["elements"]
+
+
+@EVERY_ROW
+def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_path: Path) -> None:
+    notes = read(tmp_path, row["config"]).notes
+    assert bool(notes) == ("notes" in row)
+    assert all(re.search(row["notes"], note) for note in notes)
+
+
+@EVERY_ROW
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_the_operators_hold_every_weight_once_and_have_rules(
+    row: dict[str, Any], phase: Any, tmp_path: Path
+) -> None:
+    model = read(tmp_path, row["config"])
+    table = lower(model, phase, 100, 10)
+    held = table.count * table.n_experts * table.weight_elements
+    is_end = np.isin(table.groups, ["embedding", "lm_head"])
+    parts = parameters_by_part(model)
+    inside = parameter_count(model) - parts["embedding"] - parts["lm_head"]
+    assert held[~is_end].sum() == pytest.approx(inside, rel=1e-12)
+    parameters = largest_parts(model, np.array(2.0))
+    assert all(split_rule(name).dimension in parameters for name in table.names)
+    assert len(set(table.names)) == len(table)
+
+
+def test_the_table_has_every_family_that_the_issue_names() -> None:
+    listed = {row["config"].get("model_type", "mamba_ssm") for row in ROWS}
+    assert len(ROWS) >= 37 and len(listed & {*FAMILIES, "gemma3", "llama4"}) >= 37
+
+
+# Models that change from layer to layer ------------------------------------------------------
+
+
+def block(kv_group: int | None, ffn_mult: float | None, **attention: Any) -> dict[str, Any]:
+    """A layer as Nemotron NAS writes it."""
+    return {
+        "attention": {"n_heads_in_group": kv_group, "no_op": False, "replace_with_linear": False}
+        | attention,
+        "ffn": {"ffn_mult": ffn_mult, "no_op": ffn_mult is None, "replace_with_linear": False},
+    }
+
+
+def test_layers_of_nemotron_nas_have_heads_and_widths_of_their_own(tmp_path: Path) -> None:
+    """The first blocks of Llama-3_1-Nemotron-51B's kind: groups of 8 and 16, none, a matrix."""
+    blocks = [block(8, 1.3125), block(16, 5.25), block(None, 2.625, no_op=True),
+              block(None, 2.625, replace_with_linear=True), block(8, None)]  # fmt: skip
+    model = read(tmp_path, {
+        "model_type": "nemotron-nas", "hidden_size": 8192, "num_hidden_layers": 5,
+        "num_attention_heads": 64, "num_key_value_heads": None, "intermediate_size": None,
+        "vocab_size": 128256, "block_configs": blocks, "tie_word_embeddings": False,
+    })  # fmt: skip
+    widths = [7168, 28672, 14336, 14336]  # two thirds of 8192 x 1.3125, 5.25, 2.625
+    heads = [8, 4, 8]
+    assert kv_elements_per_token(model) == 2 * 128 * sum(heads)
+    hand = sum(3 * 8192 * width for width in widths) + 8192 * 8192
+    hand += sum(2 * 8192 * 8192 + 2 * 8192 * 128 * head for head in heads)
+    hand += 2 * 128256 * 8192
+    assert parameter_count(model) == pytest.approx(hand, rel=1e-3)
+    assert model.layers_by_type == {"full_attention": 3, "no_attention": 2}
+
+
+def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
+    """Gemma 3n E2B: 20 of 30 layers hold keys, every fifth of them of all tokens."""
+    model = read(tmp_path, {"model_type": "gemma3n", "text_config": {
+        "model_type": "gemma3n_text", "hidden_size": 2048, "intermediate_size": [8192] * 30,
+        "num_hidden_layers": 30, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "head_dim": 256, "num_kv_shared_layers": 10, "sliding_window": 512,
+        "hidden_size_per_layer_input": 256, "vocab_size_per_layer_input": 262144,
+        "vocab_size": 262400}})  # fmt: skip
+    assert kv_elements_per_token(model) == 20 * 2 * 2 * 256
+    assert kv_elements(model, 10_000) == 1024 * (4 * 10_000 + 16 * 512)
+    # 262,144 rows of 256 numbers for each of 30 layers.
+    assert parameters_by_part(model)["embedding"] == 262400 * 2048 + 262144 * 30 * 256
+    assert "AltUp" in model.notes[0]
+
+
+def test_chunked_layers_keep_no_more_than_a_chunk(tmp_path: Path) -> None:
+    kinds = ["chunked_attention"] * 3 + ["full_attention"]
+    config = SHAPES | {"model_type": "llama4_text", "num_local_experts": 4, "layer_types": kinds,
+                       "num_experts_per_tok": 1, "attention_chunk_size": 8}  # fmt: skip
+    model = read(tmp_path, config)
+    assert kv_elements(model, 100) == 2 * 2 * 16 * (3 * 8 + 100)
+    assert kv_elements(read(tmp_path, config | {"attention_chunk_size": None}), 100) == (
+        2 * 2 * 16 * 4 * 100
+    )
+
+
+# Operators of state-space layers, by hand ----------------------------------------------------
+
+MAMBA2 = {"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 8,
+          "head_dim": 16, "n_groups": 2, "state_size": 32, "conv_kernel": 4,
+          "vocab_size": 1000}  # fmt: skip
+MAMBA1 = {"model_type": "mamba", "hidden_size": 64, "intermediate_size": 128, "state_size": 16,
+          "num_hidden_layers": 2, "time_step_rank": 4, "vocab_size": 1000}  # fmt: skip
+
+
+def column(table: Any, name: str, what: str) -> float:
+    return float(getattr(table, what)[table.names.index(name)])
+
+
+def test_mamba_2_scans_in_chunks_and_steps_over_its_state(tmp_path: Path) -> None:
+    model = read(tmp_path, MAMBA2)
+    prefill, decode = lower(model, "prefill", 512, 1), lower(model, "decode", 512, 1)
+    chunks, heads, groups, key, value = 2, 8, 2, 32, 16
+    hand = {
+        "scan_scores": groups * chunks * 256 * 256 * key,
+        "scan_state_products": heads * chunks * 256 * key * value,
+        "scan_outputs": heads * chunks * 256 * 256 * value,
+        "scan_state_update": heads * chunks * 256 * key * value,
+    }
+    assert {name: column(prefill, name, "mac_per_request") for name in hand} == hand
+    state = 4 * heads * key * value
+    window = 2 * 3 * (heads * value + 2 * groups * key)
+    for name, moved in (("linear_state_products", state), ("linear_convolution", window)):
+        assert column(decode, name, "state_read_bytes_per_request") == moved
+    assert column(decode, "linear_state_update", "state_written_bytes_per_request") == state
+    assert column(decode, "linear_projection", "n") == 2 * 128 + 2 * groups * key + heads
+    assert model.n_attention_layers == kv_elements_per_token(model) == 0
+
+
+def test_mamba_1_scans_element_by_element(tmp_path: Path) -> None:
+    model = read(tmp_path, MAMBA1)
+    prefill, decode = lower(model, "prefill", 100, 1), lower(model, "decode", 100, 1)
+    per_token = 7 * 128 * 16 + 12 * 128
+    assert column(prefill, "selective_scan", "vector_ops_per_request") == 100 * per_token
+    assert column(decode, "selective_scan", "vector_ops_per_request") == per_token
+    assert column(decode, "selective_scan", "state_read_bytes_per_request") == 4 * 128 * 16
+    assert column(prefill, "selective_scan", "state_read_bytes_per_request") == 0
+    assert column(prefill, "scan_projection", "n") == 4 + 2 * 16
+    assert not prefill.is_attention.any()
+
+
+# Numbers, unknown types, refusals ------------------------------------------------------------
+
+
+def test_whole_numbers_may_be_written_as_floats_or_text(tmp_path: Path) -> None:
+    plain = read(tmp_path, SHAPES)
+    assert read(tmp_path, SHAPES | {"hidden_size": 64.0, "vocab_size": "1e3"}) == plain
+    assert read(tmp_path, SHAPES | {"intermediate_size": "160.0"}) == plain
+
+
+def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = read(tmp_path, SHAPES | {"model_type": "novel"})
+    assert parameter_count(model) == parameter_count(read(tmp_path, SHAPES))
+    assert len(caplog.records) == 1 and "'novel' is not known: read by its shapes" in caplog.text
+    mixture = SHAPES | {"model_type": "novel", "n_routed_experts": 8, "num_experts_per_tok": 2,
+                        "moe_intermediate_size": 32, "n_shared_experts": 1}  # fmt: skip
+    assert parameters_by_part(read(tmp_path, mixture))["experts"] == 4 * 8 * 3 * 64 * 32
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "t5"}, r"config.json:2: model_type: expected a decoder-only .* got 't5'"),
+        ({"model_type": "bert", "type_vocab_size": 2}, "'bert', which has an encoder"),
+        ({"model_type": "novel", "is_encoder_decoder": True}, "'novel', which has an encoder"),
+        ({"model_type": "novel", "architectures": ["NovelForMaskedLM"]}, "has an encoder"),
+        ({"num_hidden_layers": "absent"}, "num_hidden_layers: the key is required for model_type"),
+        ({"model_type": "novel", "num_hidden_layers": "absent"},
+         "unknown model_type 'novel'.* Its shapes do not suffice: num_hidden_layers is missing"),
+        ({"model_type": "novel", "mamba_d_state": 16}, "mamba_d_state is not modeled"),
+        ({"hidden_size": "64.5"}, "config.json:3: hidden_size: .*valid integer"),
+        ({"layer_types": ["conv"] * 4}, "layer_types: .*unknown kind of layer 'conv'"),
+        ({"model_type": "gemma3", "text_config": {"num_hidden_layers": 2.5}}, "integer, got 2.5"),
+        ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-X*"}, "unknown kind of layer"),
+        ({"model_type": "nemotron-nas", "block_configs": [{}]}, "attention: the key is required"),
+        ({"model_type": "nemotron-nas", "block_configs": 3}, "keys of the layers do not fit"),
+        ({"num_hidden_layers": 1e12}, "num_hidden_layers: expected at most 10000 layers"),
+        ({"model_type": "mamba", "layers": 1, "num_hidden_layers": "absent"}, "is required"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_in_one_line(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, SHAPES | changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_request_counts_the_state_of_a_model_without_attention(tmp_path: Path) -> None:
+    read(tmp_path, MAMBA2)
+    request = Request.model_validate(
+        {"model": str(tmp_path), "phase": "decode", "prompt_tokens": 8, "generated_tokens": 4}
+    )
+    assert request.kv_elements_per_request == 0
+    assert request.state_bytes_per_request == 2 * (4 * 8 * 16 * 32 + 2 * 3 * (128 + 128))

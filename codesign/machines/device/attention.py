@@ -24,6 +24,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.memory import memory_time_s
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Fraction, Record, quantity
 
@@ -168,7 +169,13 @@ def attention_time_s(
         constants.merge_cycles * cycle,
         np.maximum(rates.n_cores / blocks, 1.0),
     )
-    memory_s = _memory_s(_traffic_bytes(shape, keys.read), rates, constants, is_cached)
+    memory_s = memory_time_s(
+        _traffic_bytes(shape, keys.read),
+        rates,
+        constants.bandwidth_fraction,
+        constants.cache_bytes_per_cycle,
+        is_cached=is_cached,
+    )
     cuts = (np.asarray(shape.window) > 0) & (keys.read < _context(shape))
     start = constants.start_cycles + np.where(shape.is_prepared, constants.preparation_cycles, 0.0)
     start = start + np.where(cuts, constants.window_cycles, 0.0)
@@ -221,19 +228,3 @@ def _traffic_bytes(shape: Attention, read_keys: FloatArray) -> FloatArray:
     moved = queries + np.where(shape.is_prepared, 2 * prepared, 0.0)
     bits = np.asarray(shape.kv_bits) * cached + _BITS * moved
     return np.asarray(shape.sequences * bits / 8)
-
-
-def _memory_s(
-    traffic_bytes: FloatArray,
-    rates: DeviceRates,
-    constants: AttentionConstants,
-    is_cached: bool,
-) -> FloatArray:
-    """Time of the traffic: from the shared cache up to half its capacity, less beyond."""
-    main_s = traffic_bytes / (constants.bandwidth_fraction * np.asarray(rates.bandwidth_bytes_per_s))
-    if not is_cached:
-        return np.asarray(main_s)
-    capacity = np.maximum(rates.cache_bytes, 1.0)
-    part = np.clip(2 - 2 * traffic_bytes / capacity, 0.0, 1.0)
-    cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
-    return np.asarray(main_s + part * (np.minimum(main_s, traffic_bytes / cache_rate) - main_s))

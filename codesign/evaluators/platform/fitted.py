@@ -32,6 +32,11 @@ from codesign.machines.device.collectives import (
     collective_time_s,
 )
 from codesign.machines.device.constants import load_constants
+from codesign.machines.device.elementwise import (
+    ElementwiseConstants,
+    row_time_s,
+    stream_time_s,
+)
 from codesign.machines.device.expert_exchange import (
     ExchangeConstants,
     ExchangeKind,
@@ -46,13 +51,25 @@ from codesign.machines.device.experts import (
 )
 from codesign.machines.device.gemm import GemmConstants, Products, gemm_time_s
 from codesign.machines.device.rates import DeviceRates
+from codesign.machines.device.scan import (
+    Convolution,
+    Scan,
+    ScanConstants,
+    convolution_time_s,
+    scan_time_s,
+)
 from codesign.schema import Record
 from codesign.workload.model import LanguageModel
+from codesign.workload.split_rules import state_part
+from codesign.workload.state_space import CHUNK_TOKENS
 
 _WHOLE = ("attention", "experts", "scan")
 """Kernels of which several operators are parts."""
 _ROW_BITS = 16.0
 """Bits of activations between kernels: narrower inputs are quantized by the product's kernel."""
+
+_DELTA_CHUNK = 64.0
+"""Tokens of a chunk of Gated DeltaNet's scan."""
 
 Constants = TypeVar("Constants", bound=Record)
 
@@ -215,10 +232,88 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
     )  # fmt: skip
 
 
+def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """A layer of linear attention but for its projections: a convolution and a scan.
+
+    Limiting assumption: Mamba 1 is taken for Mamba 2 with the same state.
+    """
+    platform, dims = kernels.platform, kernels.model.linear_dims
+    stream = group[0].stream
+    assert stream is not None  # a state belongs to a request
+    sequences = platform.own_requests(stream.requests)
+    share = state_part(kernels.model, platform.attention_ranks)
+    tokens = stream.table.tokens_per_request / (platform.sp if stream.is_prefill else 1.0)
+    convolution = Convolution(
+        sequences=sequences,
+        tokens=tokens,
+        channels=dims.conv_channels * share,
+        width=float(dims.conv_kernel),
+        is_prefill=stream.is_prefill,
+    )
+    scan = Scan(
+        sequences=sequences,
+        tokens=tokens,
+        key_heads=np.maximum(dims.n_key_heads * share, 1.0),
+        value_heads=dims.n_value_heads * share,
+        key_dim=float(dims.key_dim),
+        value_dim=float(dims.value_dim),
+        is_prefill=stream.is_prefill,
+        chunk_tokens=_DELTA_CHUNK if dims.kind == "gated_delta" else float(CHUNK_TOKENS),
+    )
+
+    def law(constants: ScanConstants) -> FloatArray:
+        time = scan_time_s(scan, kernels.rates, constants)
+        if dims.conv_channels:
+            time = time + convolution_time_s(convolution, kernels.rates, constants)
+        return time
+
+    return kernels.by_class("scan", ScanConstants, law)
+
+
+def _rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """A norm, a rotation, an activation: one row for each token."""
+    item = group[0]
+    row_bytes = _moved_bytes(kernels, item) / np.maximum(item.rows, 1.0)
+    return kernels.by_class(
+        "elementwise", ElementwiseConstants,
+        lambda constants: row_time_s(item.rows, row_bytes, kernels.platform.rates, constants),
+    )  # fmt: skip
+
+
+def _stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """A look-up of rows in a table."""
+    moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes
+    return kernels.by_class(
+        "elementwise", ElementwiseConstants,
+        lambda constants: stream_time_s(
+            moved, kernels.rates, constants, is_cached=False
+        ),
+    )  # fmt: skip
+
+
+def _residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """An addition that the next norm does on its way: its traffic without a start."""
+    moved, rates = _moved_bytes(kernels, group[0]), kernels.platform.rates
+    return kernels.by_class(
+        "elementwise", ElementwiseConstants,
+        lambda constants: stream_time_s(moved, rates, constants)
+        - stream_time_s(0.0, rates, constants),
+    )  # fmt: skip
+
+
+def _moved_bytes(kernels: FittedKernels, item: DeviceWork) -> FloatArray:
+    """Activations that a kernel reads and writes between others, in 16 bits."""
+    return np.asarray(item.activation_bytes / kernels.platform.activation_bytes * _ROW_BITS / 8.0)
+
+
 _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = {
     "gemm": _gemm_s,
     "attention": _attention_s,
     "experts": _experts_s,
+    "scan": _scan_s,
+    "rowwise": _rows_s,
+    "residual": _residual_s,
+    "lookup": _stream_s,
 }
 
 

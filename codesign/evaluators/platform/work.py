@@ -191,7 +191,7 @@ def _product(
         kernel=split_rule(name).kernel,
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
-        rows=_total(parts, lambda t, j: float(t.m_per_request[j])),
+        rows=_total(parts, _rows),
         inner=table.k[i] * (1.0 if is_by_heads else share.input),
         columns=table.n[i] * (1.0 if is_by_heads else share.output),
         expert_elements=float(table.weight_elements[i]) if is_routed else 0.0,
@@ -212,6 +212,12 @@ class _Loads:
     weights: FloatArray
     input_elements: FloatArray
     output_elements: FloatArray
+
+
+def _rows(table: OperatorTable, i: int) -> float:
+    """Rows of a product; of an operator that is none, the tokens of a request."""
+    is_product = table.kinds[i] == "gemm"
+    return float(table.m_per_request[i]) if is_product else table.tokens_per_request
 
 
 def _written(table: OperatorTable, i: int) -> float:

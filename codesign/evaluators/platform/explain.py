@@ -9,9 +9,9 @@ import numpy as np
 
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.roofline import OperatorTime
 from codesign.evaluators.platform.serving import PlatformServing
+from codesign.machines.device.expected_error import describe_expected_error
 
 
 def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
@@ -102,13 +102,9 @@ def _power(serving: PlatformServing) -> list[dict[str, Any]]:
 
 def _notes(serving: PlatformServing) -> list[str]:
     options, request = serving.options, serving.request
-    notes = [_profile_note(options), _efficiency_note(options)]
-    notes.append(
-        "Norms, softmax, activations, sampling and launches cost nothing; a decode step is the "
-        "mean step of the answer."
-        if not options.is_genz
-        else "Norms, softmax, activations, sampling and launches cost nothing."
-    )
+    notes = [*_profile_notes(serving), *_format_notes(serving)]
+    if not options.is_genz:
+        notes.append("A decode step is the mean step of the answer.")
     notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap
@@ -122,20 +118,38 @@ def _notes(serving: PlatformServing) -> list[str]:
     return notes
 
 
-def _profile_note(options: PlatformOptions) -> str:
+def _profile_notes(serving: PlatformServing) -> list[str]:
+    options = serving.options
     if options.is_genz:
-        return "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16."
-    return (
-        "Profile physical: causal attention, embedding rows looked up, logits of the last token, "
-        "expected distinct experts, groups over several nodes hierarchical."
-    )
-
-
-def _efficiency_note(options: PlatformOptions) -> str:
+        return [
+            "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16.",
+            "Norms, softmax, activations, sampling and launches cost nothing.",
+        ]
+    if options.is_fitted:
+        started = "replayed from graphs" if options.engine == "graphs" else "started by the host"
+        return [
+            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
+            "sampling and scheduling between steps cost nothing.",
+            *describe_expected_error(serving.device_key),
+        ]
     parts = {
         "compute": options.compute_efficiency,
         "memory": options.memory_efficiency,
         "links": options.link_efficiency,
     }
     listed = ", ".join(f"{name} {value:.0%}" for name, value in parts.items() if value is not None)
-    return f"Efficiencies: {listed} (defaults as GenZ measured them on H100 SXM, section IV-E)."
+    return [
+        f"Profile ideal, a bound: rooflines with {listed} of the datasheet's rates; norms, softmax, "
+        "activations, sampling and launches cost nothing."
+    ]
+
+
+def _format_notes(serving: PlatformServing) -> list[str]:
+    """What the device does with formats that it has no multiplier for."""
+    products = serving.platform.products
+    if serving.options.is_genz or not products.is_widened[0]:
+        return []
+    return [
+        f"{serving.device_key} does not multiply {products.wanted[0]}: products run in "
+        f"{products.multiply[0]}, the weights keep their format in memory."
+    ]

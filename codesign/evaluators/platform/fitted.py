@@ -37,6 +37,7 @@ from codesign.machines.device.elementwise import (
     row_time_s,
     stream_time_s,
 )
+from codesign.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.machines.device.expert_exchange import (
     ExchangeConstants,
     ExchangeKind,
@@ -138,6 +139,12 @@ class FittedKernels:
         """Numbers of the devices; offloaded weights and KV cache come at their own rate."""
         return replace(
             self.platform.rates, bandwidth_bytes_per_s=1.0 / self.residence.kept_s_per_byte
+        )
+
+    def host_start_s(self) -> FloatArray:
+        """(n,) time in which the host starts one kernel."""
+        return self.by_class(
+            "engine", EngineConstants, lambda constants: np.asarray(constants.host_start)
         )
 
     def by_class(
@@ -336,8 +343,8 @@ _EXCHANGES: dict[str, tuple[ExchangeKind, ExchangeKind]] = {
 def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     """(n,) time of one instance of a message.
 
-    An engine takes what is faster: NCCL's all-reduce or its own, the exchange of tokens for large
-    batches or that for small ones.
+    An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of tokens
+    for large batches or that for small ones. A collective waits for the last of its ranks.
     """
     platform = kernels.platform
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
@@ -371,9 +378,12 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
             ),
         )  # fmt: skip
 
-    if message.kind == "all_reduce":
-        return np.minimum(time("all_reduce"), time("custom_all_reduce"))
-    return time(message.kind)
+    wait = kernels.by_class(
+        "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
+    )
+    if message.kind == "all_reduce" and kernels.options.engine == "graphs":
+        return wait + np.minimum(time("all_reduce"), time("custom_all_reduce"))
+    return wait + time(message.kind)
 
 
 def _reached(message: Message, kernels: FittedKernels) -> FloatArray:

@@ -66,6 +66,9 @@ def time_pass(
     ends = _joint(pass_without_totals, options, in_layers=False)
     share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
     send = pass_without_totals.part_s("send")
+    if options.is_fitted and options.engine == "eager":
+        started = sum(item.count for item in timed if item.is_in_layers)
+        layers = np.maximum(layers, started * kernels.host_start_s())
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(timed, layers + ends + send, layers * share + ends + one_send)
 
@@ -77,3 +80,4 @@ def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> Float
     busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
     talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
     return np.maximum(busy, talking) if options.overlap else busy + talking
+

@@ -51,6 +51,7 @@ class Platform:
         products: How the devices multiply the formats of weights and activations.
         rates: Datasheet numbers that the laws of kernels need.
         links: Numbers of the devices' links that the laws of messages need.
+        devices: Key of each device.
         device_class: Class of each device, whose efficiencies its kernels have.
         fast_bandwidth: Peak bytes per second of a device's memory.
         fast_capacity: Capacity of a device's memory, bytes.
@@ -76,6 +77,7 @@ class Platform:
     products: ProductColumns
     rates: DeviceRates
     links: LinkRates
+    devices: Column
     device_class: Column
     fast_bandwidth: FloatArray
     fast_capacity: FloatArray
@@ -159,6 +161,7 @@ def build_platform(
         products=products,
         rates=_rates(designs, chosen),
         links=_link_rates(chosen),
+        devices=chosen.column,
         device_class=chosen.classes(),
         fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,

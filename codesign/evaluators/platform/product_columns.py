@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
-from codesign.hardware.device import Device
+from codesign.hardware.device import SAME_RATE, Device
 from codesign.machines.device.formats import (
     ProductFormat,
     format_on,
@@ -28,6 +28,8 @@ class ProductColumns:
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
+        wanted: Format in which the operands would multiply.
+        multiply: Format in which the device multiplies them.
         expert_kernels: Name of the kernels that multiply experts of these formats.
     """
 
@@ -37,7 +39,15 @@ class ProductColumns:
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
+    wanted: NDArray[np.str_]
+    multiply: NDArray[np.str_]
     expert_kernels: NDArray[np.str_]
+
+    @property
+    def is_widened(self) -> BoolArray:
+        """(n,) whether the device lacks a multiplier and takes a wider one."""
+        pairs = zip(self.wanted.tolist(), self.multiply.tolist(), strict=True)
+        return np.array([multiply not in SAME_RATE[wanted] for wanted, multiply in pairs])
 
 
 def product_columns(
@@ -60,24 +70,27 @@ def product_columns(
         _kernel(devices, find, weights, activations, position) for position in positions.tolist()
     ]
     return ProductColumns(
-        peak_flop_per_s=_gathered(number, [peak for peak, _ in kernels]),
-        multiply_bits=_gathered(number, [_WIDTHS[kernel.multiply] for _, kernel in kernels]),
-        is_integer=_gathered(number, [kernel.is_integer for _, kernel in kernels]) > 0,
-        is_weight_converted=_gathered(number, [k.is_weight_converted for _, k in kernels]) > 0,
-        is_input_quantized=_gathered(number, [k.is_input_quantized for _, k in kernels]) > 0,
-        has_fine_scales=_gathered(number, [k.has_fine_scales for _, k in kernels]) > 0,
-        expert_kernels=np.array([_expert_kernel(k) for _, k in kernels])[number],
+        peak_flop_per_s=_gathered(number, [peak for _, peak, _ in kernels]),
+        multiply_bits=_gathered(number, [_WIDTHS[kernel.multiply] for *_, kernel in kernels]),
+        is_integer=_gathered(number, [kernel.is_integer for *_, kernel in kernels]) > 0,
+        is_weight_converted=_gathered(number, [k.is_weight_converted for *_, k in kernels]) > 0,
+        is_input_quantized=_gathered(number, [k.is_input_quantized for *_, k in kernels]) > 0,
+        has_fine_scales=_gathered(number, [k.has_fine_scales for *_, k in kernels]) > 0,
+        wanted=np.array([wanted for wanted, _, _ in kernels])[number],
+        multiply=np.array([kernel.multiply for _, _, kernel in kernels])[number],
+        expert_kernels=np.array([_expert_kernel(k) for *_, k in kernels])[number],
     )
 
 
 def _kernel(
     devices: Column, find: Callable[[str], Device], weights: Column, activations: Column, i: int
-) -> tuple[float, ProductFormat]:
+) -> tuple[str, float, ProductFormat]:
     device, weight, activation = (
         str(column.values[column.codes[i]]) for column in (devices, weights, activations)
     )
-    kernel = format_on(find(device), product_format(weight, activation))
-    return find(device).peak_flop_per_s(kernel.multiply), kernel
+    wanted = product_format(weight, activation)
+    kernel = format_on(find(device), wanted)
+    return wanted.multiply, find(device).peak_flop_per_s(kernel.multiply), kernel
 
 
 def _expert_kernel(kernel: ProductFormat) -> str:

@@ -99,6 +99,12 @@ class PlatformServing:
         """Where data lie and how fast they are read."""
         return reside(kept, self.platform, self.options)
 
+    @property
+    def device_key(self) -> str:
+        """Key of the first platform's device."""
+        devices = self.platform.devices
+        return str(devices.values[devices.codes[0]])
+
     @cached_property
     def _waits(self) -> FloatArray:
         """Micro-batches of a replica, which follow one another through the slowest stage."""

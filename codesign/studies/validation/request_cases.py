@@ -50,6 +50,8 @@ _PRECISIONS: dict[str, tuple[str, str, str]] = {
     "fp4": ("mxfp4", "mxfp4", "fp8"),
 }
 """Formats of weights, activations and KV cache by what tables call them."""
+_DGX = {"A100 80GB": "A100 SXM 80GB", "H100 80GB": "H100 SXM"}
+"""Splitwise measured on DGX machines, whose devices are SXM modules (its section 5)."""
 _ALSO = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "w16a16": "fp16", "w8a8": "int8",
          "nvfp4": "fp4"}  # fmt: skip
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -172,7 +174,7 @@ def _calibration(row: Row) -> Iterator[RequestCase]:
         formats=formats_of(row["precision"]),
         batch=int(_number(row, "batch")),
         prompt=int(_number(row, "prompt")),
-        output=int(_number(row, "output")),
+        output=int(_number(row, "output", 1 if quantity == "TTFT" else None)),
         tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         engine=engine_of(f"{row.get('framework') or ''} {row['source']}"),
@@ -189,7 +191,7 @@ def _splitwise(row: Row) -> Iterator[RequestCase]:
         yield RequestCase(
             quantity=quantity,
             value=_positive(_number(row, column)),
-            device=load_device(row["device"]),
+            device=load_device(_DGX.get(row["device"], row["device"])),
             model=find_model(row["model"]),
             formats=formats_of("fp16"),
             batch=int(_number(row, "batch")),
@@ -208,8 +210,11 @@ _TABLES: tuple[tuple[set[str], Callable[[Row], Iterator[RequestCase]]], ...] = (
 )
 
 
-def _number(row: Row, key: str) -> float:
+def _number(row: Row, key: str, absent: float | None = None) -> float:
+    """A number of a row; ``absent`` where it does not matter."""
     text = (row.get(key) or "").strip()
+    if not text and absent is not None:
+        return absent
     if not text:
         raise _LeftOutError(f"{key} is not stated")
     try:

@@ -116,7 +116,9 @@ def collective_time_s(
     n, nodes = np.maximum(n_devices, 1.0), np.maximum(n_nodes, 1.0)
     name: CollectiveKind = "all_reduce" if kind == "custom_all_reduce" else kind
     latency = constants.start + _latency_s(name, n, nodes, constants)
-    payload = _payload_s(name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants)
+    payload = _payload_s(
+        name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants
+    )
     slowness = by_kind(links.kind, constants.latency_factor)
     time = slowness * latency + payload + 2 * np.sqrt(slowness * constants.fill * payload)
     if kind == "custom_all_reduce":

@@ -140,7 +140,9 @@ def experts_time_s(
     flop_per_s = np.minimum(constants.compute * peak_flop_per_s, limit)
     missed = _missed_part(work, rates, constants)
     inner = np.asarray(work.expert_hidden)
-    first = _grouped_s(work, (work.matrices - 1) * inner, work.hidden, flop_per_s, missed, rates, constants)
+    first = _grouped_s(
+        work, (work.matrices - 1) * inner, work.hidden, flop_per_s, missed, rates, constants
+    )
     last = _grouped_s(work, work.hidden, inner, flop_per_s, missed, rates, constants)
     # Gathered tokens, the outputs of both products and the activation between them, in 16 bits.
     pair_bytes = 2.0 * (3 * work.hidden + 2 * work.matrices * inner)
@@ -153,9 +155,7 @@ def experts_time_s(
     return np.asarray(start + first + last + moved / rates.bandwidth_bytes_per_s)
 
 
-def _missed_part(
-    work: ExpertWork, rates: DeviceRates, constants: ExpertConstants
-) -> FloatArray:
+def _missed_part(work: ExpertWork, rates: DeviceRates, constants: ExpertConstants) -> FloatArray:
     """Part of the weights that comes from memory; all of it unless the call is repeated."""
     weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
     kept = constants.cache * np.maximum(rates.cache_bytes, 1.0)
@@ -184,7 +184,7 @@ def _grouped_s(
         slowdown = 1 + constants.tile_start * (1 / rows - 1 / TILE_ROWS[-1])
         product = 2.0 * rows * TILE_COLUMNS * inner * slowdown * cores / flop_per_s
         best = np.minimum(best, np.maximum(tiles / cores, 1.0) * np.maximum(product, load))
-    return np.hypot(memory, best)
+    return np.asarray(np.hypot(memory, best))
 
 
 def rank_load(

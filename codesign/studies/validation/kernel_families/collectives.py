@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.columns import FloatArray
 from codesign.machines.device.collectives import (
     COLLECTIVE_KINDS,
     CollectiveConstants,
-    CollectiveKind,
     collective_time_s,
     wire_bytes,
 )
 from codesign.machines.device.links import LinkRates, link_rates
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.log_least_squares import fit_constants
 from codesign.studies.validation.kernel_families.rows import (
     basic_reasons,
     device_numbers,
@@ -45,8 +44,8 @@ _START = {
 }
 _MOST = {"link": 1.0, "own_copy": 1.0, "custom_link": 1.0}
 _UNMEASURED = {"network": 0.9, "network_step": 5e-6}
-"""[ours] 0.9: as measured for DeepEP; a step: NCCL's tuner, LL over InfiniBand (src/graph/tuning.cc,
-5 us)."""
+"""[ours] 0.9: as measured for DeepEP; a step: NCCL's tuner, LL over InfiniBand
+(src/graph/tuning.cc, 5 us)."""
 
 
 def left_out(table: KernelTable) -> NDArray[np.str_]:
@@ -113,18 +112,18 @@ def nodes_of_rows(table: KernelTable) -> FloatArray:
 
 def _law(table: KernelTable) -> Callable[[CollectiveConstants], FloatArray]:
     """The time of rows that are not left out, as a function of the constants."""
-    parts: list[tuple[BoolArray, CollectiveKind, FloatArray, FloatArray, FloatArray, LinkRates]] = []
+    parts = []
     for kind in COLLECTIVE_KINDS:
         chosen = table.words("operator") == kind
         if chosen.any():
             rows = table.take(chosen)
-            sizes = rows["message_bytes"], rows["devices"], nodes_of_rows(rows)
-            parts.append((chosen, kind, *sizes, links_of_rows(rows)))
+            parts.append((chosen, kind, rows, nodes_of_rows(rows), links_of_rows(rows)))
+    sizes = [(rows["message_bytes"], rows["devices"]) for _, _, rows, _, _ in parts]
 
     def times_s(constants: CollectiveConstants) -> FloatArray:
         times = np.full(len(table), np.nan)
-        for chosen, *case in parts:
-            times[chosen] = collective_time_s(*case, constants)
+        for (chosen, kind, _, nodes, links), (size, devices) in zip(parts, sizes, strict=True):
+            times[chosen] = collective_time_s(kind, size, devices, nodes, links, constants)
         return times
 
     return times_s
@@ -142,12 +141,11 @@ def _bytes_over_links_s(table: KernelTable) -> FloatArray:
 
 
 def _constants(numbers: Mapping[str, float]) -> CollectiveConstants:
-    factors = {kind: numbers[kind] for kind in _KINDS if kind in numbers}
-    others: dict[str, Any] = {name: v for name, v in numbers.items() if name not in _KINDS}
+    values: dict[str, Any] = {name: v for name, v in numbers.items() if name not in _KINDS}
+    values |= _UNMEASURED
+    values["latency_factor"] = {kind: numbers[kind] for kind in _KINDS if kind in numbers}
     # Numbers are in SI units already, while the record's file has them with a unit.
-    return CollectiveConstants.model_construct(
-        **_UNMEASURED, **others, latency_factor=factors
-    )
+    return CollectiveConstants.model_construct(**values)
 
 
 def _centered(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.columns import FloatArray
 from codesign.machines.device.collectives import CollectiveConstants
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.expert_exchange import (
@@ -16,13 +16,11 @@ from codesign.machines.device.expert_exchange import (
     DISPATCH_BYTES,
     EXCHANGE_KINDS,
     ExchangeConstants,
-    ExchangeKind,
     expert_exchange_time_s,
     partners,
 )
-from codesign.machines.device.links import LinkRates
 from codesign.studies.validation.kernel_families.collectives import links_of_rows
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.log_least_squares import fit_constants
 from codesign.studies.validation.kernel_families.rows import (
     basic_reasons,
     first_reason,
@@ -93,8 +91,7 @@ def fit(table: KernelTable, latency_factor: Mapping[str, float] | None = None) -
     table = table.take(left_out(table) == "")
     group = np.char.add(table.words("device"), table.words("operator"))
     factors = dict(
-        latency_factor
-        or load_constants("collectives", CollectiveConstants, "gpu").latency_factor
+        latency_factor or load_constants("collectives", CollectiveConstants, "gpu").latency_factor
     )
     times_s = _law(table)
 
@@ -111,18 +108,19 @@ def fit(table: KernelTable, latency_factor: Mapping[str, float] | None = None) -
 
 def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
     """The time of rows that are not left out, as a function of the constants."""
-    parts: list[tuple[BoolArray, ExchangeKind, tuple[FloatArray, ...], LinkRates]] = []
+    parts = []
     for kind in EXCHANGE_KINDS:
         chosen = table.words("operator") == kind
         if chosen.any():
             rows = table.take(chosen)
-            sizes = tuple(rows[name] for name in _SIZES)
-            parts.append((chosen, kind, sizes, links_of_rows(rows)))
+            parts.append((chosen, kind, [rows[name] for name in _SIZES], links_of_rows(rows)))
 
     def times_s(constants: ExchangeConstants) -> FloatArray:
         times = np.full(len(table), np.nan)
-        for chosen, kind, sizes, links in parts:
-            times[chosen] = expert_exchange_time_s(kind, *sizes, links, constants)
+        for chosen, kind, (tokens, experts, top_k, hidden, devices, nodes), links in parts:
+            times[chosen] = expert_exchange_time_s(
+                kind, tokens, experts, top_k, hidden, devices, nodes, links, constants
+            )
         return times
 
     return times_s

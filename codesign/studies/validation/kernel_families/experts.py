@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.columns import FloatArray
 from codesign.errors import UnknownNameError
 from codesign.machines.device.experts import (
     EXPERT_FORMATS,
@@ -18,7 +18,7 @@ from codesign.machines.device.experts import (
     ExpertWork,
     experts_time_s,
 )
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.log_least_squares import fit_constants
 from codesign.studies.validation.kernel_families.routing import first_rank_load
 from codesign.studies.validation.kernel_families.rows import (
     basic_reasons,
@@ -149,7 +149,9 @@ def _loads(table: KernelTable) -> tuple[FloatArray, FloatArray]:
     sizes = zip(*(table[name].astype(int).tolist() for name in _SIZES[:3]), strict=True)
     ranks = table["ep"].astype(int).tolist()
     powers = [_power(text) or 0.0 for text in table.words("routing").tolist()]
-    loads = [first_rank_load(*size, ep, p) for size, ep, p in zip(sizes, ranks, powers, strict=True)]
+    loads = [
+        first_rank_load(*size, ep, p) for size, ep, p in zip(sizes, ranks, powers, strict=True)
+    ]
     pairs, active = np.array(loads).reshape(-1, 2).T
     return pairs, active
 

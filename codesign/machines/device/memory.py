@@ -18,8 +18,8 @@ def memory_time_s(
 ) -> FloatArray:
     """Time of the traffic of a kernel.
 
-    Limiting assumption: data that is used again lies in the cache up to half its capacity, and
-    not at all beyond the capacity.
+    Limiting assumption: data that is used again lies in the cache up to three quarters of its
+    capacity, and not at all beyond it.
 
     Args:
         traffic_bytes: Bytes; they broadcast with the rates.
@@ -39,6 +39,6 @@ def memory_time_s(
     main_s = traffic / (bandwidth_fraction * np.asarray(rates.bandwidth_bytes_per_s))
     if not is_cached:
         return np.asarray(main_s)
-    part = np.clip(2 - 2 * traffic / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
+    part = np.clip(4 - 4 * traffic / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
     cache_rate = cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
     return np.asarray(main_s + part * (np.minimum(main_s, traffic / cache_rate) - main_s))

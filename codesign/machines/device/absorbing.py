@@ -1,0 +1,107 @@
+"""Time of the products that absorb a head's projection in latent attention (MLA).
+
+One product per head, with a matrix of its own: the batched product of all heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.machines.device.attention import Cycles
+from codesign.machines.device.memory import memory_time_s
+from codesign.machines.device.rates import DeviceRates, Floats
+from codesign.schema import Fraction, Record
+
+_TILE = 128
+_BITS = 16
+
+
+@dataclass(frozen=True)
+class Absorbing:
+    """Sizes of absorbing products; numbers or arrays to broadcast.
+
+    Attributes:
+        tokens: Rows of the product of each head.
+        heads: Heads on this device.
+        inner: Elements over which is summed.
+        outer: Elements of a result.
+        weight_bits: Bits of an element of a head's matrix.
+        math_bits: Bits of the factors, 16 or 8.
+    """
+
+    tokens: Floats
+    heads: Floats
+    inner: Floats
+    outer: Floats
+    weight_bits: Floats = 16.0
+    math_bits: Floats = 16.0
+
+
+class AbsorbingConstants(Record):
+    """What a class of devices makes of its datasheet numbers in absorbing products."""
+
+    bandwidth_fraction: Fraction
+    """Part of the main memory's rate that a long transfer reaches."""
+    cache_bytes_per_cycle: Cycles
+    """Bytes that each core moves to or from the shared cache per clock."""
+    start_cycles: Cycles
+    """Clocks of a call that does nothing."""
+    convert_cycles: Cycles
+    """More clocks of a call that converts its input to 8 bits."""
+    tile_cycles: Cycles
+    """Clocks of a core to begin and end a tile of 128 x 128 results."""
+
+
+def absorbing_time_s(
+    shape: Absorbing,
+    rates: DeviceRates,
+    constants: AbsorbingConstants,
+    *,
+    is_cached: bool = False,
+) -> FloatArray:
+    """Time of the absorbing products of all heads.
+
+    Limiting assumption: tiles of 128 x 128 results, shared evenly by cores that reach their peak;
+    measured products are bound by starts and traffic.
+
+    Args:
+        shape: Sizes; they broadcast with the rates.
+        rates: Datasheet numbers of the devices.
+        constants: Fitted efficiencies of a class of devices.
+        is_cached: Whether the data may lie in the shared cache from the run before.
+
+    Returns:
+        Seconds, in the shape of all arguments together.
+    """
+    cycle = 1 / np.asarray(rates.clock_hz)
+    is_8 = np.less(shape.math_bits, _BITS)
+    peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
+    rows, columns = np.maximum(shape.tokens, _TILE), np.maximum(shape.outer, _TILE)
+    tiles = np.multiply(shape.heads, rows) * columns / _TILE**2
+    work_s = 2 * tiles * _TILE**2 * np.asarray(shape.inner) / peak
+    work_s = np.maximum(work_s, 2 * _TILE**2 * np.asarray(shape.inner) * rates.n_cores / peak)
+    memory_s = memory_time_s(
+        absorbing_traffic_bytes(shape),
+        rates,
+        constants.bandwidth_fraction,
+        constants.cache_bytes_per_cycle,
+        is_cached=is_cached,
+    )
+    start = constants.start_cycles + np.where(is_8, constants.convert_cycles, 0.0)
+    begun = start + constants.tile_cycles * tiles / rates.n_cores
+    return np.asarray(begun * cycle + np.hypot(work_s, memory_s))
+
+
+def absorbing_traffic_bytes(shape: Absorbing) -> FloatArray:
+    """Bytes of matrices, inputs and results, each moved once."""
+    weights = np.multiply(shape.inner, shape.outer) * shape.weight_bits
+    moved = np.multiply(shape.tokens, np.add(shape.inner, shape.outer)) * _BITS
+    return np.asarray(shape.heads * (weights + moved) / 8)
+
+
+def absorbing_work_flop(shape: Absorbing) -> FloatArray:
+    """Arithmetic, 2 per multiply-accumulate."""
+    return np.asarray(2 * np.multiply(shape.tokens, shape.heads) * shape.inner * shape.outer)

@@ -1,0 +1,90 @@
+"""Measured products that absorb a head's projection in latent attention (MLA).
+
+Rows of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.machines.device.absorbing import (
+    Absorbing,
+    AbsorbingConstants,
+    absorbing_time_s,
+    absorbing_traffic_bytes,
+    absorbing_work_flop,
+)
+from codesign.studies.validation.kernel_families.record_fit import (
+    Reasons,
+    fit_record,
+    missing_reasons,
+    predict_rows,
+    shipped,
+)
+from codesign.studies.validation.kernel_table import KernelTable
+
+OPERATORS = ("mla_absorb_query", "mla_absorb_value")
+_LATENT, _UNROTATED = 512, 128
+START = AbsorbingConstants(
+    bandwidth_fraction=0.8,
+    cache_bytes_per_cycle=18,
+    start_cycles=5_000,
+    convert_cycles=3_000,
+    tile_cycles=1_000,
+)
+"""Where the fit starts: round numbers."""
+MOST = {"bandwidth_fraction": 1.0}
+"""No more than the datasheet."""
+
+
+def left_out(table: KernelTable) -> Reasons:
+    """(q,) why a row has no prediction; empty where it has one."""
+    formats = {"weight_dtype": ("bf16", "fp16", "fp8")}
+    reasons = missing_reasons(table, ("tokens", "query_heads"), formats)
+    unknown = ~np.isin(table.words("operator"), OPERATORS)
+    reasons[(reasons == "") & unknown] = "no absorbing product"
+    return reasons
+
+
+def predict_s(table: KernelTable, constants: AbsorbingConstants | None = None) -> FloatArray:
+    """(q,) seconds by the shipped constants or by these; NaN where left out."""
+    load = shipped("absorbing", AbsorbingConstants, constants)
+    return predict_rows(table, left_out(table), _times_s, load)
+
+
+def roofline_s(table: KernelTable) -> FloatArray:
+    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
+    shape, rates = shapes(table), table.rates
+    peak = rates.peak_16bit_flop_per_s * (16 / np.asarray(shape.math_bits))
+    work_s = absorbing_work_flop(shape) / peak
+    traffic_s = absorbing_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
+    return np.where(left_out(table) == "", np.maximum(work_s, traffic_s), np.nan)
+
+
+def fit(table: KernelTable) -> AbsorbingConstants:
+    """Constants that make the rows come out best."""
+    rows = table.take(left_out(table) == "")
+    return fit_record(
+        START, tuple(START.model_dump()), lambda c: _times_s(rows, c), rows["latency_s"], MOST
+    )
+
+
+def shapes(table: KernelTable) -> Absorbing:
+    """What the rows ask for, (q,) each."""
+    is_query = table.words("operator") == "mla_absorb_query"
+    has_8_bits = table.words("weight_dtype") == "fp8"
+    able = np.array([device is not None and "fp8" in device.peak for device in table.devices])
+    recent = np.asarray(table.rates.has_fp4) == 1  # runs them in 16 bits (the table's notes)
+    return Absorbing(
+        tokens=table["tokens"],
+        heads=table["query_heads"],
+        inner=np.where(is_query, _UNROTATED, _LATENT),
+        outer=np.where(is_query, _LATENT, _UNROTATED),
+        weight_bits=np.where(has_8_bits, 8.0, 16.0),
+        math_bits=np.where(has_8_bits & able & ~recent, 8.0, 16.0),
+    )
+
+
+def _times_s(table: KernelTable, constants: AbsorbingConstants) -> FloatArray:
+    return absorbing_time_s(shapes(table), table.rates, constants, is_cached=True)

@@ -33,6 +33,7 @@ class DeviceRates:
         kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
             measured it.
         quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
+        has_asynchronous_cores: 1 where matrix units fetch operands while threads do other work.
     """
 
     peak_16bit_flop_per_s: Floats
@@ -44,6 +45,7 @@ class DeviceRates:
     sustained_fraction: Floats
     kernel_start_s: Floats = np.nan
     quantize_start_s: Floats = np.nan
+    has_asynchronous_cores: Floats = 0.0
 
 
 def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
@@ -72,4 +74,5 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
         kernel_start_s=lookup(lambda device: or_else(device.kernel_start, np.nan)),
         quantize_start_s=lookup(lambda device: or_else(device.quantize_start, np.nan)),
+        has_asynchronous_cores=lookup(lambda device: float(device.has_asynchronous_cores)),
     )

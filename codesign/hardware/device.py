@@ -73,6 +73,9 @@ class Device(Record):
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
     n_cores: Annotated[int, Field(ge=1, strict=True)]
     """Streaming multiprocessors, compute units, matrix units or cores: what tiles share."""
+    has_asynchronous_cores: bool = False
+    """Whether matrix units fetch their operands from the cores' memory while threads do other
+    work, as in NVIDIA's data center devices from Hopper on."""
     sustained_fraction: Fraction = 0.8
     """Part of the peak that the power limit lets large products sustain. Where nobody published
     it, 0.8 [ours]: the low end of NVIDIA's data center GPUs, 80.3 % (H100) to 86.9 % (A100) in

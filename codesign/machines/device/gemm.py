@@ -38,8 +38,6 @@ of them [ours]."""
 SPLITS = (1, 2, 4, 8, 16)
 """Parts in which products of 16-bit operands may cut the inner size, to give every core work; the
 libraries of narrower formats do so too rarely to show [ours]."""
-REFERENCE_CORE_FLOP_PER_S = 5e12
-"""A core for which ``operand_rate`` is stated: between an A100's 2.9e12 and a B200's 15e12."""
 
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
@@ -53,7 +51,7 @@ class GemmConstants(Record):
     """The free constants of products on a class of devices."""
 
     compute: _Positive
-    """Rate of a large product, in parts of the sustained peak, of which at most the peak counts."""
+    """Rate of a large product, in parts of the sustained peak; at most the peak counts."""
     narrow_compute: _Share
     """The same for products of 8-bit or 4-bit floating point, in parts of ``compute``: they draw
     more power at their peak and need scaling."""
@@ -66,10 +64,18 @@ class GemmConstants(Record):
     """How many times faster than memory the last cache delivers."""
     overlap: Annotated[float, Field(ge=1)]
     """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
+    ramp: _Seconds
+    """Most that a stream loses until it runs at its rate; a short one at most doubles."""
+    core_rate: _Positive
+    """Rate of a core within a tile, in parts of its share of the peak. It may pass 1: datasheets
+    state a clock below the highest, which cores reach until the power limit (``compute``) binds."""
     operand_rate: Annotated[float, quantity("B/s"), Field(gt=0)]
-    """Bytes per second at which a core of ``REFERENCE_CORE_FLOP_PER_S`` is fed with operands."""
-    operand_growth: Annotated[float, Field(ge=0, le=1)]
-    """Exponent with which faster cores are fed faster."""
+    """Bytes per second at which a core is fed with operands."""
+    synchronous_core_rate: _Share
+    """``core_rate`` of cores whose threads load operands for the matrix units themselves, in parts
+    of that of cores with asynchronous matrix units; such are all products of integers."""
+    synchronous_operand_rate: _Share
+    """Their ``operand_rate``, likewise."""
     start: _Seconds
     """``kernel_start`` of devices that state none."""
     wave: _Share
@@ -163,24 +169,34 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     """
     start = np.where(np.isnan(rates.kernel_start_s), constants.start, rates.kernel_start_s)
     tiles_s = _tiles_s(products, rates, constants, start)
+    arithmetic_s = np.maximum(tiles_s, _power_limited_s(products, rates, constants))
     memory_s = _memory_s(products, rates, constants)
-    larger = np.maximum(np.maximum(tiles_s, memory_s), 1e-30)
-    norm = (tiles_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
-    together = larger * norm ** (1 / constants.overlap)
+    larger = np.maximum(np.maximum(arithmetic_s, memory_s), 1e-30)
+    norm = (arithmetic_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
     return np.asarray(
         start * (1 - constants.wave)
-        + together
+        + larger * norm ** (1 / constants.overlap)
         + _further_starts_s(products, rates, constants, start)
         + _quantizing_s(products, rates, constants)
     )
+
+
+def _power_limited_s(
+    products: Products, rates: DeviceRates, constants: GemmConstants
+) -> FloatArray:
+    """Time of the work alone at the rate that the power limit sustains."""
+    is_narrow = np.less(products.weight_bits, 16) & ~np.asarray(products.is_integer)
+    is_narrow = is_narrow & ~np.asarray(products.is_weight_converted)
+    share = constants.compute * np.where(is_narrow, constants.narrow_compute, 1.0)
+    share = np.minimum(share * rates.sustained_fraction, 1.0)
+    return np.asarray(products.work_flop / (share * products.peak_flop_per_s))
 
 
 def _tiles_s(
     products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
 ) -> FloatArray:
     """Time of the waves of tiles, with the tile and the split for which it is least."""
-    flop_per_s = _core_flop_per_s(products, rates, constants)
-    feed = _feed_bytes_per_s(products, rates, constants)
+    flop_per_s, feed = _core_rates(products, rates, constants)
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
     activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
@@ -203,35 +219,28 @@ def _tiles_s(
     return best
 
 
-def _core_flop_per_s(
+def _core_rates(
     products: Products, rates: DeviceRates, constants: GemmConstants
-) -> FloatArray:
-    """What one core multiplies in a second, in the format of the product."""
-    is_narrow = np.less(products.weight_bits, 16) & ~np.asarray(products.is_integer)
-    is_narrow = is_narrow & ~np.asarray(products.is_weight_converted)
-    share = constants.compute * np.where(is_narrow, constants.narrow_compute, 1.0)
-    share = np.minimum(share * rates.sustained_fraction, 1.0)
+) -> tuple[FloatArray, FloatArray]:
+    """FLOP that a core does in a second within a tile, and bytes of operands that reach it."""
+    is_integer = np.asarray(products.is_integer)
+    is_synchronous = is_integer | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
+    share = np.where(is_synchronous, constants.synchronous_core_rate, 1.0) * constants.core_rate
     rate = share * products.peak_flop_per_s / rates.n_cores
-    return np.where(products.is_integer, np.minimum(rate, constants.integer_core_rate), rate)
-
-
-def _feed_bytes_per_s(
-    products: Products, rates: DeviceRates, constants: GemmConstants
-) -> FloatArray:
-    """Operands that reach one core in a second."""
-    core = np.divide(rates.peak_16bit_flop_per_s, rates.n_cores) / REFERENCE_CORE_FLOP_PER_S
-    scales_rows = np.logical_and(products.is_integer, products.is_input_quantized)
-    share = np.where(scales_rows, constants.row_scale_operands, 1.0)
-    return np.asarray(constants.operand_rate * share * core**constants.operand_growth)
+    rate = np.where(is_integer, np.minimum(rate, constants.integer_core_rate), rate)
+    fed = np.where(is_synchronous, constants.synchronous_operand_rate, 1.0)
+    scales_rows = is_integer & products.is_input_quantized
+    fed = fed * np.where(scales_rows, constants.row_scale_operands, 1.0)
+    return rate, np.asarray(constants.operand_rate * fed)
 
 
 def _memory_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
     """Time of the traffic: what is not in the cache at the memory's rate, the rest faster."""
     cached = products.cached_weight_share * products.weight_bytes
-    return _stream_s(products.activation_bytes, rates, constants) + (
-        (products.weight_bytes - cached + cached / constants.cache_speedup)
-        / (constants.bandwidth * rates.bandwidth_bytes_per_s)
-    )
+    weights = products.weight_bytes - cached + cached / constants.cache_speedup
+    weights_s = weights / (constants.bandwidth * rates.bandwidth_bytes_per_s)
+    streams_s = weights_s + _stream_s(products.activation_bytes, rates, constants)
+    return np.asarray(streams_s * (1 + constants.ramp / (streams_s + constants.ramp)))
 
 
 def _stream_s(traffic_bytes: Floats, rates: DeviceRates, constants: GemmConstants) -> FloatArray:

@@ -36,8 +36,11 @@ START = GemmConstants.model_validate(
         "bandwidth": 0.85,
         "cache_speedup": 1.5,
         "overlap": 2.0,
-        "operand_rate": "120 GB/s",
-        "operand_growth": 0.2,
+        "ramp": "1.5 us",
+        "core_rate": 1.1,
+        "operand_rate": "160 GB/s",
+        "synchronous_core_rate": 0.75,
+        "synchronous_operand_rate": 0.6,
         "start": "2.3 us",
         "wave": 0.6,
         "split": 1.2,
@@ -57,7 +60,8 @@ FREE = tuple(
 """Constants to fit; device files state the starts of all devices that were measured."""
 MOST = {"compute": 1.25, "narrow_compute": 1.0, "bandwidth": 1.0, "wave": 1.0} | {
     "row_scale_operands": 1.0,
-    "operand_growth": 1.0,
+    "synchronous_core_rate": 1.0,
+    "synchronous_operand_rate": 1.0,
     "quantize_rows": 1.0,
 }
 
@@ -214,7 +218,7 @@ def _has_blocks(table: KernelTable) -> BoolArray:
 
 
 _UNITS = {"integer_core_rate": "FLOP/s", "operand_rate": "B/s", "convert_rate": "1/s"} | dict.fromkeys(
-    ("start", "quantize", "fine_scales"), "s"
+    ("start", "quantize", "fine_scales", "ramp"), "s"
 )
 _SMALL = {"igpu": (1.0, 0.845), "npu": (0.2, 1.155), "cpu": (0.874, 0.0944)}
 """Rates of arithmetic and of memory over those of the class gpu, as they came out for the 18 rows
@@ -224,10 +228,10 @@ of measured_calibration.csv on three AMD devices with the constants before these
 def shipped_classes(fitted: GemmConstants) -> dict[str, GemmConstants]:
     """Constants of every class of devices, from those fitted to GPUs.
 
-    Few large cores, as other devices than GPUs have, are fed in proportion to their rate, multiply
+    Few large cores, as other devices than GPUs have, are fed as fast as they multiply, multiply
     integers at their peak, and fill a tile's pipeline while the tile before drains [ours].
     """
-    large_cores = {"operand_growth": 1.0, "integer_core_rate": 1e18, "wave": 0.01}
+    large_cores = {"operand_rate": 1e13, "integer_core_rate": 1e18, "wave": 0.01}
     classes = {"gpu": fitted, "tpu": fitted.model_copy(update=large_cores)}
     for name, (compute, bandwidth) in _SMALL.items():
         scaled = {

@@ -139,8 +139,8 @@ def _profile_notes(serving: PlatformServing) -> list[str]:
     }
     listed = ", ".join(f"{name} {value:.0%}" for name, value in parts.items() if value is not None)
     return [
-        f"Profile ideal, a bound: rooflines with {listed} of the datasheet's rates; norms, softmax, "
-        "activations, sampling and launches cost nothing."
+        f"Profile ideal, a bound: rooflines with {listed} of the datasheet's rates; norms, "
+        "softmax, activations, sampling and launches cost nothing."
     ]
 
 

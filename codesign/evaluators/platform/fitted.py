@@ -37,6 +37,11 @@ from codesign.machines.device.elementwise import (
     row_time_s,
     stream_time_s,
 )
+from codesign.machines.device.energy import (
+    EnergyConstants,
+    idle_watts,
+    kernel_energy_joules,
+)
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.machines.device.expert_exchange import (
     ExchangeConstants,
@@ -132,7 +137,29 @@ class FittedKernels:
             memory_s=_sum([bound.memory_s for bound in bounds]),
             mac=_sum([bound.mac for bound in bounds]),
             bytes=_sum([bound.bytes for bound in bounds]),
+            joules=self._joules(first, first.count * once, bounds),
         )
+
+    def _joules(
+        self, first: DeviceWork, time_s: FloatArray, bounds: Sequence[OperatorTime]
+    ) -> FloatArray:
+        """(n,) energy of one device in all instances of a kernel."""
+        work_flop = 2.0 * _sum([bound.mac for bound in bounds])
+        traffic_bytes = _sum([bound.bytes for bound in bounds])
+        bits = 16.0 if first.kernel == "attention" else self.platform.products.multiply_bits
+        return self.by_class(
+            "energy", EnergyConstants,
+            lambda constants: kernel_energy_joules(
+                time_s, work_flop, traffic_bytes, bits, self.platform.rates, constants
+            ),
+        )  # fmt: skip
+
+    def idle_watts(self) -> FloatArray:
+        """(n,) power of a device that waits for others."""
+        return self.by_class(
+            "energy", EnergyConstants,
+            lambda constants: idle_watts(self.platform.rates, constants),
+        )  # fmt: skip
 
     @property
     def rates(self) -> DeviceRates:

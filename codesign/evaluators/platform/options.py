@@ -63,7 +63,7 @@ _OF_ROOFLINES = ("compute_efficiency", "memory_efficiency", "link_efficiency", "
 class PlatformOptions(Record):
     """Options of the ``platform`` evaluator; what a campaign says next to its name."""
 
-    profile: Profile = "ideal"
+    profile: Profile = "fitted"
     """Conventions, and the options below that are left out."""
     compute_efficiency: Share | None = None
     """Share of the peak arithmetic rate that operators reach; 1 if None. GenZ measured 60 % of the

@@ -26,11 +26,28 @@ class TimedPass:
         operators: Operators in the order in which they first run, then the messages.
         total_s: Time through all stages, one after the other.
         stage_s: Time of the slowest stage alone.
+        idle_watts: Power of a device that waits.
     """
 
     operators: Sequence[OperatorTime]
     total_s: FloatArray
     stage_s: FloatArray
+    idle_watts: FloatArray
+
+    def energy_joules(
+        self, devices: FloatArray, stages: FloatArray, time_s: FloatArray
+    ) -> FloatArray:
+        """Energy of devices that are busy with one such pass in a time, and wait in the rest of it.
+
+        Args:
+            devices: (n,) devices of one stage.
+            stages: (n,) stages, each of which has its part of the operators.
+            time_s: (n,) time from one pass to the next.
+        """
+        zero = np.zeros_like(self.total_s)
+        busy = sum((np.nan_to_num(item.joules) for item in self.operators), zero)
+        waiting = self.idle_watts * np.maximum(time_s * stages - self.total_s, 0.0)
+        return devices * (busy + waiting)
 
     def part_s(self, *parts: str) -> FloatArray:
         """Time of the operators of some parts."""
@@ -51,17 +68,20 @@ def time_pass(
     With overlap, collectives and operators each hide the shorter of the two; what is sent from
     stage to stage is never hidden.
     """
+    unknown = np.full_like(platform.tp, np.nan)
     if options.is_fitted:
         kernels = FittedKernels(model, platform, options, residence)
+        idle = kernels.idle_watts()
         timed = kernels.times(work)
-        timed += [time_message(item, platform, message_s(kernels, item)) for item in messages]
+        timed += [time_message(item, platform, message_s(kernels, item), idle) for item in messages]
     else:
+        idle = unknown
         timed = [time_operator(item, platform, residence, options) for item in work]
         timed += [
-            time_message(item, platform, message_time_s(item, platform, options))
+            time_message(item, platform, message_time_s(item, platform, options), unknown)
             for item in messages
         ]
-    pass_without_totals = TimedPass(timed, platform.tp, platform.tp)
+    pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle)
     layers = _joint(pass_without_totals, options, in_layers=True)
     ends = _joint(pass_without_totals, options, in_layers=False)
     share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
@@ -70,7 +90,7 @@ def time_pass(
         started = sum(item.count for item in timed if item.is_in_layers)
         layers = np.maximum(layers, started * kernels.host_start_s())
     one_send = send / np.maximum(platform.pp - 1, 1)
-    return TimedPass(timed, layers + ends + send, layers * share + ends + one_send)
+    return TimedPass(timed, layers + ends + send, layers * share + ends + one_send, idle)
 
 
 def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> FloatArray:

@@ -28,6 +28,7 @@ class OperatorTime:
         memory_s: Time that the memory alone would take.
         mac: Multiply-accumulates of one device.
         bytes: Bytes that pass the device's memory, or that a message holds.
+        joules: Energy of one device; NaN where the profile has no law of energy.
     """
 
     name: str
@@ -39,6 +40,7 @@ class OperatorTime:
     memory_s: FloatArray
     mac: FloatArray
     bytes: FloatArray
+    joules: FloatArray
 
 
 def time_operator(
@@ -64,10 +66,14 @@ def time_operator(
         memory_s=work.count * memory,
         mac=work.count * work.mac,
         bytes=work.count * (kept + work.activation_bytes),
+        joules=np.full_like(compute, np.nan),
     )
 
 
-def time_message(message: Message, platform: Platform, once_s: FloatArray) -> OperatorTime:
+def time_message(
+    message: Message, platform: Platform, once_s: FloatArray, watts: FloatArray
+) -> OperatorTime:
+    """A message whose one instance takes ``once_s``, while a device draws ``watts``."""
     zero = np.zeros_like(message.elements)
     count = np.broadcast_to(message.count, zero.shape) * (message.ranks > 1)
     once = np.where(count > 0, once_s, 0.0)
@@ -81,4 +87,5 @@ def time_message(message: Message, platform: Platform, once_s: FloatArray) -> Op
         memory_s=zero,
         mac=zero,
         bytes=count * message.elements * platform.activation_bytes,
+        joules=count * once * watts,
     )

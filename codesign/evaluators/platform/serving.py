@@ -157,6 +157,38 @@ class PlatformServing:
         batch = np.ones_like(zero) if self.request.mixed else self.platform.batch
         return batch * self.platform.dp / self._paced(self.time_to_first_token_s, stages)
 
+    def _energy_joules(self, timed_pass: TimedPass, time_s: FloatArray) -> FloatArray:
+        """Energy of all devices from one pass of every micro-batch to the next."""
+        platform = self.platform
+        own = timed_pass.energy_joules(platform.stage_devices, platform.pp, time_s / self._waits)
+        return own * self._waits * platform.dp
+
+    @cached_property
+    def energy_joules_per_token(self) -> FloatArray:
+        """Energy of a decode step of all devices over the tokens that it generates."""
+        step = self._energy_joules(self.decode_pass, self.time_per_output_token_s)
+        return step / (self.platform.batch * self.platform.dp)
+
+    @property
+    def tokens_per_joule(self) -> FloatArray:
+        """Generated tokens per joule."""
+        return 1.0 / self.energy_joules_per_token
+
+    @property
+    def average_power_watts(self) -> FloatArray:
+        """Energy of a decode step of all devices over its time."""
+        return self.energy_joules_per_token * self.throughput_tokens_per_s
+
+    @property
+    def prefill_energy_joules_per_token(self) -> FloatArray:
+        """Energy of the prefill of all devices over the tokens of the prompts."""
+        energy = np.zeros_like(self.platform.tp)
+        for n, timed_pass in self.prefill_passes:
+            time = self._paced(timed_pass.total_s, timed_pass.stage_s)
+            energy = energy + n * self._energy_joules(timed_pass, time)
+        requests = 1.0 if self.request.mixed else self.platform.batch * self.platform.dp
+        return energy / (requests * self.request.prompt)
+
     @property
     def tokens_per_s_per_device(self) -> FloatArray:
         """Throughput divided by the number of devices."""

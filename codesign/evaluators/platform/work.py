@@ -115,19 +115,22 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            is_scan = split_rule(name).kernel == "scan" and options.is_fitted
-            if is_scan or _state_bytes(stream.table, i) or stream.table.kinds[i] == "linear_attention":
+            kernel, kind = split_rule(name).kernel, stream.table.kinds[i]
+            if kind == "linear_attention" or _state_bytes(stream.table, i):
+                has_state = True
+            else:
+                has_state = kernel == "scan" and options.is_fitted
+            if has_state:
                 if stream.has_products:
                     operators.append(_with_state(platform, sharding, stream, i))
+            elif kind == "vector" and not options.is_fitted:
                 continue
-            if stream.table.kinds[i] == "vector" and not options.is_fitted:
-                continue
-            share = sharding.share(name)
-            if stream.table.is_attention[i] or split_rule(name).kernel == "attention":
+            elif stream.table.is_attention[i] or kernel == "attention":
                 operators.append(_attention(platform, sharding, stream, i, options.is_genz))
             elif stream.has_products and name not in done:
                 done.add(name)
                 parts = _parts(platform, streams, name)
+                share = sharding.share(name)
                 operators.append(_product(model, platform, share, parts, options.is_genz))
     return operators
 

@@ -22,7 +22,7 @@ from codesign.machines.device.rates import DeviceRates, device_rates
 CONSTANTS = load_constants("experts", ExpertConstants, "gpu")
 PLAIN = ExpertConstants.model_validate(
     {
-        **dict.fromkeys(("start", "expert_start"), "0 us"),
+        **dict.fromkeys(("start", "routing_start", "expert_start"), "0 us"),
         **dict.fromkeys(("memory", "cache", "compute"), 1.0),
         **dict.fromkeys(("passes", "remote_passes", "kept_remote_passes", "tile_start"), 0.0),
         "core_load": "1e9 GB/s",
@@ -62,6 +62,13 @@ def test_many_tokens_multiply_at_the_peak() -> None:
 def test_a_limit_of_a_core_holds_whatever_the_peak() -> None:
     slow = time_s(PLAIN, pairs=1e6, all_pairs=1e6, core_limit="slow")
     assert slow == pytest.approx(2 * 1e6 * 3 * 4096 * 14336 / (132 * 1e9), rel=1e-3)
+
+
+def test_experts_share_no_tile() -> None:
+    # 128 pairs: 8 tiles of 16 rows and one begun for each expert, of 1 or of 64.
+    shared = time_s(PLAIN, pairs=128.0, core_limit="slow")
+    apart = time_s(PLAIN, pairs=128.0, active_experts=64.0, core_limit="slow")
+    assert apart / shared == pytest.approx((128 / 16 + 64) / (128 / 16 + 1), rel=1e-3)
 
 
 def test_remote_pairs_pass_memory_only_where_kernels_keep_them() -> None:

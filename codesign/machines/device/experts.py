@@ -66,7 +66,9 @@ class ExpertConstants(Record):
     """The free constants of experts on a class of devices."""
 
     start: _Seconds
-    """Start and end of the layer's kernels."""
+    """Start and end of the kernels from the gathering to the weighted sum."""
+    routing_start: _Seconds
+    """What choosing the experts and sorting the tokens by them adds to that."""
     expert_start: _Seconds
     """What one more expert of the whole layer adds to sorting the tokens."""
     memory: _Share
@@ -107,6 +109,7 @@ class ExpertWork:
         core_limit: Which of the limits of a core applies, by name.
         keeps_remote: Whether kernels keep rows of pairs of other devices.
         is_repeated: Whether the same weights were just read, as when one layer is measured alone.
+        is_routed: Whether the experts of each token are chosen already.
     """
 
     pairs: Floats
@@ -120,6 +123,7 @@ class ExpertWork:
     core_limit: Texts
     keeps_remote: BoolArray | bool = False
     is_repeated: BoolArray | bool = False
+    is_routed: BoolArray | bool = False
 
 
 def experts_time_s(
@@ -151,7 +155,8 @@ def experts_time_s(
         work.keeps_remote, constants.kept_remote_passes, constants.remote_passes
     )
     moved = constants.passes * work.pairs * pair_bytes + remote
-    start = constants.start + constants.expert_start * work.experts
+    start = constants.start + np.where(work.is_routed, 0.0, constants.routing_start)
+    start = start + constants.expert_start * work.experts
     return np.asarray(start + first + last + moved / rates.bandwidth_bytes_per_s)
 
 

@@ -71,14 +71,16 @@ def roofline_s(table: KernelTable) -> FloatArray:
 
     Low-latency tokens count once for every partner, too: more need not be sent.
     """
-    links = links_of_rows(table)
-    tokens, experts, top_k, hidden, devices, nodes = (table[name] for name in _SIZES)
-    dispatched = np.char.find(table.words("operator"), "dispatch") >= 0
+    kept = left_out(table) == ""
+    times, rows = np.full(len(table), np.nan), table.take(kept)
+    links = links_of_rows(rows)
+    tokens, experts, top_k, hidden, devices, nodes = (rows[name] for name in _SIZES)
+    dispatched = np.char.find(rows.words("operator"), "dispatch") >= 0
     token_bytes = hidden * np.where(dispatched, DISPATCH_BYTES, COMBINE_BYTES)
     groups = np.where(nodes > 1, nodes, devices)
     rate = np.where(nodes > 1, links.network_bytes_per_s, links.bandwidth_bytes_per_s)
-    bound = tokens * token_bytes * partners(groups, experts, top_k) / rate
-    return np.where(left_out(table) == "", bound, np.nan)
+    times[kept] = tokens * token_bytes * partners(groups, experts, top_k) / rate
+    return times
 
 
 def fit(table: KernelTable, latency_factor: Mapping[str, float] | None = None) -> ExchangeConstants:

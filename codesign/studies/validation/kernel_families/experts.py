@@ -32,7 +32,8 @@ OPERATORS = ("moe_experts", "moe_experts_large_ep")
 _SIZES = ("tokens", "experts", "top_k", "hidden", "expert_hidden", "matrices", "tp", "ep")
 _LIMITS = sorted({item.core_limit for item in EXPERT_FORMATS.values()})
 _START = {
-    "start": 25e-6,
+    "start": 20e-6,
+    "routing_start": 8e-6,
     "expert_start": 2e-8,
     "memory": 0.8,
     "cache": 0.6,
@@ -45,7 +46,7 @@ _START = {
     **dict.fromkeys(_LIMITS, 6e12),
 }
 _MOST = {"memory": 1.0, "cache": 1.0, "compute": 1.0}
-_KEEPS_REMOTE = re.compile("fused_moe|marlin|triton")
+_KEEPS_REMOTE = re.compile("^(?!.*(flashinfer|oaitriton)).*(fused_moe|marlin|triton)")
 _ROUTING = re.compile(r"power_law_([0-9.]+?)(_eplb)?")
 
 
@@ -123,7 +124,7 @@ def _work(table: KernelTable) -> ExpertWork:
     pairs, active = _loads(table)
     formats = [item for item in _formats(table) if item is not None]
     kernels = table.words("kernel").tolist()
-    flags = [bool(_KEEPS_REMOTE.search(k)) and "flashinfer" not in k for k in kernels]
+    keeps = [_KEEPS_REMOTE.search(kernel) is not None for kernel in kernels]
     return ExpertWork(
         pairs=pairs,
         active_experts=active,
@@ -134,8 +135,9 @@ def _work(table: KernelTable) -> ExpertWork:
         matrices=table["matrices"],
         weight_bytes=np.array([item.weight_bytes for item in formats]),
         core_limit=np.array([item.core_limit for item in formats]),
-        keeps_remote=np.array(flags, dtype=bool),
+        keeps_remote=np.array(keeps, dtype=bool),
         is_repeated=np.ones(len(table), dtype=bool),
+        is_routed=table.words("framework") == "SGLang",
     )
 
 

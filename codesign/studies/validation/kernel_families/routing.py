@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 
-_DRAWS = 16
+_DRAWS = 8
 _SEED = 20261123
 
 
@@ -43,10 +43,13 @@ def first_rank_load(
 
 def _balanced(tokens: int, experts: int, top_k: int) -> FloatArray:
     stride = -(-experts // top_k)
+    # Beyond whole rounds over all experts, only the rest need be counted.
+    rounds, rest = divmod(tokens, experts) if tokens >= stride else (0, tokens)
     step = 1.0 if tokens >= stride else stride / tokens
-    first = np.arange(tokens)[:, None] * step
+    first = np.arange(rest)[:, None] * step
     chosen = np.floor(first + np.arange(top_k) * stride).astype(np.int64) % experts
-    return np.bincount(chosen.ravel(), minlength=experts).astype(np.float64)
+    counts = np.bincount(chosen.ravel(), minlength=experts) + rounds * top_k
+    return counts.astype(np.float64)
 
 
 def _skewed(
@@ -58,11 +61,12 @@ def _skewed(
     weights = ((ends[1] - ends[0]) * random.random(experts) + ends[0]) ** (1 / (1 - power))
     counts = np.minimum(np.round(weights / weights.sum() * total), tokens)
     order = np.argsort(-(counts + 0.01 * random.random(experts)))
-    while counts.sum() != total:  # what rounding and the bound left over goes round
-        missing = int(total - counts.sum())
+    while missing := int(total - counts.sum()):  # what rounding and the bound left over
         room = counts[order] < tokens if missing > 0 else counts[order] > 0
         ranked = order[room] if missing > 0 else order[room][::-1]
-        counts[ranked[: abs(missing)]] += np.sign(missing)
+        each = max(abs(missing) // len(ranked), 1)
+        next_counts = counts[ranked] + np.sign(missing) * each
+        counts[ranked[: abs(missing)]] = np.clip(next_counts, 0, tokens)[: abs(missing)]
     return np.asarray(counts)
 
 

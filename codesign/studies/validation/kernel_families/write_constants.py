@@ -25,7 +25,9 @@ from codesign.units import format_quantity
 
 UNITS = {
     **dict.fromkeys(("start", "step", "fill", "custom_start", "custom_peer", "hosted_peer"), "us"),
-    **dict.fromkeys(("network_step", "expert_start", "normal_start", "normal_hop"), "us"),
+    **dict.fromkeys(
+        ("network_step", "expert_start", "routing_start", "normal_start", "normal_hop"), "us"
+    ),
     **dict.fromkeys(("low_latency_start", "low_latency_hop", "stream_start", "row_start"), "us"),
     **dict.fromkeys(("mixing_start", "projection_start"), "us"),
     **dict.fromkeys(("core_copy", "expert_copy", "token_copy", "core_load"), "GB/s"),

@@ -1,0 +1,134 @@
+"""Laws of the experts of one device: hand arithmetic, bounds, directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.hardware.device import load_device
+from codesign.machines.device.constants import load_constants
+from codesign.machines.device.experts import (
+    EXPERT_FORMATS,
+    ExpertConstants,
+    ExpertWork,
+    experts_time_s,
+    rank_load,
+)
+from codesign.machines.device.rates import DeviceRates, device_rates
+
+CONSTANTS = load_constants("experts", ExpertConstants, "gpu")
+PLAIN = ExpertConstants.model_validate(
+    {
+        **dict.fromkeys(("start", "routing_start", "expert_start"), "0 us"),
+        **dict.fromkeys(("memory", "cache", "compute"), 1.0),
+        **dict.fromkeys(("passes", "remote_passes", "kept_remote_passes", "tile_start"), 0.0),
+        "core_load": "1e9 GB/s",
+        "core_limits": {"slow": "0.001 TFLOP/s"},
+    }
+)
+
+
+def rates_of(name: str) -> DeviceRates:
+    device = load_device(name)
+    return replace(device_rates(lambda number: number(device)), cache_bytes=40e6)
+
+
+RATES = rates_of("h100-sxm")
+WORK = ExpertWork(
+    pairs=1.0, active_experts=1.0, all_pairs=1.0, experts=8.0, hidden=4096.0,
+    expert_hidden=14336.0, matrices=3.0, weight_bytes=2.0, core_limit="bf16",
+)  # fmt: skip
+
+
+def time_s(constants: ExpertConstants = CONSTANTS, **changed: Any) -> np.ndarray[Any, Any]:
+    return experts_time_s(replace(WORK, **changed), 989.4e12, RATES, constants)
+
+
+def test_one_token_reads_its_experts_once() -> None:
+    # 3 x 4096 x 14336 weights of 2 bytes over 3,350 GB/s; the arithmetic is negligible.
+    assert time_s(PLAIN) == pytest.approx(3 * 4096 * 14336 * 2 / 3350e9, rel=0.01)
+
+
+def test_many_tokens_multiply_at_the_peak() -> None:
+    pairs = 1e6
+    flop = 2 * pairs * 3 * 4096 * 14336
+    # One further tile of 16 rows at most, and the weights in the root of the squares.
+    assert time_s(PLAIN, pairs=pairs, all_pairs=pairs) == pytest.approx(flop / 989.4e12, rel=1e-3)
+
+
+def test_a_limit_of_a_core_holds_whatever_the_peak() -> None:
+    slow = time_s(PLAIN, pairs=1e6, all_pairs=1e6, core_limit="slow")
+    assert slow == pytest.approx(2 * 1e6 * 3 * 4096 * 14336 / (132 * 1e9), rel=1e-3)
+
+
+def test_experts_share_no_tile() -> None:
+    # 128 pairs: 8 tiles of 16 rows and one begun for each expert, of 1 or of 64.
+    shared = time_s(PLAIN, pairs=128.0, core_limit="slow")
+    apart = time_s(PLAIN, pairs=128.0, active_experts=64.0, core_limit="slow")
+    assert apart / shared == pytest.approx((128 / 16 + 64) / (128 / 16 + 1), rel=1e-3)
+
+
+def test_remote_pairs_pass_memory_only_where_kernels_keep_them() -> None:
+    constants = PLAIN.model_copy(update={"remote_passes": 1.0, "kept_remote_passes": 4.0})
+    base = time_s(constants)
+    skipped = time_s(constants, all_pairs=1e6 + 1)
+    kept = time_s(constants, all_pairs=1e6 + 1, keeps_remote=True)
+    assert skipped - base == pytest.approx(1e6 * 2 * 4096 / 3350e9)
+    assert kept - base == pytest.approx(4 * 1e6 * 2 * 4096 / 3350e9)
+
+
+def test_weights_of_a_repeated_call_stay_in_the_cache_while_they_fit() -> None:
+    # 31 MB of a cache of 40 MB; what is left is the time of one tile a core.
+    fits = {"expert_hidden": 1280.0}
+    assert time_s(PLAIN, is_repeated=True, **fits) < 0.5 * time_s(PLAIN, **fits)
+    assert time_s(PLAIN, is_repeated=True) == pytest.approx(float(time_s(PLAIN)))
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "l40s"])
+@pytest.mark.parametrize("limit", sorted({item.core_limit for item in EXPERT_FORMATS.values()}))
+def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: str) -> None:
+    rates, peak = rates_of(name), load_device(name).peak_flop_per_s("bf16")
+    pairs = np.geomspace(1, 1e6, 40)
+    active = np.minimum(pairs, 32.0)
+    work = replace(WORK, pairs=pairs, all_pairs=8 * pairs, active_experts=active, core_limit=limit)
+    times = experts_time_s(work, peak, rates, CONSTANTS)
+    assert (np.diff(times) >= 0).all()
+    each = 3 * 4096 * 14336
+    assert (2 * pairs * each / times <= peak).all()
+    assert (active * each * 2.0 / times <= rates.bandwidth_bytes_per_s).all()
+    faster = replace(rates, bandwidth_bytes_per_s=2.0 * np.asarray(rates.bandwidth_bytes_per_s))
+    assert (experts_time_s(work, 2 * peak, faster, CONSTANTS) <= times).all()
+    wider = replace(work, expert_hidden=2 * 14336.0)
+    assert (experts_time_s(wider, peak, rates, CONSTANTS) > times).all()
+
+
+def test_an_even_draw_leaves_some_experts_idle() -> None:
+    pairs, active = rank_load(1.0, 8.0, 2.0, 1.0)
+    assert (float(pairs), float(active)) == (2.0, 2.0)
+    pairs, active = rank_load(4.0, 8.0, 2.0, 2.0)
+    # 4 x 2 / 2 pairs; each of 4 experts misses all tokens with chance (3/4)**4.
+    assert (float(pairs), float(active)) == pytest.approx((4.0, 4 * (1 - 0.75**4)))
+
+
+def test_a_skewed_draw_loads_the_busiest_device_more_and_never_more_than_all_tokens() -> None:
+    ep = np.array([2.0, 8.0, 32.0, 128.0])
+    even, _ = rank_load(4096.0, 256.0, 8.0, ep)
+    for power in (1.01, 1.2):
+        busy, active = rank_load(4096.0, 256.0, 8.0, ep, power)
+        assert (busy > even).all()
+        assert (busy <= 4096 * np.minimum(256 / ep, 8)).all()
+        assert (active <= 256 / ep).all()
+        assert (active >= 1).all()
+    alone, _ = rank_load(4096.0, 256.0, 8.0, 1.0, 1.2)
+    assert float(alone) == pytest.approx(4096 * 8)
+
+
+def test_other_classes_of_devices_have_no_limits_of_a_core() -> None:
+    for name in ("igpu", "npu", "cpu", "tpu"):
+        own = load_constants("experts", ExpertConstants, name)
+        assert own.core_load > 1e15
+        assert set(own.core_limits) == set(CONSTANTS.core_limits)
+        assert min(own.core_limits.values()) > 1e15

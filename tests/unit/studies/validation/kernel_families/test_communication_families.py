@@ -1,0 +1,173 @@
+"""Measured messages, experts and element-wise kernels: what is left out, and how well they fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from codesign.studies.validation.kernel_families import (
+    collectives,
+    elementwise,
+    expert_exchange,
+    experts,
+)
+from codesign.studies.validation.kernel_families.log_least_squares import fit_constants
+from codesign.studies.validation.kernel_families.routing import first_rank_load
+from codesign.studies.validation.kernel_families.write_constants import constants_text
+from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
+
+FAMILIES = (collectives, elementwise, expert_exchange, experts)
+
+
+@pytest.fixture(scope="module")
+def table() -> KernelTable:
+    return read_kernel_table()
+
+
+def rows(operator: str, **columns: str) -> KernelTable:
+    """One row, as the file writes it."""
+    basic = {"device": "H100", "operator": operator, "activation_dtype": "bf16", "latency_s": "1"}
+    text = {name: np.array([value]) for name, value in (basic | columns).items()}
+    return KernelTable(text, np.array([2]))
+
+
+def median_error(family: ModuleType, sample: KernelTable) -> float:
+    """Median of the error's size, as a part of the measured time."""
+    return float(np.nanmedian(np.abs(family.predict_s(sample) / sample["latency_s"] - 1)))
+
+
+def changed(sample: KernelTable, **columns: str) -> KernelTable:
+    text = {name: np.array([value]) for name, value in columns.items()}
+    return KernelTable(sample.text | text, sample.lines)
+
+
+ALL_REDUCE = rows("all_reduce", message_bytes="1e6", devices="8")
+DISPATCH = rows(
+    "expert_dispatch_normal", tokens="8", experts="256", top_k="8", hidden="7168", devices="16",
+    nodes="2",
+)  # fmt: skip
+MOE = rows(
+    "moe_experts", tokens="8", experts="256", top_k="8", hidden="7168", expert_hidden="2048",
+    matrices="3", tp="1", ep="8", routing="balanced", weight_dtype="fp8", activation_dtype="fp8",
+)  # fmt: skip
+QUANTIZE = rows("quantize_bf16_to_fp8", m="8", k="4096")
+
+
+@pytest.mark.parametrize(
+    ("family", "sample", "change", "reason"),
+    [
+        (collectives, ALL_REDUCE, {"device": "H999"}, "no file describes the device"),
+        (collectives, ALL_REDUCE, {"operator": "broadcast"}, "not of this family"),
+        (collectives, ALL_REDUCE, {"message_bytes": ""}, "message_bytes is not stated"),
+        (collectives, ALL_REDUCE, {"devices": "16"}, "do not fit in one"),
+        (collectives, ALL_REDUCE, {"device": "L40S", "nodes": "2"}, "states no network"),
+        (expert_exchange, DISPATCH, {"top_k": ""}, "top_k is not stated"),
+        (expert_exchange, DISPATCH, {"device": "A40"}, "states no network"),
+        (experts, MOE, {"weight_dtype": "int3"}, "no such format of experts"),
+        (experts, MOE, {"routing": "zipf"}, "routing is not understood"),
+        (experts, MOE, {"ep": "7"}, "do not spread evenly"),
+        (elementwise, QUANTIZE, {"m": ""}, "m is not stated"),
+        (elementwise, QUANTIZE, {"activation_dtype": "fp8"}, "only inputs of 16 bits"),
+    ],
+)
+def test_what_is_missing_or_unknown_is_left_out_with_a_reason(
+    family: ModuleType, sample: KernelTable, change: dict[str, str], reason: str
+) -> None:
+    assert family.left_out(sample).tolist() == [""]
+    assert np.isfinite(family.predict_s(sample)).all()
+    bad = changed(sample, **change)
+    assert reason in family.left_out(bad)[0]
+    assert np.isnan(family.predict_s(bad)).all()
+    assert np.isnan(family.roofline_s(bad)).all()
+
+
+@pytest.mark.parametrize(
+    ("family", "operators", "most"),
+    [
+        # In-sample medians of 6.8, 6.4 and 20 %; a sample of every seventh row.
+        (collectives, ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"), 0.09),
+        (collectives, ("custom_all_reduce",), 0.09),
+        (expert_exchange, expert_exchange.EXCHANGE_KINDS, 0.09),
+        (experts, ("moe_experts",), 0.26),
+        (experts, ("moe_experts_large_ep",), 0.22),
+        (elementwise, ("quantize_bf16_to_fp8",), 0.12),
+        (elementwise, elementwise.MIXING_KINDS, 0.12),
+    ],
+)
+def test_shipped_constants_reproduce_the_measured_times(
+    table: KernelTable, family: ModuleType, operators: tuple[str, ...], most: float
+) -> None:
+    sample = table.of(operators)
+    sample = sample.take(np.arange(0, len(sample), 7))
+    sample = sample.take(sample.words("device") != "L40S") if family is elementwise else sample
+    error = median_error(family, sample)
+    assert error < most
+    roofline = np.abs(family.roofline_s(sample) / sample["latency_s"] - 1)
+    assert error < np.nanmedian(roofline)
+
+
+def test_the_profile_of_a_layer_is_reproduced() -> None:
+    profile = elementwise.read_layer_profile()
+    assert len(profile) == 256
+    assert set(profile.words("operator")) == {"add", *elementwise.ROW_KERNELS}
+    # 2 x 4096 elements of a token in a norm of Llama-2-7B; median in-sample 13 %.
+    norms = profile.of(("input_layernorm",))
+    assert norms["k"].min() == 2 * 4096
+    assert median_error(elementwise, profile) < 0.2
+
+
+def test_a_large_all_reduce_is_no_longer_half_as_fast_as_measured(table: KernelTable) -> None:
+    sample = table.of(("all_reduce",))
+    large = (sample["message_bytes"] > 1e8) & (sample.words("device") == "A100")
+    sample = sample.take(large)
+    ratio = collectives.predict_s(sample) / sample["latency_s"]
+    assert ((ratio > 0.85) & (ratio < 1.15)).all()
+
+
+def test_balanced_and_skewed_draws_of_the_source() -> None:
+    # 4 tokens of 2 of 8 experts: the source's stride is 4, every expert gets one pair.
+    assert first_rank_load(4, 8, 2, 2, 0.0) == (4.0, 4.0)
+    # One token alone leaves a pair on the first device even of many.
+    assert first_rank_load(1, 256, 8, 256, 0.0) == (1.0, 1.0)
+    pairs, active = first_rank_load(4096, 256, 8, 8, 1.2)
+    assert 4096 < pairs < 4 * 4096
+    assert 28 <= active <= 32
+    assert first_rank_load(4096, 256, 8, 1, 1.2)[0] == 4096 * 8
+    assert first_rank_load(4096, 256, 8, 8, 1.2) == (pairs, active)
+
+
+def test_a_fit_finds_the_constants_that_made_the_times() -> None:
+    size = np.geomspace(1, 1e4, 50)
+    times = 3.0 + 0.02 * size
+    fitted = fit_constants(
+        lambda numbers: numbers["start"] + numbers["slope"] * size,
+        {"start": 1.0, "slope": 0.1, "unused": 7.0},
+        {"slope": 1.0},
+        times,
+        np.full(50, "all"),
+    )
+    assert fitted == pytest.approx({"start": 3.0, "slope": 0.02, "unused": 7.0}, rel=1e-2)
+
+
+def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table: KernelTable) -> None:
+    sample = table.take(table.words("family") == "collective")
+    sample = sample.take(np.arange(0, len(sample), 3))
+    again = collectives.fit(sample)
+    shipped = collectives.predict_s(sample)
+    np.testing.assert_allclose(collectives.predict_s(sample, again), shipped, rtol=0.12)
+
+
+def test_a_file_of_constants_has_units_and_sources() -> None:
+    text = constants_text("by hand", {"gpu": {"start": 2e-6, "link": 0.5}}, {"gpu": "nobody"})
+    assert "    start: 2 us\n    link: 0.5\n" in text
+    assert text.endswith("sources:\n  gpu: nobody\n")
+
+
+def test_joined_tables_keep_the_columns_of_both() -> None:
+    joined = elementwise.joined(QUANTIZE, ALL_REDUCE)
+    assert joined.words("m").tolist() == ["8", ""]
+    assert joined.words("devices").tolist() == ["", "8"]
+    assert replace(joined).lines.tolist() == [2, 2]

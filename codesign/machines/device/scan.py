@@ -196,8 +196,14 @@ def scan_time_s(
     fused = np.logical_and(shape.is_prefill, shape.is_fused)
 
     gated = np.where(shape.has_channel_gates, 1.0, 0.0)
-    size = np.multiply(shape.key_dim, shape.value_dim) / STATE_ELEMENTS * (1 + constants.gate_work * gated)
-    shared = heads / rates.n_cores * (chunks * constants.chunk_cycles * size + constants.head_cycles)
+    size = (
+        np.multiply(shape.key_dim, shape.value_dim)
+        / STATE_ELEMENTS
+        * (1 + constants.gate_work * gated)
+    )
+    shared = (
+        heads / rates.n_cores * (chunks * constants.chunk_cycles * size + constants.head_cycles)
+    )
     work = np.maximum(shared, chunks * constants.serial_chunk_cycles * size)
     chunk_elements = CHUNK_TOKENS * np.add(shape.key_dim, shape.value_dim)
     again = constants.passes * heads * chunks * chunk_elements * _TOKEN_BYTES

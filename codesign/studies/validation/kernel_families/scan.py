@@ -21,6 +21,7 @@ from codesign.machines.device.scan import (
 )
 from codesign.studies.validation.kernel_families.record_fit import (
     Reasons,
+    fill,
     fit_record,
     missing_reasons,
     predict_rows,
@@ -75,13 +76,7 @@ def predict_s(table: KernelTable, constants: ScanConstants | None = None) -> Flo
 
 def roofline_s(table: KernelTable) -> FloatArray:
     """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    scan, rates, is_scan = scans(table), table.rates, has_scan(table)
-    traffic = np.where(
-        is_scan, scan_traffic_bytes(scan), convolution_traffic_bytes(convolutions(table))
-    )
-    work_s = np.where(is_scan, scan_work_flop(scan) / np.asarray(rates.peak_16bit_flop_per_s), 0.0)
-    times = np.maximum(work_s, traffic / np.asarray(rates.bandwidth_bytes_per_s))
-    return np.where(left_out(table) == "", times, np.nan)
+    return fill(table, left_out(table), _roofline_s)
 
 
 def fit(table: KernelTable) -> ScanConstants:
@@ -134,8 +129,14 @@ def _is_prefill(table: KernelTable) -> BoolArray:
 
 
 def _times_s(table: KernelTable, constants: ScanConstants) -> FloatArray:
-    convolution_s = convolution_time_s(
-        convolutions(table), table.rates, constants, is_cached=True
-    )
+    convolution_s = convolution_time_s(convolutions(table), table.rates, constants, is_cached=True)
     scan_s = scan_time_s(scans(table), table.rates, constants, is_cached=True)
     return np.where(has_scan(table), scan_s, convolution_s)
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    scan, rates, is_scan = scans(table), table.rates, has_scan(table)
+    convolution = convolution_traffic_bytes(convolutions(table))
+    traffic = np.where(is_scan, scan_traffic_bytes(scan), convolution)
+    work_s = np.where(is_scan, scan_work_flop(scan) / np.asarray(rates.peak_16bit_flop_per_s), 0.0)
+    return np.asarray(np.maximum(work_s, traffic / np.asarray(rates.bandwidth_bytes_per_s)))

@@ -29,7 +29,9 @@ CHUNK_TOKENS = 64
 STATE_ELEMENTS = 128 * 128
 BLOCK_CHANNELS = 64
 """Channels that a block of a convolution takes."""
-_STATE_BYTES, _TOKEN_BYTES = 4, 2
+_TOKEN_BYTES = 2
+_HIDDEN_START = 0.5
+"""Part of a start that is left after another kernel as short [ours]."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Scan:
         is_fused: Whether a core keeps the state of a head over all chunks of a prefill.
         has_channel_gates: Whether every channel of a key has a decay of its own (Kimi).
         chunk_tokens: Tokens to which a prefill is filled up.
+        state_bits: Bits of an element of a state in memory, mean of read and written.
     """
 
     sequences: Floats
@@ -86,6 +89,7 @@ class Scan:
     is_fused: BoolArray | bool = True
     has_channel_gates: BoolArray | bool = False
     chunk_tokens: Floats = 64.0
+    state_bits: Floats = 32.0
 
 
 class ScanConstants(Record):
@@ -147,7 +151,8 @@ def convolution_time_s(
     """
     cycle = 1 / np.asarray(rates.clock_hz)
     tiled = np.where(shape.is_prefill, constants.tiling_cycles, 0.0)
-    start = np.multiply(shape.launches, constants.convolution_start_cycles + tiled)
+    later = np.where(shape.is_prefill, 1.0, _HIDDEN_START) * (np.asarray(shape.launches) - 1)
+    start = (1 + later) * (constants.convolution_start_cycles + tiled)
     start = np.where(shape.takes_sequences, constants.sequence_start_cycles, start)
     blocks = np.multiply(shape.sequences, shape.channels) / BLOCK_CHANNELS
     has_blocks = np.logical_and(shape.takes_sequences, shape.is_prefill)
@@ -196,8 +201,14 @@ def scan_time_s(
     fused = np.logical_and(shape.is_prefill, shape.is_fused)
 
     gated = np.where(shape.has_channel_gates, 1.0, 0.0)
-    size = np.multiply(shape.key_dim, shape.value_dim) / STATE_ELEMENTS * (1 + constants.gate_work * gated)
-    shared = heads / rates.n_cores * (chunks * constants.chunk_cycles * size + constants.head_cycles)
+    size = (
+        np.multiply(shape.key_dim, shape.value_dim)
+        / STATE_ELEMENTS
+        * (1 + constants.gate_work * gated)
+    )
+    shared = (
+        heads / rates.n_cores * (chunks * constants.chunk_cycles * size + constants.head_cycles)
+    )
     work = np.maximum(shared, chunks * constants.serial_chunk_cycles * size)
     chunk_elements = CHUNK_TOKENS * np.add(shape.key_dim, shape.value_dim)
     again = constants.passes * heads * chunks * chunk_elements * _TOKEN_BYTES
@@ -223,7 +234,7 @@ def scan_traffic_bytes(shape: Scan) -> FloatArray:
     values = np.multiply(shape.value_heads, shape.value_dim)
     tokens = _TOKEN_BYTES * 2 * np.multiply(shape.tokens, keys + values)
     written = np.where(shape.keeps_states, shape.tokens, 1.0)
-    states = _STATE_BYTES * values * shape.key_dim * (1 + written)
+    states = np.asarray(shape.state_bits) / 8 * values * shape.key_dim * (1 + written)
     return np.asarray(shape.sequences * (tokens + states))
 
 

@@ -16,8 +16,10 @@ from codesign.machines.device.attention import (
     attention_traffic_bytes,
     attention_work_flop,
 )
+from codesign.machines.device.rates import DeviceRates
 from codesign.studies.validation.kernel_families.record_fit import (
     Reasons,
+    fill,
     fit_record,
     missing_reasons,
     predict_rows,
@@ -68,11 +70,7 @@ def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -
 
 def roofline_s(table: KernelTable) -> FloatArray:
     """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    shape, rates = shapes(table), table.rates
-    peak = rates.peak_16bit_flop_per_s * (16 / np.asarray(shape.math_bits))
-    work_s = attention_work_flop(shape) / peak
-    traffic_s = attention_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
-    return np.where(left_out(table) == "", np.maximum(work_s, traffic_s), np.nan)
+    return fill(table, left_out(table), _roofline_s)
 
 
 def fit(table: KernelTable) -> AttentionConstants:
@@ -94,7 +92,15 @@ def usable(table: KernelTable) -> BoolArray:
     group = table["query_heads"] / table["kv_heads"]
     apart = (frameworks == "TensorRT-LLM") & is_decode & (group > _MOST_SHARED_HEADS)
     triton = np.char.find(kernels, "triton") >= 0
-    return ~apart & ~(triton & (table.words("device") == "B200"))
+    return np.asarray(~apart & ~(triton & (table.words("device") == "B200")))
+
+
+def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
+    """The larger of the arithmetic over the peak and the least traffic over the bandwidth."""
+    peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
+    work_s = attention_work_flop(shape) / peak
+    traffic_s = attention_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
+    return np.asarray(np.maximum(work_s, traffic_s))
 
 
 def multiplies_8_bits(table: KernelTable) -> BoolArray:
@@ -104,7 +110,7 @@ def multiplies_8_bits(table: KernelTable) -> BoolArray:
     is_8 = (table.words("activation_dtype") == "fp8") | (
         recent & (table.words("kv_dtype") == "fp8")
     )
-    return able & is_8
+    return np.asarray(able & is_8)
 
 
 def shapes(table: KernelTable) -> Attention:
@@ -134,3 +140,7 @@ def shapes(table: KernelTable) -> Attention:
 
 def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
     return attention_time_s(shapes(table), table.rates, constants, is_cached=True)
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    return shape_roofline_s(shapes(table), table.rates)

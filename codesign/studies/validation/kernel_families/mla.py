@@ -16,13 +16,12 @@ from codesign.machines.device.attention import (
     Attention,
     AttentionConstants,
     attention_time_s,
-    attention_traffic_bytes,
-    attention_work_flop,
 )
 from codesign.machines.device.constants import load_constants
 from codesign.studies.validation.kernel_families import attention
 from codesign.studies.validation.kernel_families.record_fit import (
     Reasons,
+    fill,
     fit_record,
     missing_reasons,
     predict_rows,
@@ -65,20 +64,14 @@ def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -
 
 def roofline_s(table: KernelTable) -> FloatArray:
     """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    shape, rates = shapes(table), table.rates
-    peak = rates.peak_16bit_flop_per_s * (16 / np.asarray(shape.math_bits))
-    work_s = attention_work_flop(shape) / peak
-    traffic_s = attention_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
-    return np.where(left_out(table) == "", np.maximum(work_s, traffic_s), np.nan)
+    return fill(table, left_out(table), _roofline_s)
 
 
 def fit(table: KernelTable) -> AttentionConstants:
     """Constants that make the rows come out best, from those of attention; see :func:`usable`."""
     rows = table.take((left_out(table) == "") & usable(table))
-    start = load_constants("attention", AttentionConstants, "gpu")
-    return fit_record(
-        start, FITTED, lambda c: _times_s(rows, c), rows["latency_s"], attention.MOST
-    )
+    start: AttentionConstants = load_constants("attention", AttentionConstants, "gpu")
+    return fit_record(start, FITTED, lambda c: _times_s(rows, c), rows["latency_s"], attention.MOST)
 
 
 def usable(table: KernelTable) -> BoolArray:
@@ -88,8 +81,9 @@ def usable(table: KernelTable) -> BoolArray:
     vLLM's prefill is not expanded.
     """
     frameworks, is_decode = table.words("framework"), table.words("operator") == "mla_decode"
-    whole = (frameworks == "TensorRT-LLM") & is_decode
-    return ~(_is_old(table) & (whole | (table.words("kernel") == "vllm_triton_mla")))
+    unparted = (frameworks == "TensorRT-LLM") & is_decode
+    unexpanded = table.words("kernel") == "vllm_triton_mla"
+    return np.asarray(~(_is_old(table) & (unparted | unexpanded)))
 
 
 def shapes(table: KernelTable) -> Attention:
@@ -111,3 +105,7 @@ def _is_old(table: KernelTable) -> BoolArray:
 
 def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
     return attention_time_s(shapes(table), table.rates, constants, is_cached=True)
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    return attention.shape_roofline_s(shapes(table), table.rates)

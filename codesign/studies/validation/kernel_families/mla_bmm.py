@@ -17,6 +17,7 @@ from codesign.machines.device.absorbing import (
 )
 from codesign.studies.validation.kernel_families.record_fit import (
     Reasons,
+    fill,
     fit_record,
     missing_reasons,
     predict_rows,
@@ -55,11 +56,7 @@ def predict_s(table: KernelTable, constants: AbsorbingConstants | None = None) -
 
 def roofline_s(table: KernelTable) -> FloatArray:
     """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    shape, rates = shapes(table), table.rates
-    peak = rates.peak_16bit_flop_per_s * (16 / np.asarray(shape.math_bits))
-    work_s = absorbing_work_flop(shape) / peak
-    traffic_s = absorbing_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
-    return np.where(left_out(table) == "", np.maximum(work_s, traffic_s), np.nan)
+    return fill(table, left_out(table), _roofline_s)
 
 
 def fit(table: KernelTable) -> AbsorbingConstants:
@@ -88,3 +85,10 @@ def shapes(table: KernelTable) -> Absorbing:
 
 def _times_s(table: KernelTable, constants: AbsorbingConstants) -> FloatArray:
     return absorbing_time_s(shapes(table), table.rates, constants, is_cached=True)
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    shape, rates = shapes(table), table.rates
+    peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
+    traffic_s = absorbing_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
+    return np.asarray(np.maximum(absorbing_work_flop(shape) / peak, traffic_s))

@@ -52,6 +52,16 @@ def missing_reasons(
     return reasons
 
 
+def fill(
+    table: KernelTable, reasons: Reasons, function: Callable[[KernelTable], FloatArray]
+) -> FloatArray:
+    """(q,) a function of the rows that are not left out; NaN for the others."""
+    chosen = reasons == ""
+    values = np.full(len(table), np.nan)
+    values[chosen] = function(table.take(chosen))
+    return values
+
+
 def predict_rows(
     table: KernelTable,
     reasons: Reasons,

@@ -54,9 +54,7 @@ START = GemmConstants.model_validate(
     }
 )
 """Where the fit starts: round numbers."""
-FREE = tuple(
-    name for name in GemmConstants.model_fields if name not in ("start", "quantize")
-)
+FREE = tuple(name for name in GemmConstants.model_fields if name not in ("start", "quantize"))
 """Constants to fit; device files state the starts of all devices that were measured."""
 MOST = {"compute": 1.25, "narrow_compute": 1.0, "bandwidth": 1.0, "wave": 1.0} | {
     "row_scale_operands": 1.0,
@@ -217,9 +215,11 @@ def _has_blocks(table: KernelTable) -> BoolArray:
     return np.asarray(table.words("weight_dtype") == "fp8_block128")
 
 
-_UNITS = {"integer_core_rate": "FLOP/s", "operand_rate": "B/s", "convert_rate": "1/s"} | dict.fromkeys(
-    ("start", "quantize", "fine_scales", "ramp"), "s"
-)
+_UNITS = {
+    "integer_core_rate": "FLOP/s",
+    "operand_rate": "B/s",
+    "convert_rate": "1/s",
+} | dict.fromkeys(("start", "quantize", "fine_scales", "ramp"), "s")
 _SMALL = {"igpu": (1.0, 0.845), "npu": (0.2, 1.155), "cpu": (0.874, 0.0944)}
 """Rates of arithmetic and of memory over those of the class gpu, as they came out for the 18 rows
 of measured_calibration.csv on three AMD devices with the constants before these."""

@@ -94,6 +94,7 @@ def fit(table: KernelTable) -> EnergyConstants:
         ),
         measured_joules(chosen),
         groups(chosen),
+        {},
         MOST,
     )
 

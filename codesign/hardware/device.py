@@ -52,7 +52,14 @@ SAME_RATE = {
 }
 """Formats whose products run at the same rate: any of them in ``peak`` stands for the others.
 Sixteen-bit integers multiply as 16-bit floating point, which has the nearest width."""
-_WIDER = {"fp4": "fp8", "fp8": "bf16", "bf16": "tf32", "tf32": "fp32", "int4": "int8", "int8": "bf16"}
+_WIDER = {
+    "fp4": "fp8",
+    "fp8": "bf16",
+    "bf16": "tf32",
+    "tf32": "fp32",
+    "int4": "int8",
+    "int8": "bf16",
+}
 """Where a product of the first format of its rate goes on a device that lacks that rate."""
 
 

@@ -118,7 +118,10 @@ def product_format(
     weights, inputs = operand_format(weight), operand_format(activation)
     wider = max(weights.multiply_bits, inputs.multiply_bits)
     kind: Kind = inputs.kind if wider < 16 else "float"
-    is_native = weights.multiply_bits == 16 or (weights.multiply_bits, weights.kind) == (wider, kind)
+    is_native = weights.multiply_bits == 16 or (weights.multiply_bits, weights.kind) == (
+        wider,
+        kind,
+    )
     quantized = kind == "float" and wider < 16 and activation not in _GIVEN_QUANTIZED
     return ProductFormat(
         weight_bits=weights.stored_bits,

@@ -224,7 +224,11 @@ def _core_rates(
 ) -> tuple[FloatArray, FloatArray]:
     """FLOP that a core does in a second within a tile, and bytes of operands that reach it."""
     is_integer = np.asarray(products.is_integer)
-    is_synchronous = is_integer | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
+    is_synchronous = (
+        is_integer
+        | np.asarray(products.is_weight_converted)
+        | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
+    )
     share = np.where(is_synchronous, constants.synchronous_core_rate, 1.0) * constants.core_rate
     rate = share * products.peak_flop_per_s / rates.n_cores
     rate = np.where(is_integer, np.minimum(rate, constants.integer_core_rate), rate)

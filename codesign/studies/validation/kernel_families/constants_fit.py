@@ -25,6 +25,7 @@ def fit_constants(
     predict: Callable[[Constants], FloatArray],
     measured: FloatArray,
     groups: Sequence[str],
+    least: Mapping[str, float],
     most: Mapping[str, float],
 ) -> Constants:
     """The constants with which predictions come out best, by a robust loss of their logarithms.
@@ -37,7 +38,8 @@ def fit_constants(
         predict: Predictions of all rows with some constants, (q,), positive.
         measured: What was measured, (q,), positive.
         groups: Group of every row.
-        most: Upper limits of fields; the lower limit of all is 0.
+        least: Lower limits of fields; that of the others is 0.
+        most: Upper limits of fields.
 
     Raises:
         InputError: No rows.
@@ -59,7 +61,7 @@ def fit_constants(
         robust = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1)) * LOSS_SCALE
         return np.concatenate([weights * robust, _PULL * (point - origin)])
 
+    lower = np.log([least.get(name, np.exp(-700.0)) for name in names])
     upper = np.log([most.get(name, np.inf) for name in names])
-    upper = np.maximum(upper, origin + 1e-6)
-    solution = least_squares(residuals, origin, bounds=(-np.inf, upper), xtol=1e-4, max_nfev=40)
+    solution = least_squares(residuals, origin, bounds=(lower, upper), xtol=1e-4, max_nfev=40)
     return at(np.asarray(solution.x))

@@ -54,10 +54,9 @@ START = GemmConstants.model_validate(
     }
 )
 """Where the fit starts: round numbers."""
-FREE = tuple(
-    name for name in GemmConstants.model_fields if name not in ("start", "quantize")
-)
+FREE = tuple(name for name in GemmConstants.model_fields if name not in ("start", "quantize"))
 """Constants to fit; device files state the starts of all devices that were measured."""
+LEAST = {"cache_speedup": 1.0, "overlap": 1.0}
 MOST = {"compute": 1.25, "narrow_compute": 1.0, "bandwidth": 1.0, "wave": 1.0} | {
     "row_scale_operands": 1.0,
     "synchronous_core_rate": 1.0,
@@ -128,6 +127,7 @@ def fit(table: KernelTable) -> GemmConstants:
         lambda constants: gemm_time_s(products, rates, constants),
         chosen["latency_s"],
         groups(chosen),
+        LEAST,
         MOST,
     )
 
@@ -198,28 +198,23 @@ def _products(table: KernelTable) -> Products:
 
 
 def _cached_share(table: KernelTable, weight_bytes: FloatArray) -> FloatArray:
-    """Part of the weights that the last cache holds from one run of the benchmark to the next.
-
-    All of them where its copies fit. Where they do not, each of the two chances (that a line is
-    kept, and that it is kept until it is read) is taken as the part of the copies that fits.
-    """
+    """Whether the last cache holds all copies of the weights that the benchmark cycles through."""
     has_single_copy = (table.words("framework") == "vLLM") & np.isin(
         table.words("weight_dtype"), ("fp8_block128", "nvfp4")
     )
     working_set = weight_bytes * np.where(has_single_copy, 1.0, COPIES)
-    fits = np.divide(
-        table.rates.cache_bytes, working_set, out=np.ones(len(table)), where=working_set > 0
-    )
-    return np.asarray(np.minimum(fits, 1.0) ** 2)
+    return np.where(working_set <= table.rates.cache_bytes, 1.0, 0.0)
 
 
 def _has_blocks(table: KernelTable) -> BoolArray:
     return np.asarray(table.words("weight_dtype") == "fp8_block128")
 
 
-_UNITS = {"integer_core_rate": "FLOP/s", "operand_rate": "B/s", "convert_rate": "1/s"} | dict.fromkeys(
-    ("start", "quantize", "fine_scales", "ramp"), "s"
-)
+_UNITS = {
+    "integer_core_rate": "FLOP/s",
+    "operand_rate": "B/s",
+    "convert_rate": "1/s",
+} | dict.fromkeys(("start", "quantize", "fine_scales", "ramp"), "s")
 _SMALL = {"igpu": (1.0, 0.845), "npu": (0.2, 1.155), "cpu": (0.874, 0.0944)}
 """Rates of arithmetic and of memory over those of the class gpu, as they came out for the 18 rows
 of measured_calibration.csv on three AMD devices with the constants before these."""

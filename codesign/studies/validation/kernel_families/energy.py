@@ -1,0 +1,235 @@
+"""Measured watts: the work and the traffic of a row, and the fit of the constants of energy.
+
+Rows below 0.1 ms have too few samples of power. Of whole modules and of recurrences, work and
+traffic are not counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.columns import FloatArray
+from codesign.errors import UnknownNameError
+from codesign.machines.device.constants import load_constants
+from codesign.machines.device.energy import EnergyConstants, kernel_energy_joules
+from codesign.machines.device.formats import operand_format
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.shipping import constants_text, ship
+from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
+
+SHORTEST_S = 1e-4
+START = EnergyConstants(
+    idle=0.2, base=0.45, flop_16bit=1.3, flop_8bit=0.77, flop_4bit=0.51, byte=0.4, limit=0.985
+)
+"""Where the fit starts: round numbers."""
+FREE = ("base", "flop_16bit", "byte")
+"""Constants to fit. The others are read off the table: ``limit`` is what large products draw; what
+they take for a FLOP in 8 and in 4 bits is 0.6 and 0.4 of that in 16; ``idle`` is the least that any
+row draws."""
+MOST = {"base": 1.0}
+
+
+@dataclass(frozen=True)
+class _Work:
+    """FLOP, bytes and the width of the multiplication of rows, (q,) each."""
+
+    flop: FloatArray
+    traffic_bytes: FloatArray
+    multiply_bits: FloatArray
+
+
+def left_out(table: KernelTable) -> NDArray[np.str_]:
+    """Why the energy of each row is not predicted, (q,); empty where it is."""
+    reasons = np.full(len(table), "", dtype=object)
+    families = table.words("operator")
+    reasons[~np.isin(families, tuple(_COUNTS))] = "its work and traffic are not counted"
+    unknown = np.array([device is None for device in table.devices])
+    reasons[(reasons == "") & unknown] = "no file describes the device"
+    limits = np.isnan(np.broadcast_to(table.rates.power_watts, len(table)))
+    reasons[(reasons == "") & limits] = "no power limit is stated"
+    reasons[(reasons == "") & np.isnan(table["power_watts"])] = "its power was not measured"
+    eager = (table.words("framework") == "vLLM") & (table.words("weight_dtype") == "fp8_block128")
+    eager &= table.words("operator") == "gemm"
+    reasons[(reasons == "") & eager] = "the host starts each product, and the device waits"
+    short = ~(table["latency_s"] >= SHORTEST_S)
+    reasons[(reasons == "") & short] = "too short to sample its power"
+    rows = np.flatnonzero(reasons == "")
+    work = _work(table.take(rows))
+    is_missing = np.isnan(work.flop + work.traffic_bytes + work.multiply_bits)
+    reasons[rows[is_missing]] = "a size or a format is missing"
+    return reasons.astype(np.str_)
+
+
+def measured_joules(table: KernelTable) -> FloatArray:
+    """Measured watts over measured seconds of each row, (q,)."""
+    return table["power_watts"] * table["latency_s"]
+
+
+def predict_joules(table: KernelTable, constants: EnergyConstants | None = None) -> FloatArray:
+    """Joules of each row over its measured time, (q,); NaN where it is left out."""
+    joules = np.full(len(table), np.nan)
+    rows = np.flatnonzero(left_out(table) == "")
+    chosen = table.take(rows)
+    work, rates, seconds = _work(chosen), chosen.rates, chosen["latency_s"]
+    used = constants or load_constants("energy", EnergyConstants, "gpu")
+    joules[rows] = kernel_energy_joules(
+        seconds, work.flop, work.traffic_bytes, work.multiply_bits, rates, used
+    )
+    return joules
+
+
+def fit(table: KernelTable) -> EnergyConstants:
+    """Constants of energy, fitted to the rows that are predicted."""
+    chosen = table.take(left_out(table) == "")
+    work, rates, seconds = _work(chosen), chosen.rates, chosen["latency_s"]
+    return fit_constants(
+        START,
+        FREE,
+        lambda constants: kernel_energy_joules(
+            seconds, work.flop, work.traffic_bytes, work.multiply_bits, rates, constants
+        ),
+        measured_joules(chosen),
+        groups(chosen),
+        {},
+        MOST,
+    )
+
+
+def groups(table: KernelTable) -> list[str]:
+    """Device, operator and width of the multiplication of each row."""
+    names = zip(table.words("device").tolist(), table.words("operator").tolist(), strict=True)
+    bits = _work(table).multiply_bits.tolist()
+    return [
+        f"{device} {operator} {width:g} bits"
+        for (device, operator), width in zip(names, bits, strict=True)
+    ]
+
+
+def _gemm(table: KernelTable) -> _Work:
+    m, n, k = (table[name] for name in ("m", "n", "k"))
+    weights, inputs = _bits(table, "weight_dtype"), _bits(table, "activation_dtype")
+    traffic = (n * k * weights + m * k * inputs + 16 * m * n) / 8
+    # A quantizing kernel reads the input in 16 bits and writes it in the product's format.
+    traffic = traffic + np.where(inputs < 16, m * k * (16 + inputs) / 8, 0.0)
+    return _Work(2 * m * n * k, traffic, np.maximum(_width(weights), _width(inputs)))
+
+
+def _prefill(table: KernelTable) -> _Work:
+    batch, heads, kv_heads = (table[name] for name in ("batch", "query_heads", "kv_heads"))
+    tokens, key = table["input_tokens"], table["head_dim"]
+    value = np.where(np.isnan(table["value_head_dim"]), key, table["value_head_dim"])
+    window = np.where(table["window"] > 0, table["window"], np.inf)
+    pairs = np.where(tokens > window, window * (tokens - window / 2), tokens**2 / 2)
+    is_whole = table.words("operator") == "attention_encoder"
+    pairs = np.where(is_whole, tokens**2, pairs)
+    traffic = batch * tokens * (heads + kv_heads) * (key + value) * 2
+    return _Work(2 * batch * heads * pairs * (key + value), traffic, _softmax_bits(table))
+
+
+def _decode(table: KernelTable) -> _Work:
+    batch, heads, kv_heads = (table[name] for name in ("batch", "query_heads", "kv_heads"))
+    window = np.where(table["window"] > 0, table["window"], np.inf)
+    keys = np.minimum(table["past_tokens"] + table["input_tokens"], window)
+    size = 2 * table["head_dim"]
+    traffic = batch * keys * kv_heads * size * _bits(table, "kv_dtype") / 8
+    return _Work(2 * batch * heads * keys * size, traffic, _softmax_bits(table))
+
+
+def _latent_prefill(table: KernelTable) -> _Work:
+    batch, heads, tokens = (table[name] for name in ("batch", "query_heads", "input_tokens"))
+    traffic = batch * tokens * heads * 2.0 * 2 * (192 + 128)
+    return _Work(batch * heads * tokens**2 * (192 + 128), traffic, _softmax_bits(table))
+
+
+def _latent_decode(table: KernelTable) -> _Work:
+    batch, heads = table["batch"], table["query_heads"]
+    keys = table["past_tokens"] + table["input_tokens"]
+    traffic = batch * keys * 576 * _bits(table, "kv_dtype") / 8
+    return _Work(2 * batch * heads * keys * (576 + 512), traffic, _softmax_bits(table))
+
+
+def _experts(table: KernelTable) -> _Work:
+    tokens, experts, top_k = (table[name] for name in ("tokens", "experts", "top_k"))
+    weights, inputs = _bits(table, "weight_dtype"), _bits(table, "activation_dtype")
+    matrix = table["matrices"] * table["hidden"] * table["expert_hidden"] / table["tp"]
+    pairs = tokens * top_k / table["ep"]
+    touched = experts / table["ep"] * (1 - (1 - top_k / experts) ** tokens)
+    # Every pair reads its input and writes its output, and the layer between both.
+    between = table["hidden"] + table["expert_hidden"] / table["tp"]
+    traffic = (touched * matrix * weights + pairs * between * (inputs + 16)) / 8
+    return _Work(2 * pairs * matrix, traffic, np.maximum(_width(weights), _width(inputs)))
+
+
+def _quantize(table: KernelTable) -> _Work:
+    elements = table["m"] * table["k"]
+    return _Work(0 * elements, 3 * elements, np.full(len(table), 8.0))
+
+
+_COUNTS: dict[str, Callable[[KernelTable], _Work]] = {
+    "gemm": _gemm,
+    "attention_prefill": _prefill,
+    "attention_encoder": _prefill,
+    "attention_decode": _decode,
+    "mla_prefill": _latent_prefill,
+    "mla_decode": _latent_decode,
+    "moe_experts": _experts,
+    "quantize_bf16_to_fp8": _quantize,
+}
+
+
+def _work(table: KernelTable) -> _Work:
+    columns = np.full((3, len(table)), np.nan)
+    operators = table.words("operator")
+    for operator, count in _COUNTS.items():
+        rows = np.flatnonzero(operators == operator)
+        if len(rows):
+            work = count(table.take(rows))
+            columns[:, rows] = work.flop, work.traffic_bytes, work.multiply_bits
+    return _Work(*columns)
+
+
+def _bits(table: KernelTable, column: str) -> FloatArray:
+    """Stored bits of a column's formats; NaN where a format is not known."""
+    words = table.words(column).tolist()
+    known = {name: _bits_or_nan(name) for name in set(words)}
+    return np.array([known[name] for name in words])
+
+
+def _bits_or_nan(name: str) -> float:
+    try:
+        return operand_format(name).stored_bits
+    except UnknownNameError:
+        return np.nan
+
+
+def _width(bits: FloatArray) -> FloatArray:
+    return np.where(bits >= 16, 16.0, np.where(bits >= 8, 8.0, np.where(bits >= 4, 4.0, np.nan)))
+
+
+def _softmax_bits(table: KernelTable) -> FloatArray:
+    """Attention counts as 16 bits: its exponentials, not its multipliers, make its power."""
+    return np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0)
+
+
+def main() -> None:
+    """Fit to all rows of the shipped table and write the shipped constants."""
+    table = read_kernel_table()
+    fitted = fit(table)
+    n_rows = int(np.sum(left_out(table) == ""))
+    sources = {"gpu": f"fitted to {n_rows} kernels of H200 and B200"}
+    sources |= dict.fromkeys(("tpu", "igpu", "npu", "cpu"), "no measurements; those of gpu")
+    how = (
+        "python -m codesign.studies.validation.kernel_families.energy, to the watts of kernels of "
+        "0.1 ms and more in kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, "
+        "Apache-2.0); robust least squares of the logarithm of predicted over measured joules, a "
+        "device, operator and width weighing as the square root of its rows"
+    )
+    ship("energy", constants_text(how, dict.fromkeys(sources, fitted), sources, {}))
+
+
+if __name__ == "__main__":
+    main()

@@ -193,6 +193,15 @@ def _llama4(config: Config) -> dict[str, Any]:
     }
 
 
+def _ernie(config: Config) -> dict[str, Any]:
+    first, step = config.get("moe_layer_start_index", 1), config.get("moe_layer_interval", 1)
+    last = config.get("moe_layer_end_index", -1)
+    layers = _layers(config)
+    last = last if last >= 0 else len(layers) - 1
+    has_experts = [first <= i <= last and (i + 1) % step == 0 for i in layers]
+    return {"mlp_layer_types": ["sparse" if flag else "dense" for flag in has_experts]}
+
+
 def _gemma3n(config: Config) -> dict[str, Any]:
     widths = config["intermediate_size"]
     widths = widths if isinstance(widths, list) else [widths] * len(_layers(config))
@@ -612,15 +621,16 @@ _GEMMA3 = replace(
 )
 _GEMMA3N = replace(
     _GEMMA3,
-    keys=(*_DENSE, "hidden_size_per_layer_input", "vocab_size_per_layer_input"),
+    keys=(*_DENSE, "hidden_size_per_layer_input", "vocab_size_per_layer_input",
+          "altup_num_inputs", "laurel_rank"),
     defaults=_GEMMA3_DEFAULTS | {
         "vocab_size": 262400, "hidden_size": 2048, "intermediate_size": 16384,
         "num_hidden_layers": 35, "num_key_value_heads": 2, "sliding_window": 512,
         "num_kv_shared_layers": 15, "hidden_size_per_layer_input": 256,
-        "vocab_size_per_layer_input": 262144,
+        "vocab_size_per_layer_input": 262144, "altup_num_inputs": 4, "laurel_rank": 64,
     },
     derive=_joined(_sliding_but_every(5), _gemma3n),
-    notes=("AltUp, LAuReL and the sparse activation of Gemma 3n are not modeled",),
+    notes=("AltUp's elementwise work and the sparse activation of Gemma 3n are not modeled",),
 )  # fmt: skip
 _MAMBA = Family(
     required=("hidden_size", "num_hidden_layers", "vocab_size"),
@@ -671,6 +681,7 @@ FAMILIES: dict[str, Family] = {
         derive=lambda config: {"intermediate_size": config["intermediate_size"] // 2},
     ),
     "smollm3": replace(_GROUPED, defaults=_TIED, window_key="use_sliding_window"),
+    "ernie4_5": replace(_GROUPED, defaults=_TIED),
     "seed_oss": replace(_GROUPED, fixed=_QKV_BIAS),
     "glm": replace(_GROUPED, fixed={"attention_output_bias": False},
                    derive=lambda config: _rotated(config, 0.5)),
@@ -717,6 +728,7 @@ FAMILIES: dict[str, Family] = {
     "llama4_text": replace(
         _OWN_WIDTH, fixed={"n_shared_experts": 1}, derive=_llama4
     ),
+    "ernie4_5_moe": replace(_MIXTURE, defaults=_TIED, derive=_ernie),
     "glm4_moe": _GLM4_MOE,
     "glm4v_moe_text": _GLM4_MOE,
     "qwen2_moe": replace(
@@ -745,6 +757,12 @@ FAMILIES: dict[str, Family] = {
         # Every layer has experts; a width of dense ones is not in the file.
         required=tuple(key for key in _QWEN3_NEXT.required if key != "intermediate_size"),
         keys=tuple(key for key in _QWEN3_NEXT.keys if key not in _SPARSE),
+        expected={"attn_output_gate": (True,)},
+    ),
+    "qwen3_5_text": replace(
+        _QWEN3_NEXT,
+        required=(*_GROUPED.required, "head_dim", *LINEAR_KEYS),
+        keys=(*_DENSE, *LINEAR_KEYS, "mamba_ssm_dtype"),
         expected={"attn_output_gate": (True,)},
     ),
     "mamba": _MAMBA,
@@ -842,6 +860,7 @@ NESTED_TYPES = {
     "mistral3": "mistral",
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
+    "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen3_vl": "qwen3_vl_text",
     "qwen3_vl_moe": "qwen3_vl_moe_text",
@@ -856,12 +875,15 @@ BY_SHAPE = Family(
 """A type that nobody knows, whose keys are those of Llama, of a mixture, or of DeepSeek."""
 
 NO_DECODERS = frozenset([
-    "albert", "bart", "bert", "bigbird_pegasus", "blenderbot", "blenderbot-small", "camembert",
-    "clip", "deberta", "deberta-v2", "distilbert", "electra", "ernie", "fsmt", "led",
-    "longformer", "longt5", "m2m_100", "marian", "mbart", "mobilebert", "modernbert", "mpnet",
-    "mt5", "mvp", "nllb-moe", "opus", "pegasus", "pegasus_x", "plbart", "prophetnet", "roberta",
-    "roformer", "seamless_m4t", "speech_to_text", "switch_transformers", "t5", "t5gemma",
-    "t5gemma2", "umt5", "vit", "whisper", "xlm-roberta", "xlm-roberta-xl",
+    "albert", "align", "bart", "bert", "big_bird", "bigbird_pegasus", "blenderbot",
+    "blenderbot-small", "blip", "camembert", "chinese_clip", "clap", "clip", "deberta",
+    "deberta-v2", "deit", "dinov2", "distilbert", "electra", "encoder-decoder", "ernie",
+    "flava", "fsmt", "led", "longformer", "longt5", "m2m_100", "marian", "mbart", "mobilebert",
+    "modernbert", "mpnet", "mt5", "mvp", "nllb-moe", "opus", "pegasus", "pegasus_x", "plbart",
+    "prophetnet", "roberta", "roformer", "seamless_m4t", "siglip", "siglip2",
+    "speech-encoder-decoder", "speech_to_text", "switch_transformers", "t5", "t5gemma",
+    "t5gemma2", "umt5", "vision-encoder-decoder", "vit", "whisper", "x_clip", "xlm",
+    "xlm-roberta", "xlm-roberta-xl", "xlnet",
 ])  # fmt: skip
 """Types of encoders, and of models with an encoder."""
 

@@ -215,6 +215,10 @@ class LanguageModel(Record):
     """Width of what a second embedding table adds to every layer (Gemma 3n)."""
     vocab_size_per_layer_input: Natural = 0
     """Rows of that table."""
+    altup_num_inputs: Positive = 1
+    """Copies of the residual stream, to and from all but one of which a matrix leads (Gemma 3n)."""
+    laurel_rank: Natural = 0
+    """Rank of the matrices beside every layer's attention (Gemma 3n)."""
     tie_word_embeddings: bool = False
     """Whether the LM head is the embedding table."""
     hidden_act: Literal["silu", "gelu", "relu", "relu2"] = "silu"
@@ -640,7 +644,7 @@ class LanguageModel(Record):
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
-    Projections of what a second embedding table adds to the layers are part of ``mlp``.
+    Gemma 3n's matrices beside attention and MLP are part of ``mlp``.
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
     hidden = model.hidden_size
@@ -765,7 +769,8 @@ def _embedding_parameters(model: LanguageModel) -> int:
     positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
     tables = model.vocab_size * model.embedding_width + positions * model.hidden_size
     tables += model.vocab_size_per_layer_input * model.layer_inputs_width
-    return tables + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
+    copies = 2 * (model.altup_num_inputs - 1) * model.hidden_size**2
+    return tables + copies + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
 
 
 def _attention_parameters(model: LanguageModel) -> int:
@@ -819,8 +824,8 @@ def _dense_parameters(model: LanguageModel) -> int:
     """Parameters of the dense MLPs of all layers."""
     matrices = _mlp_parameters(model, model.dense_width)
     beyond_first = (model.n_dense_layers - 1) * model.hidden_size
-    layer_inputs = 3 * model.hidden_size * model.layer_inputs_width
-    return matrices + (beyond_first if model.mlp_bias else 0) + layer_inputs
+    beside = 3 * model.layer_inputs_width + 2 * model.num_hidden_layers * model.laurel_rank
+    return matrices + (beyond_first if model.mlp_bias else 0) + beside * model.hidden_size
 
 
 def _mlp_parameters(model: LanguageModel, width: int) -> int:

@@ -53,6 +53,9 @@ _BY_VALUE_HEADS = SplitRule("heads", "value_heads")
 _RULES: dict[str, SplitRule] = {
     "embedding": SplitRule("rows", "vocabulary", "all_reduce"),
     "embedding_projection": _REPLICATED,
+    "altup_projection": _REPLICATED,
+    "laurel_projection": _REPLICATED,
+    "laurel_output": _REPLICATED,
     "layer_input_projection": _REPLICATED,
     "layer_input_gate": _REPLICATED,
     "layer_input_output": _REPLICATED,

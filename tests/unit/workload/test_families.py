@@ -140,7 +140,9 @@ def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
     assert kv_elements_per_token(model) == 20 * 2 * 2 * 256
     assert kv_elements(model, 10_000) == 1024 * (4 * 10_000 + 16 * 512)
     # 262,144 rows of 256 numbers for each of 30 layers.
-    assert parameters_by_part(model)["embedding"] == 262400 * 2048 + 262144 * 30 * 256
+    embedding = parameters_by_part(model)["embedding"]
+    assert embedding == 262400 * 2048 + 262144 * 30 * 256 + 2 * 3 * 2048**2
+    assert parameter_count(model) == pytest.approx(4.46e9, rel=TOLERANCE)  # of 5.44 with towers
     assert "AltUp" in model.notes[0]
 
 

@@ -24,6 +24,7 @@ from codesign.workload import (
     state_bytes,
 )
 from codesign.workload.families import FAMILIES
+from codesign.workload.hugging_face import known_model_types
 from codesign.workload.model import kv_elements
 from codesign.workload.split_rules import largest_parts, split_rule
 
@@ -96,6 +97,12 @@ def test_the_operators_hold_every_weight_once_and_have_rules(
 def test_the_table_has_every_family_that_the_issue_names() -> None:
     listed = {row["config"].get("model_type", "mamba_ssm") for row in ROWS}
     assert len(ROWS) >= 37 and len(listed & {*FAMILIES, "gemma3", "llama4"}) >= 37
+
+
+def test_the_page_about_models_names_every_type() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+    assert [kind for kind in known_model_types() if f"`{kind}`" not in page] == []
+    assert f"{len(ROWS)} public files" in page
 
 
 # Models that change from layer to layer ------------------------------------------------------

@@ -373,7 +373,8 @@ class LanguageModel(Record):
         known = get_args(LayerType)
         unknown = [kind for kind in value if kind not in known]
         if unknown:
-            raise ValueError(describe_unknown("kind of layer", unknown[0], known))
+            problem = describe_unknown("kind of layer", unknown[0], known)
+            raise ValueError(f"{problem} It was got for layer {value.index(unknown[0])}.")
         return value
 
     @field_validator(

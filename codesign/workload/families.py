@@ -473,6 +473,19 @@ def _granite_shared(config: Config) -> dict[str, Any]:
     }
 
 
+def _bamba(config: Config) -> dict[str, Any]:
+    """Mamba 2 in all layers but those that are listed."""
+    listed = config.get("attn_layer_indices") or []
+    kinds = ["attention" if i in listed else "mamba" for i in _layers(config)]
+    heads, groups = config.get("mamba_n_heads", 128), config.get("mamba_n_groups", 1)
+    width = config.get("mamba_d_head", "auto")
+    if width == "auto":
+        width = config.get("mamba_expand", 2) * pick(config, "hidden_size") // heads
+    state, taps = config.get("mamba_d_state", 256), config.get("mamba_d_conv", 4)
+    layer = _linear("mamba2", groups, heads, state, width, taps)
+    return {**layer, **_rotated(config, 0.5), "layer_types": kinds}
+
+
 _NEMOTRON_LAYERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
@@ -781,6 +794,7 @@ FAMILIES: dict[str, Family] = {
     "granitemoehybrid": replace(
         _HYBRID, required=(*_GROUPED.required, "shared_intermediate_size"), derive=_granite_hybrid
     ),
+    "bamba": replace(_GROUPED, keys=(*_DENSE, "mamba_ssm_dtype"), derive=_bamba),
     "nemotron_h": _NEMOTRON_H,
     # MLPs of two matrices.
     "gpt2": _GPT2,

@@ -40,6 +40,8 @@ LINEAR_KEYS = (
 """Keys that a model with linear attention has, all of them."""
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _SOFTMAX: tuple[LayerType, LayerType] = ("full_attention", "sliding_attention")
+_ROUNDING = 1e-9
+"""Error of a share times what it is a share of."""
 _WINDOW_BYTES = 2
 """Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
@@ -404,7 +406,8 @@ class LanguageModel(Record):
         self._check_layers()
         self._check_linear()
         self._check_mixture()
-        if (self.partial_rotary_factor * self.head_dim) % 1:
+        rotated = self.partial_rotary_factor * self.head_dim
+        if abs(rotated - round(rotated)) > _ROUNDING:
             raise ValueError(
                 "partial_rotary_factor: expected a whole number of rotated elements, got "
                 f"{self.partial_rotary_factor} of {self.head_dim}"

@@ -16,9 +16,9 @@ from typing import Any
 
 from codesign.errors import InputError, describe_unknown
 from codesign.schema import Document, to_record
+from codesign.workload.computed_keys import ALIASES, pick
 from codesign.workload.families import (
     ACTIVATIONS,
-    ALIASES,
     ALIEN_KEYS,
     BY_SHAPE,
     CORE,
@@ -30,7 +30,6 @@ from codesign.workload.families import (
     NO_DECODERS,
     Family,
     known_types,
-    pick,
 )
 from codesign.workload.model import LanguageModel
 

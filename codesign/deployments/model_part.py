@@ -171,7 +171,7 @@ def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Paral
     vocabulary = largest_parts(model, np.array(float(parallelism.tensor)))["vocabulary"]
     by_part = parameters_by_part(model)
     embedding = by_part["embedding"] * float(vocabulary)
-    head = model.vocab_size * model.hidden_size * float(vocabulary)
+    head = model.vocab_size * model.embedding_width * float(vocabulary)
     if parallelism.pipeline > 1:
         ends = max(embedding, head)
     else:

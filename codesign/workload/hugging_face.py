@@ -16,9 +16,9 @@ from typing import Any
 
 from codesign.errors import InputError, describe_unknown
 from codesign.schema import Document, to_record
+from codesign.workload.computed_keys import ALIASES, pick
 from codesign.workload.families import (
     ACTIVATIONS,
-    ALIASES,
     ALIEN_KEYS,
     BY_SHAPE,
     CORE,
@@ -30,7 +30,6 @@ from codesign.workload.families import (
     NO_DECODERS,
     Family,
     known_types,
-    pick,
 )
 from codesign.workload.model import LanguageModel
 
@@ -99,6 +98,8 @@ def _language_part(document: Document) -> Document:
     """The language model in a file of several models, with its lines in that file."""
     data = document.data
     kind = str(data.get("model_type"))
+    if _has_encoder(kind, data):
+        return document
     key = next((key for key in NESTED_PARTS if isinstance(data.get(key), dict)), None)
     if key is None or (pick(data, "hidden_size") is not None and kind in FAMILIES):
         if kind in NESTED_TYPES and kind not in FAMILIES:
@@ -123,9 +124,7 @@ def _model_type(document: Document) -> str:
 def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
     """The row of a type; of a type without one that of shapes, with a note that says so."""
     config, where = document.data, document.where("model_type")
-    names = " ".join(map(str, config.get("architectures") or ()))
-    is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
-    if kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names:
+    if _has_encoder(kind, config):
         problem = f"expected a decoder-only language model, got {kind!r}, which has an encoder"
         raise InputError(problem, where)
     if kind in FAMILIES:
@@ -137,6 +136,13 @@ def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
         problem = describe_unknown("model_type", kind, known_types())
         raise InputError(f"{problem} Its shapes do not suffice: {why}.", where)
     return BY_SHAPE, (_assumptions(kind, config),)
+
+
+def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
+    """Whether a file is that of an encoder, or of a model that has one for its text."""
+    names = " ".join(map(str, config.get("architectures") or ()))
+    is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
+    return bool(kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
 
 
 def _assumptions(kind: str, config: Mapping[str, Any]) -> str:

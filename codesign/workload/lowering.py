@@ -260,14 +260,23 @@ def _embedding(model: LanguageModel, layer_pass: LayerPass, embedding: Embedding
 
 
 def _embedding_projections(model: LanguageModel, tokens: float) -> list[Operator]:
-    """Matrices from and to an embedding of another width, and of the layers' own inputs."""
+    """Matrices from and to an embedding of another width; those that only Gemma 3n has."""
     hidden, per_layer = model.hidden_size, model.hidden_size_per_layer_input
     operators = []
     if model.word_embed_proj_dim is not None:
         width = model.word_embed_proj_dim
         operators.append(projection("embedding_projection", "embedding", 2, tokens, width, hidden))
+    copies, rank, layers = model.altup_num_inputs - 1, model.laurel_rank, model.num_hidden_layers
+    if copies:
+        operators.append(
+            projection("altup_projection", "embedding", 2 * copies, tokens, hidden, hidden)
+        )
+    if rank:
+        operators += [
+            projection("laurel_projection", "mlp", layers, tokens, hidden, rank),
+            projection("laurel_output", "mlp", layers, tokens, rank, hidden),
+        ]
     if per_layer:
-        layers = model.num_hidden_layers
         operators += [
             projection("layer_input_projection", "mlp", layers, tokens, hidden, per_layer),
             projection("layer_input_gate", "mlp", layers, tokens, hidden, per_layer),

@@ -40,6 +40,8 @@ LINEAR_KEYS = (
 """Keys that a model with linear attention has, all of them."""
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _SOFTMAX: tuple[LayerType, LayerType] = ("full_attention", "sliding_attention")
+_ROUNDING = 1e-9
+"""Error of a share times what it is a share of."""
 _WINDOW_BYTES = 2
 """Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
@@ -215,6 +217,10 @@ class LanguageModel(Record):
     """Width of what a second embedding table adds to every layer (Gemma 3n)."""
     vocab_size_per_layer_input: Natural = 0
     """Rows of that table."""
+    altup_num_inputs: Positive = 1
+    """Copies of the residual stream, to and from all but one of which a matrix leads (Gemma 3n)."""
+    laurel_rank: Natural = 0
+    """Rank of the matrices beside every layer's attention (Gemma 3n)."""
     tie_word_embeddings: bool = False
     """Whether the LM head is the embedding table."""
     hidden_act: Literal["silu", "gelu", "relu", "relu2"] = "silu"
@@ -369,7 +375,8 @@ class LanguageModel(Record):
         known = get_args(LayerType)
         unknown = [kind for kind in value if kind not in known]
         if unknown:
-            raise ValueError(describe_unknown("kind of layer", unknown[0], known))
+            problem = describe_unknown("kind of layer", unknown[0], known)
+            raise ValueError(f"{problem} It was got for layer {value.index(unknown[0])}.")
         return value
 
     @field_validator(
@@ -399,7 +406,8 @@ class LanguageModel(Record):
         self._check_layers()
         self._check_linear()
         self._check_mixture()
-        if (self.partial_rotary_factor * self.head_dim) % 1:
+        rotated = self.partial_rotary_factor * self.head_dim
+        if abs(rotated - round(rotated)) > _ROUNDING:
             raise ValueError(
                 "partial_rotary_factor: expected a whole number of rotated elements, got "
                 f"{self.partial_rotary_factor} of {self.head_dim}"
@@ -640,7 +648,7 @@ class LanguageModel(Record):
 def parameters_by_part(model: LanguageModel) -> dict[str, int]:
     """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
 
-    Projections of what a second embedding table adds to the layers are part of ``mlp``.
+    Gemma 3n's matrices beside attention and MLP are part of ``mlp``.
     Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
     """
     hidden = model.hidden_size
@@ -765,7 +773,8 @@ def _embedding_parameters(model: LanguageModel) -> int:
     positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
     tables = model.vocab_size * model.embedding_width + positions * model.hidden_size
     tables += model.vocab_size_per_layer_input * model.layer_inputs_width
-    return tables + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
+    copies = 2 * (model.altup_num_inputs - 1) * model.hidden_size**2
+    return tables + copies + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
 
 
 def _attention_parameters(model: LanguageModel) -> int:
@@ -819,8 +828,8 @@ def _dense_parameters(model: LanguageModel) -> int:
     """Parameters of the dense MLPs of all layers."""
     matrices = _mlp_parameters(model, model.dense_width)
     beyond_first = (model.n_dense_layers - 1) * model.hidden_size
-    layer_inputs = 3 * model.hidden_size * model.layer_inputs_width
-    return matrices + (beyond_first if model.mlp_bias else 0) + layer_inputs
+    beside = 3 * model.layer_inputs_width + 2 * model.num_hidden_layers * model.laurel_rank
+    return matrices + (beyond_first if model.mlp_bias else 0) + beside * model.hidden_size
 
 
 def _mlp_parameters(model: LanguageModel, width: int) -> int:

@@ -65,6 +65,9 @@ _SCAN = SplitRule("heads", "value_heads", "scan")
 _RULES: dict[str, SplitRule] = {
     "embedding": SplitRule("rows", "vocabulary", "lookup", "all_reduce"),
     "embedding_projection": _REPLICATED_PRODUCT,
+    "altup_projection": _REPLICATED_PRODUCT,
+    "laurel_projection": _REPLICATED_PRODUCT,
+    "laurel_output": _REPLICATED_PRODUCT,
     "layer_input_projection": _REPLICATED_PRODUCT,
     "layer_input_gate": _REPLICATED_PRODUCT,
     "layer_input_output": _REPLICATED_PRODUCT,

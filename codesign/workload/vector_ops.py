@@ -21,7 +21,7 @@ routing           6  per expert: softmax without scale, comparison for the choic
 combination       2  per chosen expert: product with its weight, sum; a shared expert is added
 ==============  ===  ===========================================================================
 
-Those of the delta rule are in ``linear_attention.py``.
+Those of the delta rule are in ``linear_attention.py``, of other states in ``state_space.py``.
 """
 
 from __future__ import annotations

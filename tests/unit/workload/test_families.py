@@ -24,6 +24,7 @@ from codesign.workload import (
     state_bytes,
 )
 from codesign.workload.families import FAMILIES
+from codesign.workload.hugging_face import known_model_types
 from codesign.workload.model import kv_elements
 from codesign.workload.split_rules import largest_parts, split_rule
 
@@ -98,6 +99,12 @@ def test_the_table_has_every_family_that_the_issue_names() -> None:
     assert len(ROWS) >= 37 and len(listed & {*FAMILIES, "gemma3", "llama4"}) >= 37
 
 
+def test_the_page_about_models_names_every_type() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+    assert [kind for kind in known_model_types() if f"`{kind}`" not in page] == []
+    assert f"{len(ROWS)} public files" in page
+
+
 # Models that change from layer to layer ------------------------------------------------------
 
 
@@ -140,7 +147,9 @@ def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
     assert kv_elements_per_token(model) == 20 * 2 * 2 * 256
     assert kv_elements(model, 10_000) == 1024 * (4 * 10_000 + 16 * 512)
     # 262,144 rows of 256 numbers for each of 30 layers.
-    assert parameters_by_part(model)["embedding"] == 262400 * 2048 + 262144 * 30 * 256
+    embedding = parameters_by_part(model)["embedding"]
+    assert embedding == 262400 * 2048 + 262144 * 30 * 256 + 2 * 3 * 2048**2
+    assert parameter_count(model) == pytest.approx(4.46e9, rel=TOLERANCE)  # of 5.44 with towers
     assert "AltUp" in model.notes[0]
 
 

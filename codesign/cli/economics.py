@@ -271,12 +271,12 @@ def _formats(
 ) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving import Formats
-    from codesign.workload.precision import FORMATS
+    from codesign.evaluators.economics.sustained_device import element_bits
 
     requested_formats = {"weight": weight, "activation": activation, "kv": kv}
     for name, value in requested_formats.items():
-        if value is not None and value not in FORMATS:
-            raise UnknownNameError("number format", value, FORMATS, f"--{name}-format")
+        with prefix_problems(f"--{name}-format"):
+            element_bits(value or "bf16")
     chosen = {
         name: value or settings.get(f"{name}_format") or "bf16"
         for name, value in requested_formats.items()

@@ -78,6 +78,13 @@ def test_a_bought_design_whose_power_nobody_states_draws_its_tdp(capsys) -> None
     assert bought["device"]["usd_per_hour"] == pytest.approx(hour)
 
 
+def test_a_device_without_8_bit_floats_says_in_what_it_multiplies(capsys) -> None:
+    words = ["--device", "a100", "--weight-format", "fp8", *SMALL]
+    found = document([*LLAMA, *words], capsys)
+    assert found["device"]["sustained_flop_per_s"] == pytest.approx(0.8 * 312e12)
+    assert any("multiply in fp16" in note for note in found["notes"])
+
+
 def test_long_contexts_cost_more(capsys) -> None:
     short = document([*LLAMA, *SMALL], capsys)
     words = [*LLAMA, *SMALL, "--context-tokens", "100000", "--draft-kv-heads", "1"]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import BoolArray, Columns, FloatArray, Value
+from codesign.columns import BoolArray, Column, Columns, FloatArray, Value, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
@@ -26,18 +26,18 @@ from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWor
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
+    element_bits,
     paper_devices,
 )
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
 from codesign.metrics import ECONOMICS_METRICS, Metric
 from codesign.schema import Record
-from codesign.workload.precision import bits_per_element
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
 _FORMATS = ("weight_format", "activation_format", "kv_format")
-_WIDE_BITS = 16.0
-"""Bits of an element whose format the space does not say (Epoch section 4)."""
+_WIDE_FORMAT = "bf16"
+"""Format of an element where the space does not say (Epoch section 4)."""
 _CHUNK = 4096
 """Designs evaluated at a time, so that the arrays stay in the cache."""
 _RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
@@ -152,8 +152,7 @@ class EconomicsEvaluator:
     def _prepare(self, designs: Columns) -> _PreparedDesigns:
         """Machines, precisions and splits of a batch as arrays."""
         precision = ElementBytes(*(_bits(designs, name) / 8 for name in _FORMATS))
-        weight_bits = np.asarray(precision.weight_bytes) * 8
-        draft_bits = np.full(weight_bits.shape, self.workload.draft_weight_bits)
+        draft_bytes = np.full(len(designs["n_devices"]), self.workload.draft_weight_bits / 8)
         n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
         fixed = Fixed(
             layout=_numbers(designs, "tensor_layout", _layout),
@@ -161,12 +160,15 @@ class EconomicsEvaluator:
             experts=_numbers(designs, "expert_parallel", _count),
             attention=_numbers(designs, "attention_parallel", _count),
         )
-        target = ForwardPass(self._target, self._machine(designs, weight_bits), precision, fixed)
+        target = ForwardPass(
+            self._target, self._machine(designs, _weights(designs)), precision, fixed
+        )
         decoding = Decoding(target)
         load = Load(n_devices, batch, self.workload.context_tokens)
         if "speculation" in designs:
-            machine = self._machine(designs, draft_bits)
-            drafts = ElementBytes(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
+            draft_format = column_of([self.workload.draft_format] * len(draft_bytes))
+            machine = self._machine(designs, draft_format)
+            drafts = ElementBytes(draft_bytes, precision.activation_bytes, precision.kv_bytes)
             draft = ForwardPass(self._draft, machine, drafts)
             decoding = _Choosing(
                 target,
@@ -181,14 +183,17 @@ class EconomicsEvaluator:
         rent = paper.price_usd_per_hour if paper is not None else None
         return self.options.usd_per_hour(device.name, rent, device.power)
 
-    def _machine(self, designs: Columns, weight_bits: FloatArray) -> SustainedDevice:
-        """One machine of arrays; rates depend on the device and on the width of the weights."""
+    def _machine(self, designs: Columns, weights: Column) -> SustainedDevice:
+        """One machine of arrays; rates depend on the device and on the format of the weights."""
         column = designs["device"]
         tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
-        for bits in np.unique(weight_bits).tolist():
-            where = weight_bits == bits
+        for code in np.unique(weights.codes).tolist():
+            where = weights.codes == code
+            weight_format = str((*weights.values, None)[code] or _WIDE_FORMAT)
             machines = [
-                device_machine(str(name), bits, self.options.profile, self.options.machine_choices)
+                device_machine(
+                    str(name), weight_format, self.options.profile, self.options.machine_choices
+                )
                 for name in column.values
             ]
             codes = column.codes[where]
@@ -290,14 +295,21 @@ def _counts(designs: Columns, name: str) -> FloatArray:
     return designs[name].lookup(lambda value: _count(name, value))
 
 
+def _weights(designs: Columns) -> Column:
+    """The formats of the weights; codes below 0 where a design leaves it open."""
+    absent = column_of([_WIDE_FORMAT] * len(designs["n_devices"]))
+    return designs.get("weight_format", absent)
+
+
 def _bits(designs: Columns, name: str) -> FloatArray:
     """(n,) bits of an element."""
+    wide = element_bits(_WIDE_FORMAT)
     if name in designs:
-        return designs[name].lookup(lambda item: bits_per_element(str(item), "plain"), _WIDE_BITS)
+        return designs[name].lookup(lambda item: element_bits(str(item)), wide)
     # What is not said of the cache holds as for the activations, from which it is made.
     if name == "kv_format" and "activation_format" in designs:
         return _bits(designs, "activation_format")
-    return np.full(len(designs["n_devices"]), _WIDE_BITS)
+    return np.full(len(designs["n_devices"]), wide)
 
 
 def _length(value: Value) -> float:

@@ -50,6 +50,11 @@ class EconomicsWorkload(Record):
     draft_weight_bits: Amount = 16.0
     """Bits of one weight of the draft model."""
 
+    @property
+    def draft_format(self) -> str:
+        """The format in which the draft's weights multiply."""
+        return "int8" if self.draft_weight_bits <= 8 else "bf16"
+
 
 class EconomicsOptions(Record):
     """Options of the ``economics`` evaluator."""

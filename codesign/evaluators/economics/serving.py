@@ -17,11 +17,11 @@ from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     accelerator_machine,
     device_machine,
+    element_bits,
     paper_devices,
 )
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import load_device
-from codesign.workload.precision import bits_per_element
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Formats:
     def precision(self) -> ElementBytes:
         """Bytes of an element."""
         names = (self.weight, self.activation, self.kv)
-        return ElementBytes(*(bits_per_element(name, "plain") / 8 for name in names))
+        return ElementBytes(*(element_bits(name) / 8 for name in names))
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Offer:
     """A kind of device to rent or to buy.
 
     Attributes:
-        machine: Gives the device for weights of so many bits.
+        machine: Gives the device for weights of a format.
         rent: Dollars per hour, where a price is known.
         power_watts: Power that the device draws, where it is known.
     """
 
-    machine: Callable[[float], SustainedDevice]
+    machine: Callable[[str], SustainedDevice]
     rent: float | None = None
     power_watts: float | None = None
 
@@ -62,8 +62,8 @@ def device_offer(name: str, options: EconomicsOptions) -> Offer:
     device = load_device(name, "--device")
     paper = paper_devices().get(device.key)
 
-    def machine(weight_bits: float) -> SustainedDevice:
-        return device_machine(name, weight_bits, options.profile, options.machine_choices)
+    def machine(weight_format: str) -> SustainedDevice:
+        return device_machine(name, weight_format, options.profile, options.machine_choices)
 
     return Offer(machine, paper.price_usd_per_hour if paper else None, device.power)
 
@@ -73,7 +73,7 @@ def design_offer(
 ) -> Offer:
     """A designed accelerator, a batch of one."""
     machine = accelerator_machine(name, accelerators, options.machine_choices)
-    return Offer(lambda weight_bits: machine, None, power_watts)
+    return Offer(lambda weight_format: machine, None, power_watts)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def serve(
         InputError: No price is known, or the draft cannot have so many heads.
     """
     precision = formats.precision()
-    machine = offer.machine(float(np.asarray(precision.weight_bytes)) * 8)
+    machine = offer.machine(formats.weight)
     price = options.usd_per_hour(machine.name, offer.rent, offer.power_watts)
     target = ForwardPass(options.shape(workload.model), machine, precision, fixed)
     speculation = None
@@ -126,7 +126,7 @@ def serve(
         bits = workload.draft_weight_bits
         narrow = replace(precision, weight_bytes=bits / 8)
         shape = options.shape(workload.draft, draft_kv_heads)
-        draft = ForwardPass(shape, offer.machine(bits), narrow)
+        draft = ForwardPass(shape, offer.machine(workload.draft_format), narrow)
         speculation = Speculation(draft, workload.acceptance)
     return DeviceServing(Decoding(target, speculation), machine, price, workload.context_tokens)
 

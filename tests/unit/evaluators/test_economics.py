@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +27,11 @@ from codesign.evaluators.economics.serving import (
     single_point,
 )
 from codesign.evaluators.economics.shape import shape_of
-from codesign.evaluators.economics.sustained_device import SustainedDevice
+from codesign.evaluators.economics.sustained_device import (
+    MachineChoices,
+    SustainedDevice,
+    device_machine,
+)
 from codesign.hardware.nccl import Fabric
 from codesign.pareto import non_dominated
 from codesign.space import load_space
@@ -378,3 +383,59 @@ def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
     points = feasible_points(made.decoding, 2.0, Grid(60), 1e5)
     bound = 6.06 / 0.75
     assert bound < points.usd_per_million_tokens.min() < 1.5 * bound
+
+
+# --- rates of formats ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "weight_format", "peak", "noted"),
+    [
+        ("a100", "fp8", 312e12, "states no fp8 rate: fp8 weights take 8 bits in memory"),
+        ("v100-sxm", "fp8", 125e12, "multiply in fp16"),
+        ("tpu-v5e", "fp8", 197e12, "multiply in bf16"),
+        ("tpu-v5e", "int8", 393e12, ""),
+        ("gaudi-3", "int8", 1835e12, "states no int8 rate"),
+        ("b200", "fp4", 9000e12, ""),
+        ("b200", "mxfp4", 9000e12, ""),
+        ("h100", "fp4", 1978.9e12, "multiply in fp8"),
+        ("h100", "bf16", 989.4e12, ""),
+    ],
+)
+def test_weights_multiply_at_a_rate_that_the_device_states(
+    device: str, weight_format: str, peak: float, noted: str
+) -> None:
+    made = device_machine(device, weight_format, "plain", MachineChoices(link_bytes_per_s=1e11))
+    assert made.peak_flop_per_s == peak
+    assert noted in " ".join(made.notes)
+    assert bool(noted) or not any("multiply" in note for note in made.notes)
+
+
+def test_the_paper_has_no_8_bit_floats_on_an_a100_either() -> None:
+    rates = {
+        name: device_machine("a100", name, "epoch", MachineChoices()).peak_flop_per_s
+        for name in ("bf16", "fp8", "int8", "int4")
+    }
+    assert rates == {"bf16": 312e12, "fp8": 312e12, "int8": 624e12, "int4": 624e12}
+
+
+def test_a_campaign_has_the_same_rates() -> None:
+    designs = {
+        "device": column_of(["a100", "a100", "h100"]),
+        "n_devices": column_of([4, 4, 4]),
+        "batch_size": column_of([4000, 4000, 4000]),
+        "weight_format": column_of(["fp8", "int8", "fp4"]),
+    }
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3-8b"))
+    fp8, int8, fp4 = evaluator.evaluate(designs).metrics["throughput_tokens_per_s"]
+    assert fp8 < 0.6 * int8 < fp4
+
+
+def test_a_device_with_8_bit_floats_alone_cannot_multiply_wider_ones(tmp_path: Path) -> None:
+    file = tmp_path / "narrow.yaml"
+    text = "name: narrow\nvendor: us\ndevice_class: npu\npeak: {fp8: 100 TFLOP/s}\nn_cores: 1\n"
+    text += "bandwidth: 1000 GB/s\ncapacity: 80 GB\nsources: {peak: here, n_cores: here, "
+    file.write_text(text + "bandwidth: here, capacity: here}\n")
+    assert device_machine(str(file), "fp8", "plain", MachineChoices()).peak_flop_per_s == 1e14
+    with pytest.raises(InputError, match="narrow cannot multiply bf16 weights: expected a rate in"):
+        device_machine(str(file), "bf16", "plain", MachineChoices())

@@ -16,9 +16,10 @@ from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from codesign.evaluators.economics.frontier import Points
     from codesign.evaluators.economics.load import Fixed
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
-    from codesign.evaluators.economics.serving import Formats, Offer
+    from codesign.evaluators.economics.serving import DeviceServing, Formats, Offer
     from codesign.evaluators.economics.shape import ModelShape
     from codesign.hardware.accelerator import AcceleratorBatch
 
@@ -98,11 +99,17 @@ def economics(
     layout: Annotated[
         str | None, typer.Option(help="Tensor parallelism along 1d or 2d. [the faster]")
     ] = None,
-    grid: Annotated[int, typer.Option(help="Instance sizes, and batches, that are tried.")] = 400,
+    grid: Annotated[
+        int, typer.Option(help="Batches that are tried; sizes too if continuous.")
+    ] = 400,
     max_devices: Annotated[float, typer.Option(help="Largest instance of the grid.")] = 1000.0,
     max_batch: Annotated[float, typer.Option(help="Largest batch of the grid.")] = 10_000.0,
-    only_whole_numbers: Annotated[
-        bool, typer.Option("--whole", help="Only whole devices and requests.")
+    continuous: Annotated[
+        bool,
+        typer.Option(
+            "--continuous",
+            help="The paper's frontier over real numbers of devices, requests and stages.",
+        ),
     ] = False,
     profile: Annotated[
         str, typer.Option(help="epoch (the paper's figures), or plain (those of the files).")
@@ -118,8 +125,9 @@ def economics(
     as_json: AsJson = False,
 ) -> None:
     """Price a model: dollars per million tokens against speed, fastest and best-value points."""
+    from codesign.evaluators.economics.buildable import buildable_points
     from codesign.evaluators.economics.frontier import Grid, feasible_points
-    from codesign.evaluators.economics.serving import serve, single_point
+    from codesign.evaluators.economics.serving import serve
     from codesign.report.economics import EconomicsReport, to_document, to_tables
 
     _check_numbers(alpha, devices, batch, max_devices, max_batch, grid)
@@ -146,13 +154,14 @@ def economics(
             " (--tp and --pp fix the devices, so they need --batch)"
         )
     serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads)
-    _check_split(split, devices, batch, serving.decoding.target.shape)
+    _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
     if devices is not None and batch is not None:
-        points = single_point(serving, devices, batch)
+        points = _point(serving, devices, batch, continuous)
     else:
-        tried = Grid(grid, max_devices, max_batch, only_whole_numbers)
-        cap = options.demand_tokens_per_s
-        points = feasible_points(serving.decoding, serving.usd_per_hour, tried, context_tokens, cap)
+        tried, demand_cap = Grid(grid, max_devices, max_batch), options.demand_tokens_per_s
+        points = (feasible_points if continuous else buildable_points)(
+            serving.decoding, serving.usd_per_hour, tried, context_tokens, demand_cap
+        )
     economics_report = EconomicsReport(
         serving,
         points.frontier(),
@@ -312,12 +321,32 @@ def _split(
     )
 
 
+def _point(serving: DeviceServing, devices: float, batch: float, continuous: bool) -> Points:
+    """The one instance that is asked about."""
+    from codesign.evaluators.economics.buildable import buildable_point
+    from codesign.evaluators.economics.serving import check_fits, single_point
+
+    if continuous:
+        return single_point(serving, devices, batch)
+    check_fits(serving, devices, batch)
+    return buildable_point(
+        serving.decoding, serving.usd_per_hour, int(devices), int(batch), serving.context_tokens
+    )
+
+
 def _check_split(
-    split: Fixed, devices: float | None, batch: float | None, shape: ModelShape
+    split: Fixed,
+    devices: float | None,
+    batch: float | None,
+    shape: ModelShape,
+    continuous: bool,
 ) -> None:
     """Refuse what does not divide."""
     if devices is None or batch is None:
         return
+    for name, value in {"--devices": devices, "--batch": batch}.items():
+        if not continuous and value != round(value):
+            raise InputError(f"expected a whole number, or --continuous, got {value:g}", name)
     stages = float(split.pipeline) if split.pipeline is not None else 1.0
     most = min(shape.n_layers, batch)
     if stages > most:
@@ -326,6 +355,8 @@ def _check_split(
             "--pp",
         )
     _check_divides("--pp", devices, stages, "devices")
+    if not continuous:
+        _check_divides("--pp", shape.n_layers, stages, "layers")
     if split.experts is not None:
         if split.experts > shape.n_experts:
             has = f"{shape.n_experts:g} experts" if shape.is_mixture else "no experts"

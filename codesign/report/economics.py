@@ -128,10 +128,15 @@ def _cells(points: Points, position: int) -> list[str]:
     return [
         f"{points.tokens_per_s[position]:.1f}",
         f"{points.usd_per_million_tokens[position]:.3g}",
-        f"{points.n_devices[position]:.1f}",
-        f"{points.batch[position]:.1f}",
+        _count(points.n_devices[position]),
+        _count(points.batch[position]),
         str(drafted) if drafted else "–",
     ]
+
+
+def _count(value: float) -> str:
+    """Whole numbers as such, others to a tenth."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
 
 
 def _spread(points: Points, n_rows: int) -> list[int]:

@@ -24,11 +24,20 @@ def test_a_frontier_is_one_json_document_with_its_ends_and_their_splits(capsys) 
     speeds = [row["tokens_per_s"] for row in found["frontier"]]
     assert speeds == sorted(speeds)
     assert found["fastest"]["tokens_per_s"] == speeds[-1] == pytest.approx(189, rel=0.01)
+    assert all(row["n_devices"] % 1 == row["batch"] % 1 == 0 for row in found["frontier"])
+    assert 64 % found["alpha_optimal"]["split"]["tensor"] == 0
     assert found["cheapest"]["usd_per_million_tokens"] == pytest.approx(
         found["frontier"][0]["usd_per_million_tokens"]
     )
     assert found["alpha_optimal"]["split"]["layout"] == "1d"
     assert found["device"]["usd_per_hour"] == 2.1
+
+
+def test_the_papers_frontier_over_real_numbers_is_there_on_request(capsys) -> None:
+    words = ["--device", "h100", "--weight-format", "int8", "--continuous", *SMALL]
+    found = document([*LLAMA, *words], capsys)
+    assert any(row["n_devices"] % 1 for row in found["frontier"])
+    assert found["fastest"]["tokens_per_s"] == pytest.approx(189, rel=0.01)
 
 
 def test_the_report_names_its_conventions_and_draws_cost_against_speed(
@@ -101,9 +110,15 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--design", "P1"], "P1: no price is known for it"),
         (["--design", "P9"], "unknown design 'P9'. Did you mean"),
         (["--devices", "12", "--batch", "8", "--pp", "5"], "divisor of the 12 devices, got 5"),
+        (
+            ["--devices", "12", "--batch", "9", "--pp", "3"],
+            "--pp: expected a divisor of the 80 layers",
+        ),
+        (["--devices", "13", "--batch", "10"], "13 devices do not divide 80 layers, 64 heads"),
+        (["--devices", "8.5", "--batch", "9"], "--devices: expected a whole number, or --cont"),
         (["--devices", "8", "--batch", "8", "--ep", "2"], "has no experts, got 2"),
         (["--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would hold it"),
-        (["--max-devices", "1"], "does not fit 1 devices"),
+        (["--max-devices", "1"], "does not fit 1 device:"),
         (["--devices", "8"], "expected --devices and --batch together"),
         (["--tp", "8"], "--tp and --pp fix the devices, so they need --batch"),
         (["--context-tokens", "nan"], "should be a finite number, got nan"),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.errors import InputError
-from codesign.evaluators.economics.decoding import Decoding, Speculation
-from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
+from codesign.evaluators.economics.decoding import Decoding, RequestTokens, Speculation
+from codesign.evaluators.economics.frontier import Points, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
@@ -101,6 +101,7 @@ def serve(
     speculates: bool = True,
     fixed: Fixed | None = None,
     draft_kv_heads: int | None = None,
+    tokens: RequestTokens | None = None,
 ) -> DeviceServing:
     """A model on an offer.
 
@@ -113,6 +114,7 @@ def serve(
         fixed: Parts of the split that are not searched.
         draft_kv_heads: Key and value heads of the draft instead of its own; Epoch's long contexts
             assume one (Figs. 9 and 10).
+        tokens: Tokens of a request, where its prompt is counted too.
 
     Raises:
         InputError: No price is known, or the draft cannot have so many heads.
@@ -126,9 +128,17 @@ def serve(
         bits = workload.draft_weight_bits
         narrow = replace(precision, weight_bytes=bits / 8)
         shape = options.shape(workload.draft, draft_kv_heads)
-        draft = ForwardPass(shape, offer.machine(workload.draft_format), narrow)
+        draft = ForwardPass(shape, _draft_machine(offer, workload), narrow)
         speculation = Speculation(draft, workload.acceptance)
-    return DeviceServing(Decoding(target, speculation), machine, price, workload.context_tokens)
+    decoding = Decoding(target, speculation, tokens=tokens)
+    return DeviceServing(decoding, machine, price, workload.context_tokens)
+
+
+def _draft_machine(offer: Offer, workload: EconomicsWorkload) -> SustainedDevice:
+    try:
+        return offer.machine(workload.draft_format)
+    except InputError as error:
+        raise InputError([f"the draft: {text}" for text in error.problems]) from None
 
 
 def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Points:
@@ -137,14 +147,23 @@ def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Poin
     Raises:
         InputError: It does not fit; by how much, and what would.
     """
+    load = check_fits(serving, n_devices, batch)
+    time, length = serving.decoding.request_times(load)
+    first = serving.decoding.first_token_s(load, time)
+    columns = np.stack([load.n_devices, load.batch, time, length, first])
+    return priced(columns, serving.usd_per_hour)
+
+
+def check_fits(serving: DeviceServing, n_devices: float, batch: float) -> Load:
+    """The load of one instance with one batch.
+
+    Raises:
+        InputError: It does not fit; by how much, and what would.
+    """
     load = Load(np.array([n_devices]), np.array([batch]), serving.context_tokens)
     if serving.decoding.memory_excess(load)[0] > 0:
         raise InputError(misfit(serving, n_devices, batch))
-    time, length = serving.decoding.token_times(load)
-    price = price_per_million_tokens(
-        time, load.n_devices, load.batch, np.asarray(serving.usd_per_hour)
-    )
-    return Points(load.n_devices, load.batch, time, length, price)
+    return load
 
 
 def misfit(serving: DeviceServing, n_devices: float, batch: float) -> str:

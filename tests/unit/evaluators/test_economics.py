@@ -12,6 +12,7 @@ import pytest
 from codesign.columns import column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
+from codesign.evaluators.economics.buildable import buildable_point, buildable_points
 from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.decoding import Speculation
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
@@ -301,9 +302,68 @@ def test_demand_bounds_what_an_instance_generates() -> None:
         feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=1.0)
 
 
-def test_whole_grids_have_whole_devices_and_requests() -> None:
-    points = feasible_points(serving().decoding, 2.1, Grid(30, is_whole=True))
+@pytest.mark.parametrize("model", ["llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"])
+@pytest.mark.parametrize("profile", ["epoch", "plain"])
+def test_a_buildable_frontier_has_whole_parts_that_divide_the_model(
+    model: str, profile: str
+) -> None:
+    made = serving(model, profile=profile, price_usd_per_hour=2.0)
+    shape, grid = made.decoding.target.shape, Grid(25, 300.0, 2000.0)
+    points = buildable_points(made.decoding, 2.0, grid)
+    assert points.split is not None
+    _, stages, attention, experts = points.split.T
+    tensor = points.n_devices / stages
+    for whole, part in (
+        (points.n_devices, stages),
+        (points.batch, stages),
+        (shape.n_layers, stages),
+        (tensor, attention),
+        (shape.n_heads, attention),
+        (tensor, experts),
+        (shape.n_experts, experts),
+        (shape.feedforward_width, tensor / experts),
+        (np.maximum(shape.n_kv_heads, attention), np.minimum(shape.n_kv_heads, attention)),
+    ):
+        assert (np.mod(whole, part) == 0).all()
     assert (points.n_devices % 1 == 0).all() and (points.batch % 1 == 0).all()
+    spread = experts > 1
+    assert (points.batch[spread] / stages[spread] >= 2 * shape.sparsity).all()
+
+
+def test_a_buildable_point_is_the_pass_of_its_split() -> None:
+    made = serving("mixtral-8x22b", speculates=False)
+    points = buildable_points(made.decoding, 2.0, Grid(10, 64.0, 500.0)).frontier()
+    for position in range(len(points)):
+        cut = split_of(made.decoding, points, position, 0.0)
+        fixed = Fixed(
+            1.0 + ("1d", "2d").index(cut.layout), cut.pipeline, cut.experts, cut.attention
+        )
+        target = made.decoding.target
+        again = ForwardPass(target.shape, target.machine, target.precision, fixed)
+        load = Load(one(points.n_devices[position]), one(points.batch[position]))
+        assert float(again.best_times(load)[0][0]) == pytest.approx(points.token_time_s[position])
+
+
+def test_what_can_be_built_costs_little_more_than_what_real_numbers_allow() -> None:
+    made = serving()
+    ends = [
+        (float(found.usd_per_million_tokens.min()), float(found.tokens_per_s.max()))
+        for found in (
+            feasible_points(made.decoding, 2.1, Grid(100)).frontier(),
+            buildable_points(made.decoding, 2.1, Grid(100)).frontier(),
+        )
+    ]
+    (cheap, fast), (whole_cheap, whole_fast) = ends
+    assert cheap <= whole_cheap < 1.1 * cheap
+    assert 0.95 * fast < whole_fast <= 1.01 * fast
+
+
+def test_one_instance_is_cut_evenly_or_refused_with_the_nearest() -> None:
+    made = serving()
+    point = buildable_point(made.decoding, 2.1, 8, 64, 0.0)
+    assert len(point) == 1 and float(point.n_devices[0]) == 8
+    with pytest.raises(InputError, match=r"13 devices do not divide .* 64 heads .*; 10 or 16 "):
+        buildable_point(made.decoding, 2.1, 13, 10, 0.0)
 
 
 def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> None:

@@ -16,6 +16,7 @@ from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from codesign.evaluators.economics.decoding import RequestTokens
     from codesign.evaluators.economics.frontier import Points
     from codesign.evaluators.economics.load import Fixed
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
@@ -59,8 +60,25 @@ def economics(
         str | None, typer.Option(help="Of the KV cache. [as the activations]")
     ] = None,
     context_tokens: Annotated[
-        float, typer.Option(help="Tokens that every request attends to.")
-    ] = 0.0,
+        float | None,
+        typer.Option(help="Tokens that every request attends to, prompts not counted. [0]"),
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a prompt, whose prefill is counted.")
+    ] = None,
+    generated_tokens: Annotated[
+        int | None, typer.Option(help="Tokens generated after it; with --prompt-tokens.")
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(help="Users served at once: how many devices all of them take.", min=1),
+    ] = None,
+    first_token: Annotated[
+        str | None, typer.Option(help="Limit on the time to first token, such as '1 s'.")
+    ] = None,
+    output_token: Annotated[
+        str | None, typer.Option(help="Limit on the time per output token, such as '50 ms'.")
+    ] = None,
     speculate: Annotated[
         bool, typer.Option(help="Draft tokens ahead with a smaller model where it is faster.")
     ] = True,
@@ -141,7 +159,11 @@ def economics(
         "profile": profile,
     }
     options = _options(sold, read_pairs("--option", option, as_yaml=True))
-    workload = _workload(model, context_tokens, draft, acceptance)
+    tokens = _request_tokens(prompt_tokens, generated_tokens, context_tokens)
+    if tokens is not None:
+        context_tokens = tokens.prompt_tokens + tokens.generated_tokens
+    workload = _workload(model, context_tokens or 0.0, draft, acceptance)
+    limits = _limits(first_token, output_token, tokens)
     if draft_kv_heads is not None:
         with prefix_problems("--draft-kv-heads"):
             options.shape(draft, draft_kv_heads)
@@ -153,20 +175,28 @@ def economics(
             "expected --devices and --batch together, or neither"
             " (--tp and --pp fix the devices, so they need --batch)"
         )
-    serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads)
+    serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads, tokens)
     _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
     if devices is not None and batch is not None:
         points = _point(serving, devices, batch, continuous)
     else:
-        tried, demand_cap = Grid(grid, max_devices, max_batch), options.demand_tokens_per_s
+        tried = Grid(grid, max_devices, min(max_batch, users or max_batch))
         points = (feasible_points if continuous else buildable_points)(
-            serving.decoding, serving.usd_per_hour, tried, context_tokens, demand_cap
+            serving.decoding,
+            serving.usd_per_hour,
+            tried,
+            workload.context_tokens,
+            options.demand_tokens_per_s,
         )
+    points = points.within(*limits)
     economics_report = EconomicsReport(
         serving,
         points.frontier(),
         alpha,
-        _conventions(serving, formats, workload, speculate, options),
+        _question(serving, formats, tokens, users, limits)
+        | _conventions(serving, workload, speculate, options),
+        points=points,
+        users=users,
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
@@ -375,8 +405,68 @@ def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
     )
 
 
+def _request_tokens(
+    prompt: int | None, generated: int | None, context: float | None
+) -> RequestTokens | None:
+    """The tokens of a request, where its prompt is counted."""
+    from codesign.evaluators.economics.decoding import RequestTokens
+
+    if prompt is None and generated is None:
+        return None
+    if prompt is None or generated is None or context is not None:
+        raise InputError(
+            "expected both --prompt-tokens and --generated-tokens, or --context-tokens alone"
+        )
+    for name, value in {"--prompt-tokens": prompt, "--generated-tokens": generated}.items():
+        if value < 1:
+            problem = f"expected a whole number from 1, as generated tokens are priced, got {value}"
+            raise InputError(problem, name)
+    return RequestTokens(float(prompt), float(generated))
+
+
+def _limits(
+    first: str | None, step: str | None, tokens: RequestTokens | None
+) -> tuple[float | None, float | None]:
+    """Limits on the time to first token and per output token, in seconds."""
+    from codesign.cli.platform_options import seconds
+
+    if first is not None and tokens is None:
+        raise InputError("expected --prompt-tokens and --generated-tokens with it", "--first-token")
+    return (
+        None if first is None else seconds("--first-token", first),
+        None if step is None else seconds("--output-token", step),
+    )
+
+
+def _question(
+    serving: DeviceServing,
+    formats: Formats,
+    tokens: RequestTokens | None,
+    users: int | None,
+    limits: tuple[float | None, float | None],
+) -> dict[str, str]:
+    """What was asked, in the words of ``codesign requirements``."""
+    from codesign.report.question import context_words, limit_words, user_words
+
+    named = {"weights": formats.weight, "activations": formats.activation, "cache": formats.kv}
+    counted = "speed and price of generated tokens, "
+    if tokens is None:
+        context = f"{serving.context_tokens:g} tokens"
+        counted += "without any prefill (--prompt-tokens and --generated-tokens count it)"
+    else:
+        context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
+        counted += "with the prefill of their prompts"
+    question = {"context": context}
+    question |= {} if users is None else {"users": user_words(users)}
+    question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
+    return question | {
+        "formats": ", ".join(f"{name} {value}" for name, value in named.items()),
+        "counted": counted,
+    }
+
+
 def _conventions(
-    serving: Any, formats: Formats, workload: EconomicsWorkload, speculate: bool, options: Any
+    serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
 ) -> dict[str, str]:
     """What the numbers rest on, in words."""
     machine = serving.machine
@@ -389,9 +479,6 @@ def _conventions(
         f"{machine.bytes_per_s / 1e9:.4g} GB/s of {machine.capacity_bytes / 1e9:.4g} GB",
         "network": f"{2 * fabric.intra_bytes_per_s / 1e9:.4g} GB/s within "
         f"{fabric.node_size:g} devices, {2 * fabric.inter_bytes_per_s / 1e9:.4g} GB/s between",
-        "formats": f"weights {formats.weight}, activations {formats.activation}, cache "
-        f"{formats.kv}",
-        "context": f"{serving.context_tokens:g} tokens",
         "speculation": speculation,
         "profile": options.profile,
     } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
@@ -404,7 +491,7 @@ def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:
 
     serving, conventions = economics_report.serving, economics_report.conventions
     title = f"{serving.decoding.target.shape.name} on {serving.machine.name}"
-    words = f"{conventions['formats'].split(',')[0]}, {conventions['rent']}"
+    words = f"{conventions['formats'].split(',')[0]}, {conventions['rent'].split(' (')[0]}"
     return (
         save_frontiers({words: economics_report.frontier}, path, title, economics_report.alpha),
     )

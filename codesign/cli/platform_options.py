@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming
+from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import say
 from codesign.errors import InputError
 
@@ -107,6 +107,17 @@ def count(name: str, value: int) -> int:
     """A flag's whole number from 1."""
     if value < 1:
         raise InputError(f"expected a whole number from 1, got {value}", name)
+    return value
+
+
+def seconds(name: str, text: str) -> float:
+    """A flag's time above 0, in seconds."""
+    from codesign.units import parse_quantity
+
+    with prefix_problems(name):
+        value = parse_quantity(text, "s")
+    if value <= 0:
+        raise InputError(f"expected a time above 0, got {text!r}", name)
     return value
 
 

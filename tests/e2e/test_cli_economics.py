@@ -94,6 +94,45 @@ def test_a_device_without_8_bit_floats_says_in_what_it_multiplies(capsys) -> Non
     assert any("multiply in fp16" in note for note in found["notes"])
 
 
+QUESTION = ["--prompt-tokens", "2000", "--generated-tokens", "500", "--users", "10000"]
+QUESTION += ["--first-token", "1 s", "--output-token", "50 ms"]
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3", "llama-3.3-70b"])
+def test_economics_and_requirements_count_the_devices_of_users_alike(model: str, capsys) -> None:
+    formats = ["--weight-format", "fp8", "--activation-format", "fp8"]
+    priced = document(["economics", "--model", model, *QUESTION, *formats], capsys)
+    sized = document(["requirements", "--model", model, *QUESTION, "--most-devices", "64"], capsys)
+    (row,) = (row for row in sized["devices"] if row["device"] == "h100-sxm")
+    fewest = priced["fewest_devices"]["devices_for_users"]
+    assert 0.5 < row["devices"] / fewest < 2.5  # was 280
+    for found in (priced["fewest_devices"], priced["cheapest"]):
+        assert found["first_token_s"] <= 1.0 and found["tokens_per_s"] >= 20.0
+
+
+@pytest.mark.parametrize("command", ["economics", "requirements"])
+def test_the_question_is_printed_above_the_answer(command: str, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    more = ["--grid", "20"] if command == "economics" else ["--most-devices", "4"]
+    assert main([command, "--model", "llama-3-8b", *QUESTION, *more]) == 0
+    shown = capsys.readouterr().out
+    assert "2,000 prompt + 500 generated = 2,500 tokens" in shown
+    assert "10,000 at once, each with the next request when the last is answered" in shown
+    assert "first token within 1 s, output token within 50 ms" in shown
+    assert "weights " in shown and "prefill" in shown
+
+
+def test_speed_and_price_say_whether_prefill_is_in_them(capsys) -> None:
+    without, counted = (
+        document([*LLAMA, *SMALL, *words], capsys)
+        for words in (["--context-tokens", "2500"], QUESTION[:4])
+    )
+    assert "without any prefill" in without["conventions"]["counted"]
+    assert "with the prefill of their prompts" in counted["conventions"]["counted"]
+    prices = [found["cheapest"]["usd_per_million_tokens"] for found in (without, counted)]
+    assert prices[1] > 1.5 * prices[0]
+
+
 def test_long_contexts_cost_more(capsys) -> None:
     short = document([*LLAMA, *SMALL], capsys)
     words = [*LLAMA, *SMALL, "--context-tokens", "100000", "--draft-kv-heads", "1"]
@@ -150,6 +189,10 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--demand", "0"], "error: --demand: input should be greater than 0"),
         (["--draft-kv-heads", "3"], "error: --draft-kv-heads: key and value heads of"),
         (["--figure", "a.gif"], "error: --figure: unknown figure format"),
+        (["--prompt-tokens", "9"], "expected both --prompt-tokens and --generated-tokens"),
+        (["--prompt-tokens", "9", "--generated-tokens", "0"], "tokens are priced, got 0"),
+        (["--first-token", "1 s"], "--first-token: expected --prompt-tokens and"),
+        (["--output-token", "1 us", "--grid", "9"], "output token within 1e-06 s (at best"),
         (["--lifetime-years", "3"], "only of a bought device"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -73,6 +73,8 @@ def test_requirements_are_a_table_too(capsys: Any) -> None:
     shown = capsys.readouterr().out
     assert "The smallest number of each known device" in shown
     assert "Devices that cannot serve it" in shown
+    assert "10,000 prompt + 4 x 200 generated = 10,800 tokens" in shown
+    assert "1 that arrive together" in shown
 
 
 def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
@@ -165,6 +167,7 @@ H100 = ["--device", "h100-sxm"]
         (["requirements", *RAG, "--first-token", "0 s"], "--first-token: expected a time above 0"),
         (["requirements", *RAG, "--output-token", "10"], "--output-token: expected a quantity"),
         (["requirements", *RAG, "--most-devices", "0"], "--most-devices: expected a whole number"),
+        (["requirements", *RAG, "--users", "9", "--batch", "9"], "expected --batch or --users"),
         (["scaling", "flop", *RAG], "Did you mean 'flops'?"),
         (["scaling", "flops", *RAG, "--factors", "1,inf"], "finite numbers above 0, got inf"),
         (["scaling", "flops", *RAG, "--factors", "1,x"], "--factors: expected numbers"),

@@ -217,8 +217,7 @@ def _solve(
         cut = replace(cut, speculation=replace(decoding.speculation, draft=draft_pass))
     fits = decoding.memory_excess(load) <= 0
     fits &= _are_busy(decoding.target.shape, split[:, 3:], load.batch / systems[0].stages)
-    time, length = cut.request_times(load)
-    first = cut.first_token_s(load, time, float(systems[0].stages))
+    time, length, first = cut.request_times(load, float(systems[0].stages))
     columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
     rows = np.broadcast_to(np.arange(len(systems))[:, None], fits.shape)[fits]
     return np.stack([np.asarray(item[fits], np.float64) for item in columns]), split[rows]

@@ -18,7 +18,6 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import Load
-from codesign.evaluators.economics.shape import ModelShape
 
 DRAFT_LENGTHS = (2, 3, 4, 5)
 """Tokens drafted ahead that are tried [ours: Epoch section 4.1 leaves the choice open]."""
@@ -63,21 +62,6 @@ class RequestTokens:
     generated_tokens: float
 
 
-def prompt_flop(shape: ModelShape, prompt_tokens: float) -> float:
-    """Arithmetic of prefilling one prompt, a causal mask skipped and logits of its last token.
-
-    Examples:
-        >>> from codesign.evaluators.economics.shape import shape_of
-        >>> from codesign.workload import load_model
-        >>> round(prompt_flop(shape_of(load_model("llama-3-8b")), 1000) / (2 * 7.5e9 * 1000), 2)
-        0.95
-    """
-    head = 2.0 * shape.unembedding_parameters
-    seen = shape.attended(prompt_tokens) / 2.0
-    scores = shape.n_layers * shape.score_flop * seen
-    return prompt_tokens * (shape.active_flop_per_token - head + scores) + head
-
-
 @dataclass(frozen=True)
 class Decoding:
     """Decoding of one model on one machine, with the prefill of its prompts if they are counted.
@@ -111,43 +95,44 @@ class Decoding:
             best = np.minimum(best, time)
         return best, chosen
 
-    def request_times(self, load: Load) -> tuple[FloatArray, IntArray]:
-        """Seconds per token with the prompts counted, and how many tokens are drafted ahead.
+    def request_times(
+        self, load: Load, stages: float = 1.0
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Seconds per token and to the first one, and how many tokens are drafted ahead.
 
         In a steady state every request is followed by the next, so that between two steps the
-        instance prefills ``batch / generated_tokens`` prompts.
-        """
-        time, length = self.token_times(load)
-        if self.tokens is None:
-            return time, length
-        return time + self.prefill_s(load) * load.batch / self.tokens.generated_tokens, length
-
-    def prefill_s(self, load: Load) -> FloatArray:
-        """Seconds in which all devices of an instance prefill one prompt; NaN if none is counted.
-
-        Limiting assumption: arithmetic alone at the sustained rate (section 4.2: input tokens are
-        bound by it); messages and reads hide behind it.
-        """
-        if self.tokens is None:
-            return np.full_like(load.n_devices, np.nan)
-        passes = (
-            [self.target] if self.speculation is None else [self.target, self.speculation.draft]
-        )
-        prompt = self.tokens.prompt_tokens
-        rates = [prompt_flop(item.shape, prompt) / item.machine.flop_per_s for item in passes]
-        return np.asarray(sum(rates) / load.n_devices)
-
-    def first_token_s(
-        self, load: Load, token_time_s: FloatArray, stages: FloatArray | float = 1.0
-    ) -> FloatArray:
-        """Seconds to the first token of a request that waits for a step and no other prompt.
+        instance prefills ``batch / generated_tokens`` prompts, which lengthens all tokens. A new
+        request waits for one step and for its own prefill.
 
         Args:
             load: Devices and requests.
-            token_time_s: Time of a step.
-            stages: Stages of the pipeline, which work on the prompt one after another.
+            stages: Stages of the pipeline, each of which prefills a prompt of its own.
+
+        Returns:
+            Time per token, tokens drafted ahead, and time to the first token, NaN where prompts
+            cost nothing.
         """
-        return np.asarray(self.prefill_s(load) * stages + token_time_s)
+        time, length = self.token_times(load)
+        if self.tokens is None:
+            return time, length, np.full_like(time, np.nan)
+        prefill = self.prefill_s(load.n_devices, stages)
+        between_steps = prefill / stages * load.batch / self.tokens.generated_tokens
+        return time + between_steps, length, prefill + time
+
+    def prefill_s(self, n_devices: FloatArray, stages: float = 1.0) -> FloatArray:
+        """Seconds in which a prompt passes an instance, one more in every other stage.
+
+        It is a pass of as many queries as the prompt has tokens, each of which attends to half of
+        it on average. Limiting assumption: the whole prompt at once, logits of every token.
+        """
+        assert self.tokens is not None
+        prompt = self.tokens.prompt_tokens
+        prompts = np.full((1,) * n_devices.ndim, stages)
+        load = Load(n_devices, prompts, prompt / 2.0, (int(prompt),))
+        passes = (
+            [self.target] if self.speculation is None else [self.target, self.speculation.draft]
+        )
+        return np.asarray(sum(item.best_times(load)[0] for item in passes))
 
     def stored_bytes(self, load: Load) -> FloatArray:
         """Weights and KV caches of the model and of its draft."""

@@ -250,8 +250,7 @@ def _solve(decoding: Decoding, load: Load) -> FloatArray:
         return np.empty((5, 0))
     load = Load(load.n_devices[rows], load.batch, load.context_tokens)
     fits = fits[rows]
-    time, length = decoding.request_times(load)
-    first = decoding.first_token_s(load, time)
+    time, length, first = decoding.request_times(load)
     columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
     return np.stack([np.asarray(column[fits], dtype=np.float64) for column in columns])
 

@@ -148,8 +148,7 @@ def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Poin
         InputError: It does not fit; by how much, and what would.
     """
     load = check_fits(serving, n_devices, batch)
-    time, length = serving.decoding.request_times(load)
-    first = serving.decoding.first_token_s(load, time)
+    time, length, first = serving.decoding.request_times(load)
     columns = np.stack([load.n_devices, load.batch, time, length, first])
     return priced(columns, serving.usd_per_hour)
 

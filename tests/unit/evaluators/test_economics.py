@@ -14,7 +14,7 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_point, buildable_points
 from codesign.evaluators.economics.closed_form import fastest
-from codesign.evaluators.economics.decoding import Speculation
+from codesign.evaluators.economics.decoding import RequestTokens, Speculation
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
@@ -373,6 +373,36 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> 
     with pytest.raises(InputError, match=r"does not fit 2 devices.*6 devices would hold it"):
         feasible_points(made.decoding, 2.0, Grid(10, most_devices=2.0))
     assert isinstance(single_point(made, 6.0, 1.0), Points)
+
+
+def test_prompts_lengthen_every_token_by_their_share_of_the_prefill() -> None:
+    options = EconomicsOptions()
+    workload = EconomicsWorkload(model="llama-3.3-70b", context_tokens=2500.0)
+    offer = device_offer("h100", options)
+    without, counted = (
+        serve(workload, options, offer, Formats("fp8"), False, Fixed(pipeline=1.0), tokens=tokens)
+        for tokens in (None, RequestTokens(2000.0, 500.0))
+    )
+    load = Load(one(8), one(100), 2500.0)
+    plain, _, first = without.decoding.request_times(load)
+    time, _, first_counted = counted.decoding.request_times(load)
+    assert math.isnan(first[0])
+    prefill = float(first_counted[0] - plain[0])
+    assert float(time[0] - plain[0]) == pytest.approx(prefill * 100 / 500)
+    # Arithmetic of 2,000 tokens bounds it from below, and messages do not double it.
+    arithmetic = 2000 * LLAMA.active_flop_per_token / (8 * 0.7 * 2e15)
+    assert arithmetic < prefill < 2.5 * arithmetic
+
+
+def test_users_take_whole_instances() -> None:
+    points = single_point(serving(), 8.0, 64.0)
+    assert points.devices_for(64).tolist() == [8.0]
+    assert points.devices_for(65).tolist() == [16.0]
+    assert len(points.within(None, 1.0)) == 1
+    with pytest.raises(
+        InputError, match=r"no instance .* has output token within 1e-06 s \(at best"
+    ):
+        points.within(None, 1e-6)
 
 
 # --- the evaluator -----------------------------------------------------------------------------

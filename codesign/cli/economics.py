@@ -90,7 +90,7 @@ def economics(
         float, typer.Option(help="Probability that a drafted token is accepted.")
     ] = 0.8,
     price_per_hour: Annotated[
-        float | None, typer.Option(help="Rent of one device in dollars. [Epoch's, if it has one]")
+        float | None, typer.Option(help="Rent of one device in dollars. [a typical one]")
     ] = None,
     capital_cost: Annotated[
         float | None, typer.Option(help="Price of one device in dollars, bought instead.")
@@ -194,6 +194,7 @@ def economics(
         points.frontier(),
         alpha,
         _question(serving, formats, tokens, users, limits)
+        | {"rent": _rent_words(serving, options)}
         | _conventions(serving, workload, speculate, options),
         points=points,
         users=users,
@@ -465,6 +466,21 @@ def _question(
     }
 
 
+def _rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
+    """What an hour of a device costs, and the range of rents that prices follow."""
+    words = f"{serving.usd_per_hour:.4g} USD/h per device"
+    if options.capital_cost_usd is not None:
+        return f"{words}, bought for {options.capital_cost_usd:,.0f} USD"
+    rent = serving.rent
+    if rent is None:
+        return words
+    words += f" ({rent.words})"
+    if rent.low == rent.high:
+        return words
+    low, high = rent.low / rent.typical, rent.high / rent.typical
+    return f"{words}; over that range prices are {low:.2g} to {high:.2g} times these"
+
+
 def _conventions(
     serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
 ) -> dict[str, str]:
@@ -474,7 +490,6 @@ def _conventions(
     speculation = f"{workload.draft}, {workload.acceptance:.0%} accepted" if speculate else "none"
     demand = options.demand_tokens_per_s
     return {
-        "rent": f"{serving.usd_per_hour:.4g} USD/h per device",
         "sustained": f"{machine.flop_per_s / 1e12:.4g} TFLOP/s, "
         f"{machine.bytes_per_s / 1e9:.4g} GB/s of {machine.capacity_bytes / 1e9:.4g} GB",
         "network": f"{2 * fabric.intra_bytes_per_s / 1e9:.4g} GB/s within "

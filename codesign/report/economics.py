@@ -72,6 +72,7 @@ def to_document(report: EconomicsReport) -> dict[str, Any]:
             "capacity_bytes": machine.capacity_bytes,
             **asdict(machine.fabric),
             "usd_per_hour": report.serving.usd_per_hour,
+            "rents": None if report.serving.rent is None else report.serving.rent.model_dump(),
         },
         "conventions": dict(report.conventions),
         "alpha": report.alpha,

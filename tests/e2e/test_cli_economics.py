@@ -30,7 +30,7 @@ def test_a_frontier_is_one_json_document_with_its_ends_and_their_splits(capsys) 
         found["frontier"][0]["usd_per_million_tokens"]
     )
     assert found["alpha_optimal"]["split"]["layout"] == "1d"
-    assert found["device"]["usd_per_hour"] == 2.1
+    assert found["device"]["usd_per_hour"] == 3.0
 
 
 def test_the_papers_frontier_over_real_numbers_is_there_on_request(capsys) -> None:
@@ -48,8 +48,20 @@ def test_the_report_names_its_conventions_and_draws_cost_against_speed(
         assert main([*LLAMA, *SMALL, "--figure", str(path)]) == 0
         assert path.read_bytes().startswith(start)
     shown = capsys.readouterr().out
-    for words in ("2.1 USD/h per device", "fastest", "most token/s^3 per dollar", "Frontier"):
+    for words in ("3 USD/h per device", "fastest", "most token/s^3 per dollar", "Frontier"):
         assert words in shown
+
+
+def test_a_shipped_device_has_a_dated_range_of_rents(capsys) -> None:
+    found = document([*LLAMA, *SMALL, "--device", "h200"], capsys)
+    rents = found["device"]["rents"]
+    assert rents["low"] < found["device"]["usd_per_hour"] == rents["typical"] < rents["high"]
+    words = "4 USD/h per device (2.5 to 7 USD/h listed in 2026-05)"
+    assert found["conventions"]["rent"].startswith(words)
+    assert "0.62 to 1.8 times these" in found["conventions"]["rent"]
+    given = document([*LLAMA, *SMALL, "--device", "h200", "--price-per-hour", "5"], capsys)
+    assert given["device"]["rents"] is None
+    assert given["conventions"]["rent"] == "5 USD/h per device"
 
 
 def test_an_instance_that_is_given_is_priced_alone(capsys) -> None:
@@ -145,8 +157,8 @@ def test_long_contexts_cost_more(capsys) -> None:
     ("words", "message"),
     [
         (["--device", "h10"], "Did you mean 'h100-sxm'?"),
-        (["--device", "mi300x"], "no price is known for it; give price_usd_per_hour"),
-        (["--design", "P1"], "P1: no price is known for it"),
+        (["--device", "mi210"], "AMD Instinct MI210: no rent is known for it; give price_usd"),
+        (["--design", "P1"], "P1: no rent is known for it"),
         (["--design", "P9"], "unknown design 'P9'. Did you mean"),
         (["--devices", "12", "--batch", "8", "--pp", "5"], "divisor of the 12 devices, got 5"),
         (

@@ -23,6 +23,7 @@ from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
@@ -89,6 +90,7 @@ class EconomicsEvaluator:
                 name: item.model_dump(mode="json", exclude={"sources"})
                 for name, item in paper_devices().items()
             },
+            "rents": {name: item.model_dump(mode="json") for name, item in list_rents().items()},
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -179,9 +181,9 @@ class EconomicsEvaluator:
 
     def _price(self, name: str) -> float:
         device = load_device(name)
-        paper = paper_devices().get(device.key)
-        rent = paper.price_usd_per_hour if paper is not None else None
-        return self.options.usd_per_hour(device.name, rent, device.power)
+        rent = list_rents().get(device.key)
+        typical = None if rent is None else rent.typical
+        return self.options.usd_per_hour(device.name, typical, device.power)
 
     def _machine(self, designs: Columns, weights: Column) -> SustainedDevice:
         """One machine of arrays; rates depend on the device and on the format of the weights."""

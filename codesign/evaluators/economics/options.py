@@ -77,7 +77,7 @@ class EconomicsOptions(Record):
     """Tokens per second that all users together ask for: an instance must not generate more
     (Epoch section 2.2.2)."""
     price_usd_per_hour: Amount | None = None
-    """Rent of a device, of whatever kind; Epoch's prices if left out."""
+    """Rent of a device, of whatever kind; the typical one of ``rents.yaml`` if left out."""
     capital_cost_usd: Amount | None = None
     """Price of a device that is bought instead; see :class:`~.pricing.Ownership`."""
     power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -143,7 +143,7 @@ class EconomicsOptions(Record):
             ).usd_per_hour
         if rent is None:
             raise InputError(
-                f"{name}: no price is known for it; give price_usd_per_hour (--price-per-hour) or "
+                f"{name}: no rent is known for it; give price_usd_per_hour (--price-per-hour) or "
                 "capital_cost_usd (--capital-cost)"
             )
         return rent

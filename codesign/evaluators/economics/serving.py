@@ -13,12 +13,12 @@ from codesign.evaluators.economics.frontier import Points, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.rents import Rent, list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     accelerator_machine,
     device_machine,
     element_bits,
-    paper_devices,
 )
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import load_device
@@ -44,12 +44,12 @@ class Offer:
 
     Attributes:
         machine: Gives the device for weights of a format.
-        rent: Dollars per hour, where a price is known.
+        rent: Dollars per hour, where they are known.
         power_watts: Power that the device draws, where it is known.
     """
 
     machine: Callable[[str], SustainedDevice]
-    rent: float | None = None
+    rent: Rent | None = None
     power_watts: float | None = None
 
 
@@ -60,12 +60,11 @@ def device_offer(name: str, options: EconomicsOptions) -> Offer:
         UnknownNameError: No such device.
     """
     device = load_device(name, "--device")
-    paper = paper_devices().get(device.key)
 
     def machine(weight_format: str) -> SustainedDevice:
         return device_machine(name, weight_format, options.profile, options.machine_choices)
 
-    return Offer(machine, paper.price_usd_per_hour if paper else None, device.power)
+    return Offer(machine, list_rents().get(device.key), device.power)
 
 
 def design_offer(
@@ -85,12 +84,14 @@ class DeviceServing:
         machine: The device.
         usd_per_hour: Price of an hour of one device.
         context_tokens: Tokens that every request attends to.
+        rent: The range of rents whose typical one is the price; None: priced otherwise.
     """
 
     decoding: Decoding
     machine: SustainedDevice
     usd_per_hour: float
     context_tokens: float
+    rent: Rent | None = None
 
 
 def serve(
@@ -121,7 +122,8 @@ def serve(
     """
     precision = formats.precision()
     machine = offer.machine(formats.weight)
-    price = options.usd_per_hour(machine.name, offer.rent, offer.power_watts)
+    typical = None if offer.rent is None else offer.rent.typical
+    price = options.usd_per_hour(machine.name, typical, offer.power_watts)
     target = ForwardPass(options.shape(workload.model), machine, precision, fixed)
     speculation = None
     if speculates:
@@ -131,7 +133,9 @@ def serve(
         draft = ForwardPass(shape, _draft_machine(offer, workload), narrow)
         speculation = Speculation(draft, workload.acceptance)
     decoding = Decoding(target, speculation, tokens=tokens)
-    return DeviceServing(decoding, machine, price, workload.context_tokens)
+    is_priced = options.price_usd_per_hour is not None or options.capital_cost_usd is not None
+    rent = None if is_priced else offer.rent
+    return DeviceServing(decoding, machine, price, workload.context_tokens, rent)
 
 
 def _draft_machine(offer: Offer, workload: EconomicsWorkload) -> SustainedDevice:

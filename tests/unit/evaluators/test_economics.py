@@ -460,8 +460,8 @@ def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
         evaluator.evaluate(designs, ["usd_per_million_token"])
     with pytest.raises(UnknownNameError, match="Did you mean '2d'"):
         evaluator.evaluate({**designs, "tensor_layout": column_of(["3d"])})
-    with pytest.raises(InputError, match="no price is known for it"):
-        evaluator.evaluate({**designs, "device": column_of(["mi300x"])})
+    with pytest.raises(InputError, match="no rent is known for it"):
+        evaluator.evaluate({**designs, "device": column_of(["mi210"])})
 
 
 def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:

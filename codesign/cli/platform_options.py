@@ -40,7 +40,10 @@ FLAGS = {**DEGREE_FLAGS, **_WORKLOAD, "batch_size": "--batch"}
 Model = Annotated[str, typer.Option(help="Language model, or the path of a config.json.")]
 UseCase = Annotated[
     str | None,
-    typer.Option(help="question-answering, chat, rag-qa, summarization or code-generation."),
+    typer.Option(
+        help="question-answering, chat, rag-qa, summarization, code-generation or "
+        "personal-assistant."
+    ),
 ]
 Prompt = Annotated[int | None, typer.Option(help="Tokens of a prompt; instead of --use-case.")]
 Generated = Annotated[

@@ -381,7 +381,7 @@ def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest() -> N
         evaluator.evaluate(designs(), ["time_to_first_token"])
 
 
-def test_the_use_cases_are_those_of_table_iv() -> None:
+def test_the_use_cases_are_those_of_table_iv_and_section_viii() -> None:
     rows = {
         name: (c.prompt_tokens, c.generated_tokens, c.beams, c.time_to_first_token_s,
                round(c.time_per_output_token_s * 1e3, 9))
@@ -389,7 +389,7 @@ def test_the_use_cases_are_those_of_table_iv() -> None:
     }  # fmt: skip
     assert list(rows.values()) == [
         (1000, 200, 4, 0.2, 10), (3000, 1000, 2, 0.2, 10), (10_000, 200, 4, 0.4, 10),
-        (15_000, 1000, 4, 2, 20), (20_000, 50, 4, 0.5, 20),
+        (15_000, 1000, 4, 2, 20), (20_000, 50, 4, 0.5, 20), (2_000_000, 2000, 4, 2, 200),
     ]  # fmt: skip
 
 
@@ -452,6 +452,16 @@ def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
         )
         assert within.any() == (n_devices == row["devices"])
     assert rows["v100-sxm"]["devices"] is None and "at best" in rows["v100-sxm"]["note"]
+
+
+def test_the_personal_assistant_takes_the_bandwidth_of_figure_17() -> None:
+    model = "codesign/studies/validation/data/models/super-llm-10t.yaml"
+    evaluator = build(model, options={"profile": "genz"}, use_case="personal-assistant")
+    case = load_use_case("personal-assistant")
+    slo = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
+    needed = size_requirements(evaluator, slo, {**FP8, "batch_size": 1})
+    assert needed.bandwidth_bytes_per_s == pytest.approx(40e12, rel=0.05)  # section VIII
+    assert needed.capacity_bytes == pytest.approx(16.6e12, rel=0.01)  # "around 15 TB"
 
 
 FP8 = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")

@@ -90,7 +90,7 @@ def choices_table(
     """Ways to spread the work, the best first."""
     listed_rows = [
         {**{key: row[key] for key in row if key not in PLATFORM_METRICS},
-         **{name: row[name] for name in _CHOICE_METRICS}}
+         **{name: row[name] for name in _CHOICE_METRICS if name in row}}
         for row in rows[:n_rows]
     ]  # fmt: skip
     table = rows_table(title, listed_rows, width)

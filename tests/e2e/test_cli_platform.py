@@ -40,6 +40,21 @@ def test_one_platform_is_a_table_that_names_its_assumptions(capsys: Any) -> None
         assert words in shown
 
 
+def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
+    words = ["platform", "--model", "llama-3-8b", "--device", "h100-sxm"]
+    tokens = ["--prompt-tokens", "1000", "--generated-tokens", "0"]
+    found = answer(capsys, *words, *tokens)
+    assert not [name for name in found["metrics"] if "tokens_per_s" in name]
+    assert any("first decode step" in note for note in found["notes"])
+    assert main([*words, *tokens]) == 0
+    assert "token/s" not in capsys.readouterr().out
+    ways = answer(capsys, *words, *tokens, "--devices", "2")
+    assert ways["ranked_by"] == "time_to_first_token_s"
+    assert not [name for row in ways["choices"] for name in row if "tokens_per_s" in name]
+    assert main([*words, *tokens, "--devices", "2"]) == 0
+    assert "throughput" not in capsys.readouterr().out
+
+
 def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:
     words = ["--device", "h100-sxm", "--devices", "8", "--batch", "8"]
     found = answer(capsys, "platform", *RAG, *words, "--format", "fp8")

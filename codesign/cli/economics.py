@@ -17,12 +17,13 @@ from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
-    from codesign.evaluators.economics.frontier import Points
+    from codesign.evaluators.economics.frontier import Grid, Points
     from codesign.evaluators.economics.load import Fixed
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.serving import DeviceServing, Formats, Offer
     from codesign.evaluators.economics.shape import ModelShape
     from codesign.hardware.accelerator import AcceleratorBatch
+    from codesign.hardware.nccl import Fabric
 
 _SPACE = "memexplorer"
 _FLAGS = {
@@ -169,6 +170,7 @@ def economics(
             options.shape(draft, draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
     formats = _formats(weight_format, activation_format, kv_format, settings)
+    speculate = speculate and draft != model  # no model is faster than itself
     split, devices = _split(tp, pp, ep, layout, devices)
     if (devices is None) != (batch is None):
         raise InputError(
@@ -177,10 +179,10 @@ def economics(
         )
     serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads, tokens)
     _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
+    tried = Grid(grid, max_devices, min(max_batch, users or max_batch))
     if devices is not None and batch is not None:
         points = _point(serving, devices, batch, continuous)
     else:
-        tried = Grid(grid, max_devices, min(max_batch, users or max_batch))
         points = (feasible_points if continuous else buildable_points)(
             serving.decoding,
             serving.usd_per_hour,
@@ -198,6 +200,7 @@ def economics(
         | _conventions(serving, workload, speculate, options),
         points=points,
         users=users,
+        notes=_notes(model, draft if speculate else None, points, tried),
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
@@ -447,12 +450,12 @@ def _question(
     limits: tuple[float | None, float | None],
 ) -> dict[str, str]:
     """What was asked, in the words of ``codesign requirements``."""
-    from codesign.report.question import context_words, limit_words, user_words
+    from codesign.report.question import context_words, format_words, limit_words, user_words
 
-    named = {"weights": formats.weight, "activations": formats.activation, "cache": formats.kv}
     counted = "speed and price of generated tokens, "
     if tokens is None:
-        context = f"{serving.context_tokens:g} tokens"
+        context = f"{serving.context_tokens:,.10g} tokens"
+        context += "" if serving.context_tokens else ": no KV cache is read (--context-tokens)"
         counted += "without any prefill (--prompt-tokens and --generated-tokens count it)"
     else:
         context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
@@ -461,9 +464,30 @@ def _question(
     question |= {} if users is None else {"users": user_words(users)}
     question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
     return question | {
-        "formats": ", ".join(f"{name} {value}" for name, value in named.items()),
+        "formats": format_words({f"{name}_format": value for name, value in vars(formats).items()}),
         "counted": counted,
     }
+
+
+def _notes(model: str, draft: str | None, points: Points, tried: Grid) -> list[str]:
+    """What a reader could take for more than it is."""
+    from codesign.workload import load_model
+
+    notes = []
+    cheapest = int(points.usd_per_million_tokens.argmin())
+    if len(points) > 1 and points.batch[cheapest] > 0.99 * tried.most_requests > 1:
+        notes.append(
+            f"the cheapest point has the largest batch that is tried, {tried.most_requests:,g}; "
+            "--output-token limits how slow it may be"
+        )
+    if draft is not None:
+        sizes = {name: load_model(name).vocab_size for name in (model, draft)}
+        if sizes[model] != sizes[draft]:
+            notes.append(
+                f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: it cannot "
+                "draft for it, and stands for a draft of its size (--draft, --no-speculate)"
+            )
+    return notes
 
 
 def _rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
@@ -485,18 +509,32 @@ def _conventions(
     serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
 ) -> dict[str, str]:
     """What the numbers rest on, in words."""
+    from codesign.units import format_engineering
+
     machine = serving.machine
-    fabric = machine.fabric
+    rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
+    flop, bandwidth, capacity = (
+        format_engineering(float(value), unit) for unit, value in rates.items()
+    )
     speculation = f"{workload.draft}, {workload.acceptance:.0%} accepted" if speculate else "none"
     demand = options.demand_tokens_per_s
     return {
-        "sustained": f"{machine.flop_per_s / 1e12:.4g} TFLOP/s, "
-        f"{machine.bytes_per_s / 1e9:.4g} GB/s of {machine.capacity_bytes / 1e9:.4g} GB",
-        "network": f"{2 * fabric.intra_bytes_per_s / 1e9:.4g} GB/s within "
-        f"{fabric.node_size:g} devices, {2 * fabric.inter_bytes_per_s / 1e9:.4g} GB/s between",
+        "sustained": f"{flop}, {bandwidth} of {capacity}",
+        "network": _network_words(machine.fabric),
         "speculation": speculation,
         "profile": options.profile,
     } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+
+
+def _network_words(fabric: Fabric) -> str:
+    """Links within a node, if it has several devices, and between nodes, one way."""
+    within, between = (
+        f"{2 * float(rate) / 1e9:,.4g} GB/s"
+        for rate in (fabric.intra_bytes_per_s, fabric.inter_bytes_per_s)
+    )
+    if float(fabric.node_size) == 1:
+        return f"{between} between devices"
+    return f"{within} within {fabric.node_size:g} devices, {between} between"
 
 
 def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:

@@ -101,11 +101,11 @@ def _question(
     users: int | None,
 ) -> dict[str, str]:
     """What was asked, in the words of ``codesign economics``."""
-    from codesign.report.question import context_words, limit_words, user_words
+    from codesign.report.question import context_words, format_words, limit_words, user_words
 
     request, options = evaluator.workload, evaluator.options
-    together = f"{others['batch_size']:,} that arrive together"
-    formats = {"weights": "weight_format", "activations": "activation_format", "cache": "kv_format"}
+    batch = others["batch_size"]
+    together = "1 at a time" if batch == 1 else f"{batch:,} that arrive together"
     shares = {"arithmetic": options.compute_efficiency, "memory": options.memory_efficiency}
     shares["links"] = options.link_efficiency
     return {
@@ -113,7 +113,7 @@ def _question(
         "context": context_words(request.prompt, request.generated, request.n_beams),
         **({"requests": together} if users is None else {"users": user_words(users)}),
         "limits": limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s),
-        "formats": ", ".join(f"{name} {others[key]}" for name, key in formats.items()),
+        "formats": format_words(others),
         "sustained": ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share),
         "profile": options.profile,
     }

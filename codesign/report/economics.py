@@ -29,6 +29,7 @@ class EconomicsReport:
         conventions: What the numbers rest on, in words, by name.
         points: Every point that keeps the limits.
         users: Users that are served at once; None: not asked for.
+        notes: What a reader could take for more than it is.
         files: Figures that were drawn.
     """
 
@@ -38,6 +39,7 @@ class EconomicsReport:
     conventions: Mapping[str, str]
     points: Points
     users: int | None = None
+    notes: Sequence[str] = ()
     files: Sequence[Path] = ()
 
     @property
@@ -84,7 +86,7 @@ def to_document(report: EconomicsReport) -> dict[str, Any]:
             _row(report, report.frontier.chosen(np.array([position])))
             for position in range(len(report.frontier))
         ],
-        "notes": list(machine.notes),
+        "notes": [*machine.notes, *report.notes],
         "files": [str(path) for path in report.files],
     }
 
@@ -119,7 +121,7 @@ def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
     points = report.frontier
     if len(points) > 1 and n_rows:
         parts.append(_frontier_table(report, _spread(points, n_rows)))
-    parts += [text_line(f"Note: {note}") for note in machine.notes]
+    parts += [text_line(f"Note: {note}") for note in (*machine.notes, *report.notes)]
     parts += [text_line(f"wrote {path}") for path in report.files]
     return parts
 

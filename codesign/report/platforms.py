@@ -206,11 +206,11 @@ def _unable_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     return table
 
 
-def scaling_tables(title: str, study: Scaling) -> list[RenderableType]:
+def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> list[RenderableType]:
     """One study, a table for each phase: times, their parts, the gain over the first value."""
     phases = {"prefill": ("first token", "time_to_first_token_s"),
               "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
-    parts: list[RenderableType] = [text_line(title, "bold")]
+    parts: list[RenderableType] = [pairs_table(title, question)]
     for phase, (words, total) in phases.items():
         columns = [study.axis.words, words, "gain", "linear", "atten- tion", "messages"]
         columns += ["offloaded", "fits"]

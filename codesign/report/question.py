@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from codesign.units import format_engineering
 
 
@@ -22,6 +24,18 @@ def context_words(prompt_tokens: int, generated_tokens: int, beams: int = 1) -> 
 def user_words(users: int) -> str:
     """Users in a steady state."""
     return f"{users:,} at once, each with the next request when the last is answered"
+
+
+def format_words(design: Mapping[str, object]) -> str:
+    """Number formats of a design, by the names of its parameters.
+
+    Examples:
+        >>> formats = {"weight_format": "int8", "activation_format": "bf16", "kv_format": "fp8"}
+        >>> format_words(formats)
+        'weights int8, activations bf16, cache fp8'
+    """
+    names = {"weights": "weight_format", "activations": "activation_format", "cache": "kv_format"}
+    return ", ".join(f"{name} {design[key]}" for name, key in names.items())
 
 
 def limit_words(first_token_s: float | None, token_time_s: float | None) -> str:

@@ -145,6 +145,27 @@ def test_speed_and_price_say_whether_prefill_is_in_them(capsys) -> None:
     assert prices[1] > 1.5 * prices[0]
 
 
+def test_notes_say_what_a_reader_could_take_for_more_than_it_is(capsys) -> None:
+    own = document(["economics", "--model", "llama-3-8b", *SMALL], capsys)
+    assert own["conventions"]["speculation"] == "none"  # no model drafts for itself
+    (note,) = own["notes"]
+    assert "the largest batch that is tried, 10,000" in note
+    limited = document([*LLAMA, *SMALL, "--output-token", "20 ms"], capsys)
+    assert limited["notes"] == []
+    other = document(
+        ["economics", "--model", "qwen3-32b", *SMALL, "--output-token", "9 ms"], capsys
+    )
+    assert "llama-3-8b knows 128,256 tokens and qwen3-32b 151,936" in other["notes"][0]
+
+
+def test_what_does_not_fit_names_an_instance_that_can_be_built(capsys) -> None:
+    words = ["--device", "groq-lpu", "--price-per-hour", "1", "--context-tokens", "1000000"]
+    assert main(["economics", "--model", "llama-3-8b", *words]) == 2
+    shown = capsys.readouterr().err
+    assert "does not fit 512 devices: one request needs 146.1 GB, there are 117.8 GB" in shown
+    assert "1024 devices would hold it" in shown
+
+
 def test_long_contexts_cost_more(capsys) -> None:
     short = document([*LLAMA, *SMALL], capsys)
     words = [*LLAMA, *SMALL, "--context-tokens", "100000", "--draft-kv-heads", "1"]

@@ -89,7 +89,7 @@ def test_requirements_are_a_table_too(capsys: Any) -> None:
     assert "The smallest number of each known device" in shown
     assert "Devices that cannot serve it" in shown
     assert "10,000 prompt + 4 x 200 generated = 10,800 tokens" in shown
-    assert "1 that arrive together" in shown
+    assert "1 at a time" in shown
 
 
 def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
@@ -99,6 +99,13 @@ def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any)
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert [row["factor"] for row in found["rows"]] == [1, 0.5, 0.25, 0.05]
     assert found["rows"][-1]["value"] == pytest.approx(0.1e-6)
+
+
+def test_a_scaling_study_says_what_it_holds(capsys: Any) -> None:
+    assert main(["scaling", "flops", *RAG, "--tp", "8", "--batch", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "10,000 prompt + 4 x 200 generated = 10,800 tokens" in shown
+    assert "tensor 8" in shown and "weights bf16, activations bf16, cache bf16" in shown
 
 
 def test_a_study_of_links_without_messages_says_so(capsys: Any) -> None:

@@ -33,6 +33,9 @@ from codesign.evaluators.economics.shape import ModelShape
 _BLOCK_SYSTEMS = 64
 """Systems worked on at a time, so that their arrays stay in the cache."""
 
+_MOST_DEVICES = 100_000
+"""Where the search for an instance that holds a model ends."""
+
 
 @dataclass(frozen=True)
 class System:
@@ -139,7 +142,10 @@ def buildable_points(
         for block in _blocks(systems)
     ]
     if not sum(len(split) for _, split in parts):
-        raise InputError(misfit_of(decoding, grid.most_devices, context_tokens))
+        largest = max(system.n_devices for system in systems)
+        every = buildable_systems(decoding.target.shape, _MOST_DEVICES)
+        sizes = [system.n_devices for system in every]
+        raise InputError(misfit_of(decoding, largest, context_tokens, sizes))
     columns = np.concatenate([columns for columns, _ in parts], axis=1)
     split = np.concatenate([split for _, split in parts])
     return priced(columns, usd_per_hour, demand_tokens_per_s, split)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -48,8 +48,9 @@ class Grid:
 
     def whole_requests(self, stages: int) -> FloatArray:
         """Batches whose micro-batches, one for each stage of a pipeline, are whole; ascending."""
-        most = max(self.most_requests / stages, 1.0)
-        return stages * np.unique(np.round(np.geomspace(1.0, most, self.n_points)))
+        most = max(np.floor(self.most_requests / stages), 1.0)
+        micro_batches = np.unique(np.round(np.geomspace(1.0, most, self.n_points)))
+        return np.asarray(stages * micro_batches, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -255,16 +256,31 @@ def _solve(decoding: Decoding, load: Load) -> FloatArray:
     return np.stack([np.asarray(column[fits], dtype=np.float64) for column in columns])
 
 
-def misfit_of(decoding: Decoding, most_devices: float, context_tokens: float) -> str:
-    """The bytes that one request needs, those that the largest instance has, and a remedy."""
+def misfit_of(
+    decoding: Decoding,
+    most_devices: float,
+    context_tokens: float,
+    sizes: Sequence[int] | None = None,
+) -> str:
+    """The bytes that one request needs, those that the largest instance has, and a remedy.
+
+    Args:
+        decoding: What does not fit.
+        most_devices: Devices of the largest instance.
+        context_tokens: Tokens of the request.
+        sizes: Instances among which to look for the remedy; any number of devices if None.
+    """
     load = Load(np.array([most_devices]), np.array([1.0]), context_tokens)
     stored = float(decoding.stored_bytes(load)[0])
     capacity = float(np.asarray(decoding.target.machine.capacity_bytes).max())
     devices = "1 device" if most_devices == 1 else f"{most_devices:g} devices"
+    needed = int(np.ceil(stored / capacity))
+    enough = [size for size in [needed] * (sizes is None) + list(sizes or ()) if size >= needed]
+    remedy = f"{min(enough)} devices would hold it" if enough else "no instance of it does"
     return (
         f"{decoding.target.shape.name} does not fit {devices}: one request needs "
         f"{stored / 1e9:.4g} GB, there are {most_devices * capacity / 1e9:.4g} GB; "
-        f"{int(np.ceil(stored / capacity))} devices would hold it"
+        f"{remedy}"
     )
 
 

@@ -19,16 +19,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.frontier import Grid, Points, misfit_of, priced
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load
+from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
 from codesign.evaluators.economics.shape import ModelShape
+from codesign.evaluators.economics.sustained_device import SustainedDevice
+from codesign.hardware.nccl import Fabric
+
+_Fields = TypeVar("_Fields", SustainedDevice, ElementBytes, Fabric)
 
 _BLOCK_SYSTEMS = 64
 """Systems worked on at a time, so that their arrays stay in the cache."""
@@ -151,6 +156,82 @@ def buildable_points(
     return priced(columns, usd_per_hour, demand_tokens_per_s, split)
 
 
+def buildable_times(decoding: Decoding, load: Load) -> FloatArray:
+    """(n,) seconds per token of designs at the best of the systems that they leave open.
+
+    Args:
+        decoding: Arrays of its machine, precision and split are (n,).
+        load: (n,) devices and requests.
+
+    Returns:
+        Infinite where no system has the devices and the split of a design.
+    """
+    times = np.full(load.n_devices.shape, np.inf)
+    for rows, block, suits in _suitable_systems(decoding, load):
+        own = Load(load.n_devices[rows], load.batch[rows], load.context_tokens)
+        time = _cut(_taken(decoding, rows), block).token_times(own)[0]
+        times[rows] = np.minimum(times[rows], np.where(suits, time, np.inf).min(axis=0))
+    return times
+
+
+def are_buildable(decoding: Decoding, load: Load) -> BoolArray:
+    """(n,) whether some system has the devices and the split of a design."""
+    has_system = np.zeros(load.n_devices.shape, dtype=np.bool_)
+    for rows, _, suits in _suitable_systems(decoding, load):
+        has_system[rows] |= suits.any(axis=0)
+    return has_system
+
+
+def _suitable_systems(
+    decoding: Decoding, load: Load
+) -> Iterator[tuple[IntArray, list[System], BoolArray]]:
+    """Designs of one number of devices, systems of it, and (k, r) which system suits which."""
+    shape, fixed = decoding.target.shape, decoding.target.fixed
+    for n_devices in np.unique(load.n_devices).tolist():
+        rows = np.flatnonzero(load.n_devices == n_devices)
+        every = buildable_systems(shape, n_devices)
+        for block in _blocks([item for item in every if item.n_devices == n_devices]):
+            columns = {
+                name: np.array([[float(getattr(item, name))] for item in block])
+                for name in ("layout", "stages", "attention", "experts")
+            }
+            batch = load.batch[rows][None, :]
+            suits = _are_busy(shape, columns["experts"], batch / columns["stages"])
+            suits &= np.mod(batch, columns["stages"]) == 0
+            wanted = (fixed.layout, fixed.pipeline, fixed.attention, fixed.experts)
+            for column, value in zip(columns.values(), wanted, strict=True):
+                if value is not None:
+                    chosen = np.broadcast_to(value, load.n_devices.shape)[rows]
+                    suits &= np.isnan(chosen) | (chosen == column)
+            yield rows, block, suits
+
+
+def _taken(decoding: Decoding, rows: IntArray) -> Decoding:
+    """The decoding of some of the designs; whatever they fix of the split is left open."""
+    taken = replace(decoding, target=_taken_pass(decoding.target, rows))
+    if decoding.speculation is not None:
+        draft = _taken_pass(decoding.speculation.draft, rows)
+        taken = replace(taken, speculation=replace(decoding.speculation, draft=draft))
+    return taken.of_designs(rows)
+
+
+def _taken_pass(passes: ForwardPass, rows: IntArray) -> ForwardPass:
+    machine, precision = passes.machine, passes.precision
+    fabric = _taken_fields(machine.fabric, rows)
+    return ForwardPass(
+        passes.shape,
+        replace(_taken_fields(machine, rows), fabric=fabric),
+        _taken_fields(precision, rows),
+    )
+
+
+def _taken_fields(record: _Fields, rows: IntArray) -> _Fields:
+    arrays: dict[str, Any] = {
+        name: value[rows] for name, value in vars(record).items() if isinstance(value, np.ndarray)
+    }
+    return replace(record, **arrays)
+
+
 def buildable_point(
     decoding: Decoding, usd_per_hour: float, n_devices: int, batch: int, context_tokens: float
 ) -> Points:
@@ -216,17 +297,23 @@ def _solve(
     )
     n_devices = np.array([[float(item.n_devices)] for item in systems])
     load = Load(n_devices, requests[None, :], context_tokens)
-    cut = replace(decoding, target=_fixed(decoding.target, systems))
-    if decoding.speculation is not None:
-        draft = decoding.speculation.draft
-        draft_pass = _WholeDraft(draft.shape, draft.machine, draft.precision)
-        cut = replace(cut, speculation=replace(decoding.speculation, draft=draft_pass))
+    cut = _cut(decoding, systems)
     fits = decoding.memory_excess(load) <= 0
     fits &= _are_busy(decoding.target.shape, split[:, 3:], load.batch / systems[0].stages)
     time, length, first = cut.request_times(load, float(systems[0].stages))
     columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
     rows = np.broadcast_to(np.arange(len(systems))[:, None], fits.shape)[fits]
     return np.stack([np.asarray(item[fits], np.float64) for item in columns]), split[rows]
+
+
+def _cut(decoding: Decoding, systems: list[System]) -> Decoding:
+    """The decoding with the split of the systems, (k, 1), and a draft on whole devices."""
+    cut = replace(decoding, target=_fixed(decoding.target, systems))
+    if decoding.speculation is None:
+        return cut
+    draft = decoding.speculation.draft
+    draft_pass = _WholeDraft(draft.shape, draft.machine, draft.precision)
+    return replace(cut, speculation=replace(decoding.speculation, draft=draft_pass))
 
 
 def _are_busy(shape: ModelShape, experts: FloatArray, micro_batch: FloatArray) -> BoolArray:
@@ -246,20 +333,22 @@ class _WholeDraft(ForwardPass):
     """Passes of a draft, each at the best of its own systems within the instance's devices."""
 
     def best_times(self, load: Load) -> list[FloatArray]:
-        """(k, b) times of (k, 1) instances and (1, b) batches, for every number of queries."""
+        """Times for every number of queries: (k, b) of (k, 1) instances, or (n,) of designs."""
         every = buildable_systems(self.shape, float(load.n_devices.max()))
         systems = sorted((item for item in every if item.stages == 1), key=_n_devices)
-        sizes = np.array([float(item.n_devices) for item in systems])
-        fitting = np.searchsorted(sizes, load.n_devices[:, 0], side="right") - 1
-        tables = [np.full((len(systems), load.batch.size), np.inf) for _ in load.queries]
+        sizes = np.array([[float(item.n_devices)] for item in systems])
+        batch = np.atleast_2d(load.batch)
+        tables = [np.full((len(systems), batch.shape[1]), np.inf) for _ in load.queries]
         for layout in range(1, len(LAYOUTS) + 1):
             rows = [i for i, item in enumerate(systems) if item.layout == layout]
             if rows:
-                own = replace(load, n_devices=sizes[rows, None])
+                own = replace(load, n_devices=sizes[rows], batch=batch)
                 times = _fixed(self, [systems[i] for i in rows]).best_times(own)
                 for table, time in zip(tables, times, strict=True):
                     table[rows] = time
-        return [np.minimum.accumulate(table)[fitting] for table in tables]
+        fitting = np.searchsorted(sizes[:, 0], load.n_devices, side="right") - 1
+        columns = np.arange(batch.shape[1])
+        return [np.minimum.accumulate(table)[fitting, columns] for table in tables]
 
 
 def _n_devices(system: System) -> int:

@@ -12,6 +12,7 @@ tokens on average ([Epoch2025]_ Eq. 46, after [Leviathan2023]_).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -94,6 +95,11 @@ class Decoding:
             chosen[time < best] = length
             best = np.minimum(best, time)
         return best, chosen
+
+    def of_designs(self, rows: IntArray) -> Self:
+        """The decoding of some of the designs, of what is not the target's or the draft's."""
+        del rows  # nothing else differs among designs
+        return self
 
     def request_times(
         self, load: Load, stages: float = 1.0

@@ -10,14 +10,23 @@ and speculation as the space has parameters for; the rest is chosen for the leas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray, Value, column_of
+from codesign.columns import (
+    BoolArray,
+    Column,
+    Columns,
+    FloatArray,
+    IntArray,
+    Value,
+    column_of,
+)
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation
+from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
@@ -94,12 +103,13 @@ class EconomicsEvaluator:
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """``capacity``, relative, and ``split``, devices left over; (n,) each."""
+        """``capacity``, relative, and ``split``, devices left over or 1 if uneven; (n,) each."""
         batch = self._prepare(designs)
-        return {
-            "capacity": batch.decoding.memory_excess(batch.load),
-            "split": _left_over(designs, batch, self._target.n_layers),
-        }
+        left_over = _left_over(designs, batch, self._target.n_layers)
+        if not self.options.continuous:
+            is_uneven = ~are_buildable(batch.decoding, batch.load)
+            left_over = np.where(is_uneven, np.maximum(left_over, 1.0), left_over)
+        return {"capacity": batch.decoding.memory_excess(batch.load), "split": left_over}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Metrics of ``n`` designs; only those named are reported.
@@ -130,7 +140,7 @@ class EconomicsEvaluator:
     def _results(self, designs: Columns) -> dict[str, FloatArray]:
         batch = self._prepare(designs)
         load, decoding = batch.load, batch.decoding
-        time = decoding.token_times(load)[0]
+        time = self._times(batch)
         rate = load.batch / time
         peak = load.n_devices * decoding.target.machine.peak_flop_per_s
         context = self._target.attended(load.context_tokens)
@@ -148,6 +158,16 @@ class EconomicsEvaluator:
             "memory_capacity_bytes": load.n_devices * decoding.target.machine.capacity_bytes,
             "compute_utilization": rate * (self._target.active_flop_per_token + scores) / peak,
         }
+
+    def _times(self, batch: _PreparedDesigns) -> FloatArray:
+        """(n,) seconds per token; of designs that nobody could build, as if they were real."""
+        load, decoding = batch.load, batch.decoding
+        if self.options.continuous:
+            return decoding.token_times(load)[0]
+        times = buildable_times(decoding, load)
+        if np.isinf(times).any():
+            times = np.where(np.isinf(times), decoding.token_times(load)[0], times)
+        return times
 
     # --- designs ------------------------------------------------------------------------------
 
@@ -237,6 +257,11 @@ class _Choosing(Decoding):
     """
 
     wanted: FloatArray | None = None
+
+    def of_designs(self, rows: IntArray) -> Self:
+        """What some of the designs want."""
+        assert self.wanted is not None
+        return replace(self, wanted=self.wanted[rows])
 
     def token_times(self, load: Load) -> tuple[FloatArray, Any]:
         """Seconds per token and tokens drafted ahead, with only the lengths that are wanted."""

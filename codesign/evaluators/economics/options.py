@@ -62,6 +62,9 @@ class EconomicsOptions(Record):
     profile: Profile = "epoch"
     """``epoch``: models and, where the paper has them, devices as Epoch's model has them.
     ``plain``: models as the other evaluators count them, devices as their files have them."""
+    continuous: bool = False
+    """Whether parts of the split that a design leaves open are real numbers, as in the paper; if
+    not, they are those of instances that can be built, and designs that cannot are infeasible."""
     compute_cap: Share | None = None
     """Share of the peak arithmetic rate that is sustained; the device's own if left out."""
     bandwidth_cap: Share | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.columns import column_of
+from codesign.columns import Column, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_point, buildable_points
@@ -411,7 +411,11 @@ def test_users_take_whole_instances() -> None:
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"profile": "plain", "price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0}],
+    [
+        {},
+        {"continuous": True},
+        {"profile": "plain", "price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0},
+    ],
 )
 def test_the_evaluator_keeps_the_contract(model: str, options: dict[str, object]) -> None:
     workload = EconomicsWorkload(model=model, context_tokens=1000.0)
@@ -429,10 +433,34 @@ def test_the_evaluator_gives_what_the_study_gives() -> None:
         "weight_format": column_of(["int8"]),
         "speculation": column_of(["auto"]),
     }
-    found = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b")).evaluate(designs)
-    point = single_point(made, 8.0, 64.0)
-    assert found.metrics["time_per_output_token_s"] == pytest.approx(point.token_time_s)
-    assert found.metrics["usd_per_million_tokens"] == pytest.approx(point.usd_per_million_tokens)
+    for continuous, point in (
+        (True, single_point(made, 8.0, 64.0)),
+        (False, buildable_point(made.decoding, made.usd_per_hour, 8, 64, 0.0)),
+    ):
+        options = EconomicsOptions(continuous=continuous)
+        evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"), options)
+        metrics = evaluator.evaluate(designs).metrics
+        assert metrics["time_per_output_token_s"] == pytest.approx(point.token_time_s)
+        assert metrics["usd_per_million_tokens"] == pytest.approx(point.usd_per_million_tokens)
+
+
+def test_designs_that_nobody_could_build_are_infeasible() -> None:
+    designs = {
+        "device": column_of(["h100-sxm"] * 5),
+        "n_devices": column_of([16, 512, 512, 13, 16]),
+        "batch_size": column_of([64, 64, 64, 64, 3]),
+        "pipeline_parallel": column_of(["auto", 1, 8, "auto", 2]),
+        "speculation": column_of(["auto", "none", 3, "auto", 2]),
+    }
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"))
+    # 64 heads do not divide over 512 devices of one stage, nor 3 requests over two stages.
+    found = evaluator.evaluate(designs)
+    assert (found.violations["split"] > 0).tolist() == [False, True, False, True, True]
+    assert np.isfinite(found.metrics["time_per_output_token_s"]).all()
+    for row in range(5):
+        alone = {name: Column(c.values, c.codes[[row]]) for name, c in designs.items()}
+        times = evaluator.evaluate(alone).metrics["time_per_output_token_s"]
+        assert times == found.metrics["time_per_output_token_s"][[row]]
 
 
 def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
@@ -442,7 +470,8 @@ def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
         "batch_size": column_of([8, 8, 8]),
         "pipeline_parallel": column_of(["auto", 3, 5]),
     }
-    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"))
+    options = EconomicsOptions(continuous=True)
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"), options)
     found = evaluator.evaluate(designs)
     best, fixed, _ = found.metrics["time_per_output_token_s"]
     assert fixed >= best

@@ -35,14 +35,15 @@ class Metric:
 
 _METRICS = (
     Metric("throughput_tokens_per_s", "maximize", "token/s",
-           "tokens of the phase per second of device time: prompt tokens in prefill, generated "
-           "tokens in decode, over the whole batch"),
+           "tokens of one phase per second of that phase, over the whole batch: generated tokens "
+           "in decode, without any prefill; prompt tokens where the phase is prefill"),
     Metric("time_to_first_token_s", "minimize", "s",
            "time of the prefill of one request that does not wait for others"),
     Metric("time_per_output_token_s", "minimize", "s",
            "time of one decode step, averaged over the generated tokens"),
     Metric("tokens_per_s_per_user", "maximize", "token/s",
-           "tokens of the phase per second seen by one request of the batch"),
+           "tokens of one phase per second seen by one request of the batch: generated tokens in "
+           "decode, without any prefill; prompt tokens where the phase is prefill"),
     Metric("phase_time_s", "minimize", "s",
            "time of the whole phase for one batch"),
     Metric("batch_size", "maximize", "",
@@ -97,7 +98,7 @@ _PLATFORM = (
     Metric("prefill_requests_per_s", "maximize", "1/s",
            "requests whose prompts are prefilled per second while nothing is generated"),
     Metric("tokens_per_s_per_device", "maximize", "token/s",
-           "generated tokens per second over all devices"),
+           "throughput over the number of devices: generated tokens, without any prefill"),
     Metric("n_devices", "minimize", "",
            "devices of the platform: the product of all degrees of parallelism"),
     Metric("board_power_watts", "minimize", "W",
@@ -134,7 +135,8 @@ _ECONOMICS = (
     METRICS["tokens_per_s_per_user"],
     METRICS["throughput_tokens_per_s"],
     Metric("usd_per_million_tokens", "minimize", "USD/Mtoken",
-           "rent of the instance's devices per million tokens that it generates, always busy"),
+           "rent of the devices per million tokens of the phase, always busy: generated tokens in "
+           "decode, without any prefill"),
     Metric("usd_per_hour", "minimize", "USD/h",
            "rent of the instance's devices"),
     PLATFORM_METRICS["tokens_per_s_per_device"],

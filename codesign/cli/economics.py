@@ -16,11 +16,14 @@ from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from codesign.evaluators.economics.decoding import RequestTokens
+    from codesign.evaluators.economics.frontier import Grid, Points
     from codesign.evaluators.economics.load import Fixed
     from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
-    from codesign.evaluators.economics.serving import Formats, Offer
+    from codesign.evaluators.economics.serving import DeviceServing, Formats, Offer
     from codesign.evaluators.economics.shape import ModelShape
     from codesign.hardware.accelerator import AcceleratorBatch
+    from codesign.hardware.nccl import Fabric
 
 _SPACE = "memexplorer"
 _FLAGS = {
@@ -58,8 +61,25 @@ def economics(
         str | None, typer.Option(help="Of the KV cache. [as the activations]")
     ] = None,
     context_tokens: Annotated[
-        float, typer.Option(help="Tokens that every request attends to.")
-    ] = 0.0,
+        float | None,
+        typer.Option(help="Tokens that every request attends to, prompts not counted. [0]"),
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a prompt, whose prefill is counted.")
+    ] = None,
+    generated_tokens: Annotated[
+        int | None, typer.Option(help="Tokens generated after it; with --prompt-tokens.")
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(help="Users served at once: how many devices all of them take.", min=1),
+    ] = None,
+    first_token: Annotated[
+        str | None, typer.Option(help="Limit on the time to first token, such as '1 s'.")
+    ] = None,
+    output_token: Annotated[
+        str | None, typer.Option(help="Limit on the time per output token, such as '50 ms'.")
+    ] = None,
     speculate: Annotated[
         bool, typer.Option(help="Draft tokens ahead with a smaller model where it is faster.")
     ] = True,
@@ -71,7 +91,7 @@ def economics(
         float, typer.Option(help="Probability that a drafted token is accepted.")
     ] = 0.8,
     price_per_hour: Annotated[
-        float | None, typer.Option(help="Rent of one device in dollars. [Epoch's, if it has one]")
+        float | None, typer.Option(help="Rent of one device in dollars. [a typical one]")
     ] = None,
     capital_cost: Annotated[
         float | None, typer.Option(help="Price of one device in dollars, bought instead.")
@@ -98,11 +118,17 @@ def economics(
     layout: Annotated[
         str | None, typer.Option(help="Tensor parallelism along 1d or 2d. [the faster]")
     ] = None,
-    grid: Annotated[int, typer.Option(help="Instance sizes, and batches, that are tried.")] = 400,
+    grid: Annotated[
+        int, typer.Option(help="Batches that are tried; sizes too if continuous.")
+    ] = 400,
     max_devices: Annotated[float, typer.Option(help="Largest instance of the grid.")] = 1000.0,
     max_batch: Annotated[float, typer.Option(help="Largest batch of the grid.")] = 10_000.0,
-    only_whole_numbers: Annotated[
-        bool, typer.Option("--whole", help="Only whole devices and requests.")
+    continuous: Annotated[
+        bool,
+        typer.Option(
+            "--continuous",
+            help="The paper's frontier over real numbers of devices, requests and stages.",
+        ),
     ] = False,
     profile: Annotated[
         str, typer.Option(help="epoch (the paper's figures), or plain (those of the files).")
@@ -118,8 +144,9 @@ def economics(
     as_json: AsJson = False,
 ) -> None:
     """Price a model: dollars per million tokens against speed, fastest and best-value points."""
+    from codesign.evaluators.economics.buildable import buildable_points
     from codesign.evaluators.economics.frontier import Grid, feasible_points
-    from codesign.evaluators.economics.serving import serve, single_point
+    from codesign.evaluators.economics.serving import serve
     from codesign.report.economics import EconomicsReport, to_document, to_tables
 
     _check_numbers(alpha, devices, batch, max_devices, max_batch, grid)
@@ -133,31 +160,47 @@ def economics(
         "profile": profile,
     }
     options = _options(sold, read_pairs("--option", option, as_yaml=True))
-    workload = _workload(model, context_tokens, draft, acceptance)
+    tokens = _request_tokens(prompt_tokens, generated_tokens, context_tokens)
+    if tokens is not None:
+        context_tokens = tokens.prompt_tokens + tokens.generated_tokens
+    workload = _workload(model, context_tokens or 0.0, draft, acceptance)
+    limits = _limits(first_token, output_token, tokens)
     if draft_kv_heads is not None:
         with prefix_problems("--draft-kv-heads"):
             options.shape(draft, draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
     formats = _formats(weight_format, activation_format, kv_format, settings)
+    speculate = speculate and draft != model  # no model is faster than itself
     split, devices = _split(tp, pp, ep, layout, devices)
     if (devices is None) != (batch is None):
         raise InputError(
             "expected --devices and --batch together, or neither"
             " (--tp and --pp fix the devices, so they need --batch)"
         )
-    serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads)
-    _check_split(split, devices, batch, serving.decoding.target.shape)
+    serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads, tokens)
+    _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
+    tried = Grid(grid, max_devices, min(max_batch, users or max_batch))
     if devices is not None and batch is not None:
-        points = single_point(serving, devices, batch)
+        points = _point(serving, devices, batch, continuous)
     else:
-        tried = Grid(grid, max_devices, max_batch, only_whole_numbers)
-        cap = options.demand_tokens_per_s
-        points = feasible_points(serving.decoding, serving.usd_per_hour, tried, context_tokens, cap)
+        points = (feasible_points if continuous else buildable_points)(
+            serving.decoding,
+            serving.usd_per_hour,
+            tried,
+            workload.context_tokens,
+            options.demand_tokens_per_s,
+        )
+    points = points.within(*limits)
     economics_report = EconomicsReport(
         serving,
         points.frontier(),
         alpha,
-        _conventions(serving, formats, workload, speculate, options),
+        _question(serving, formats, tokens, users, limits)
+        | {"rent": _rent_words(serving, options)}
+        | _conventions(serving, workload, speculate, options),
+        points=points,
+        users=users,
+        notes=_notes(model, draft if speculate else None, points, tried),
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
@@ -271,12 +314,12 @@ def _formats(
 ) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving import Formats
-    from codesign.workload.precision import FORMATS
+    from codesign.evaluators.economics.sustained_device import element_bits
 
     requested_formats = {"weight": weight, "activation": activation, "kv": kv}
     for name, value in requested_formats.items():
-        if value is not None and value not in FORMATS:
-            raise UnknownNameError("number format", value, FORMATS, f"--{name}-format")
+        with prefix_problems(f"--{name}-format"):
+            element_bits(value or "bf16")
     chosen = {
         name: value or settings.get(f"{name}_format") or "bf16"
         for name, value in requested_formats.items()
@@ -312,12 +355,32 @@ def _split(
     )
 
 
+def _point(serving: DeviceServing, devices: float, batch: float, continuous: bool) -> Points:
+    """The one instance that is asked about."""
+    from codesign.evaluators.economics.buildable import buildable_point
+    from codesign.evaluators.economics.serving import check_fits, single_point
+
+    if continuous:
+        return single_point(serving, devices, batch)
+    check_fits(serving, devices, batch)
+    return buildable_point(
+        serving.decoding, serving.usd_per_hour, int(devices), int(batch), serving.context_tokens
+    )
+
+
 def _check_split(
-    split: Fixed, devices: float | None, batch: float | None, shape: ModelShape
+    split: Fixed,
+    devices: float | None,
+    batch: float | None,
+    shape: ModelShape,
+    continuous: bool,
 ) -> None:
     """Refuse what does not divide."""
     if devices is None or batch is None:
         return
+    for name, value in {"--devices": devices, "--batch": batch}.items():
+        if not continuous and value != round(value):
+            raise InputError(f"expected a whole number, or --continuous, got {value:g}", name)
     stages = float(split.pipeline) if split.pipeline is not None else 1.0
     most = min(shape.n_layers, batch)
     if stages > most:
@@ -326,6 +389,8 @@ def _check_split(
             "--pp",
         )
     _check_divides("--pp", devices, stages, "devices")
+    if not continuous:
+        _check_divides("--pp", shape.n_layers, stages, "layers")
     if split.experts is not None:
         if split.experts > shape.n_experts:
             has = f"{shape.n_experts:g} experts" if shape.is_mixture else "no experts"
@@ -344,26 +409,132 @@ def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
     )
 
 
+def _request_tokens(
+    prompt: int | None, generated: int | None, context: float | None
+) -> RequestTokens | None:
+    """The tokens of a request, where its prompt is counted."""
+    from codesign.evaluators.economics.decoding import RequestTokens
+
+    if prompt is None and generated is None:
+        return None
+    if prompt is None or generated is None or context is not None:
+        raise InputError(
+            "expected both --prompt-tokens and --generated-tokens, or --context-tokens alone"
+        )
+    for name, value in {"--prompt-tokens": prompt, "--generated-tokens": generated}.items():
+        if value < 1:
+            problem = f"expected a whole number from 1, as generated tokens are priced, got {value}"
+            raise InputError(problem, name)
+    return RequestTokens(float(prompt), float(generated))
+
+
+def _limits(
+    first: str | None, step: str | None, tokens: RequestTokens | None
+) -> tuple[float | None, float | None]:
+    """Limits on the time to first token and per output token, in seconds."""
+    from codesign.cli.platform_options import seconds
+
+    if first is not None and tokens is None:
+        raise InputError("expected --prompt-tokens and --generated-tokens with it", "--first-token")
+    return (
+        None if first is None else seconds("--first-token", first),
+        None if step is None else seconds("--output-token", step),
+    )
+
+
+def _question(
+    serving: DeviceServing,
+    formats: Formats,
+    tokens: RequestTokens | None,
+    users: int | None,
+    limits: tuple[float | None, float | None],
+) -> dict[str, str]:
+    """What was asked, in the words of ``codesign requirements``."""
+    from codesign.report.question import context_words, format_words, limit_words, user_words
+
+    counted = "speed and price of generated tokens, "
+    if tokens is None:
+        context = f"{serving.context_tokens:,.10g} tokens"
+        context += "" if serving.context_tokens else ": no KV cache is read (--context-tokens)"
+        counted += "without any prefill (--prompt-tokens and --generated-tokens count it)"
+    else:
+        context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
+        counted += "with the prefill of their prompts"
+    question = {"context": context}
+    question |= {} if users is None else {"users": user_words(users)}
+    question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
+    return question | {
+        "formats": format_words({f"{name}_format": value for name, value in vars(formats).items()}),
+        "counted": counted,
+    }
+
+
+def _notes(model: str, draft: str | None, points: Points, tried: Grid) -> list[str]:
+    """What a reader could take for more than it is."""
+    from codesign.workload import load_model
+
+    notes = []
+    cheapest = int(points.usd_per_million_tokens.argmin())
+    if len(points) > 1 and points.batch[cheapest] > 0.99 * tried.most_requests > 1:
+        notes.append(
+            f"the cheapest point has the largest batch that is tried, {tried.most_requests:,g}; "
+            "--output-token limits how slow it may be"
+        )
+    if draft is not None:
+        sizes = {name: load_model(name).vocab_size for name in (model, draft)}
+        if sizes[model] != sizes[draft]:
+            notes.append(
+                f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: it cannot "
+                "draft for it, and stands for a draft of its size (--draft, --no-speculate)"
+            )
+    return notes
+
+
+def _rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
+    """What an hour of a device costs, and the range of rents that prices follow."""
+    words = f"{serving.usd_per_hour:.4g} USD/h per device"
+    if options.capital_cost_usd is not None:
+        return f"{words}, bought for {options.capital_cost_usd:,.0f} USD"
+    rent = serving.rent
+    if rent is None:
+        return words
+    words += f" ({rent.words})"
+    if rent.low == rent.high:
+        return words
+    low, high = rent.low / rent.typical, rent.high / rent.typical
+    return f"{words}; over that range prices are {low:.2g} to {high:.2g} times these"
+
+
 def _conventions(
-    serving: Any, formats: Formats, workload: EconomicsWorkload, speculate: bool, options: Any
+    serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
 ) -> dict[str, str]:
     """What the numbers rest on, in words."""
+    from codesign.units import format_engineering
+
     machine = serving.machine
-    fabric = machine.fabric
+    rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
+    flop, bandwidth, capacity = (
+        format_engineering(float(value), unit) for unit, value in rates.items()
+    )
     speculation = f"{workload.draft}, {workload.acceptance:.0%} accepted" if speculate else "none"
     demand = options.demand_tokens_per_s
     return {
-        "rent": f"{serving.usd_per_hour:.4g} USD/h per device",
-        "sustained": f"{machine.flop_per_s / 1e12:.4g} TFLOP/s, "
-        f"{machine.bytes_per_s / 1e9:.4g} GB/s of {machine.capacity_bytes / 1e9:.4g} GB",
-        "network": f"{2 * fabric.intra_bytes_per_s / 1e9:.4g} GB/s within "
-        f"{fabric.node_size:g} devices, {2 * fabric.inter_bytes_per_s / 1e9:.4g} GB/s between",
-        "formats": f"weights {formats.weight}, activations {formats.activation}, cache "
-        f"{formats.kv}",
-        "context": f"{serving.context_tokens:g} tokens",
+        "sustained": f"{flop}, {bandwidth} of {capacity}",
+        "network": _network_words(machine.fabric),
         "speculation": speculation,
         "profile": options.profile,
     } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+
+
+def _network_words(fabric: Fabric) -> str:
+    """Links within a node, if it has several devices, and between nodes, one way."""
+    within, between = (
+        f"{2 * float(rate) / 1e9:,.4g} GB/s"
+        for rate in (fabric.intra_bytes_per_s, fabric.inter_bytes_per_s)
+    )
+    if float(fabric.node_size) == 1:
+        return f"{between} between devices"
+    return f"{within} within {fabric.node_size:g} devices, {between} between"
 
 
 def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:
@@ -373,7 +544,7 @@ def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:
 
     serving, conventions = economics_report.serving, economics_report.conventions
     title = f"{serving.decoding.target.shape.name} on {serving.machine.name}"
-    words = f"{conventions['formats'].split(',')[0]}, {conventions['rent']}"
+    words = f"{conventions['formats'].split(',')[0]}, {conventions['rent'].split(' (')[0]}"
     return (
         save_frontiers({words: economics_report.frontier}, path, title, economics_report.alpha),
     )

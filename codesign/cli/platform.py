@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,6 +41,7 @@ from codesign.cli.platform_options import (
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from codesign.evaluators.base import Explanation
     from codesign.evaluators.platform import PlatformEvaluator
 
 _MOST_CHOICES = 20
@@ -58,8 +60,12 @@ def platform(
         typer.Option(help="Try every way to spread the work over so many devices instead."),
     ] = None,
     best: Annotated[
-        str, typer.Option(help="Metric by which --devices ranks.")
-    ] = "throughput_tokens_per_s",
+        str | None,
+        typer.Option(
+            help="Metric by which --devices ranks. [throughput_tokens_per_s; time_to_first_token_s "
+            "if nothing is generated]"
+        ),
+    ] = None,
     batch: Batch = 1,
     use_case: UseCase = None,
     prompt_tokens: Prompt = None,
@@ -99,7 +105,7 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
         broken = describe_limits(evaluator.serving(columns))
         if broken:
             raise InputError(broken)
-    explanation = evaluator.explain(columns)
+    explanation = _without_rates(evaluator, evaluator.explain(columns))
     slo = platforms.slo_rows(explanation, limits_of(evaluator))
     inputs = platform_inputs(evaluator, design)
     report(
@@ -109,22 +115,39 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
     )
 
 
+_RATES = ("throughput_tokens_per_s", "tokens_per_s_per_user", "tokens_per_s_per_device")
+"""Metrics that count generated tokens."""
+
+
+def _without_rates(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
+    """Where nothing is generated, no rate of generated tokens."""
+    if evaluator.workload.generated:
+        return explanation
+    metrics = {name: value for name, value in explanation.metrics.items() if name not in _RATES}
+    note = "nothing is generated: the time per output token is that of a first decode step"
+    return replace(explanation, metrics=metrics, notes=[*explanation.notes, note])
+
+
 def _report_choices(
     evaluator: PlatformEvaluator,
     design: Mapping[str, Any],
     n_devices: int,
-    best: str,
+    best: str | None,
     as_json: bool,
 ) -> None:
     from codesign.evaluators.platform.parallelism import evaluate_choices, factorizations, ranked
     from codesign.metrics import PLATFORM_METRICS
     from codesign.report import platforms
 
+    generates = bool(evaluator.workload.generated)
+    best = best or ("throughput_tokens_per_s" if generates else "time_to_first_token_s")
     if best not in PLATFORM_METRICS:
         raise UnknownNameError("metric", best, PLATFORM_METRICS, "--best")
     degrees = factorizations(n_devices)
     choices = evaluate_choices(evaluator, degrees, design)
     rows = ranked(choices, PLATFORM_METRICS[best])
+    if not generates:
+        rows = [{key: row[key] for key in row if key not in _RATES} for row in rows]
     inputs = platform_inputs(evaluator, design) | {"devices": n_devices, "ranked_by": best}
     if not rows:
         with naming(FLAGS):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming
+from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import say
 from codesign.errors import InputError
 
@@ -40,7 +40,10 @@ FLAGS = {**DEGREE_FLAGS, **_WORKLOAD, "batch_size": "--batch"}
 Model = Annotated[str, typer.Option(help="Language model, or the path of a config.json.")]
 UseCase = Annotated[
     str | None,
-    typer.Option(help="question-answering, chat, rag-qa, summarization or code-generation."),
+    typer.Option(
+        help="question-answering, chat, rag-qa, summarization, code-generation or "
+        "personal-assistant."
+    ),
 ]
 Prompt = Annotated[int | None, typer.Option(help="Tokens of a prompt; instead of --use-case.")]
 Generated = Annotated[
@@ -107,6 +110,17 @@ def count(name: str, value: int) -> int:
     """A flag's whole number from 1."""
     if value < 1:
         raise InputError(f"expected a whole number from 1, got {value}", name)
+    return value
+
+
+def seconds(name: str, text: str) -> float:
+    """A flag's time above 0, in seconds."""
+    from codesign.units import parse_quantity
+
+    with prefix_problems(name):
+        value = parse_quantity(text, "s")
+    if value <= 0:
+        raise InputError(f"expected a time above 0, got {text!r}", name)
     return value
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.flags import prefix_problems
-from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.flags import naming
+from codesign.cli.output import AsJson, report
 from codesign.cli.platform_options import (
-    Batch,
+    FLAGS,
     Beams,
     Format,
     Generated,
@@ -25,6 +25,7 @@ from codesign.cli.platform_options import (
     formats_of,
     limits_of,
     platform_inputs,
+    seconds,
     workload_of,
 )
 from codesign.errors import InputError
@@ -46,7 +47,15 @@ def requirements(
     output_token: Annotated[
         str | None, typer.Option(help="Limit on the time per output token, such as '10 ms'.")
     ] = None,
-    batch: Batch = 1,
+    batch: Annotated[
+        int | None, typer.Option(help="Requests that arrive together; all prefilled in time. [1]")
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            help="Users served at once, whose requests arrive one by one, instead.", min=1
+        ),
+    ] = None,
     format_: Format = "fp8",
     weight_format: WeightFormat = None,
     kv_format: KvFormat = None,
@@ -63,17 +72,51 @@ def requirements(
     workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
     evaluator, _ = build(workload, option, None)
     limits = _read_limits(evaluator, first_token, output_token)
-    others: dict[str, Any] = {"batch_size": count("--batch", batch)}
-    others |= formats_of(format_, weight_format, kv_format)
-    needed = sizing.size_requirements(evaluator, limits, others)
+    if users is not None and batch is not None:
+        raise InputError("expected --batch or --users, got both")
+    formats = formats_of(format_, weight_format, kv_format)
     most = count("--most-devices", most_devices)
-    rows = sizing.rows_of(list(sizing.fewest_devices(evaluator, limits, others, needed, most)))
-    inputs = platform_inputs(evaluator, others)
+    others = {"batch_size": users or count("--batch", 1 if batch is None else batch), **formats}
+    if users is None:
+        needed = sizing.size_requirements(evaluator, limits, others)
+        device_rows = sizing.fewest_devices(evaluator, limits, others, needed, most)
+    else:
+        with naming(FLAGS):
+            needed = sizing.size_steady_state(evaluator, limits, users, formats)
+        device_rows = sizing.fewest_for_users(evaluator, limits, users, formats, needed, most)
+    rows = sizing.rows_of(list(device_rows))
+    inputs = platform_inputs(evaluator, others) | {"users": users}
+    question = _question(evaluator, others, limits, users)
     report(
         as_json,
         lambda: platforms.requirements_document(inputs, limits, needed, rows),
-        lambda: platforms.requirements_tables(inputs, limits, needed, rows, make_console().width),
+        lambda: platforms.requirements_tables(question, needed, rows, users is not None),
     )
+
+
+def _question(
+    evaluator: PlatformEvaluator,
+    others: Mapping[str, Any],
+    limits: LatencyLimits,
+    users: int | None,
+) -> dict[str, str]:
+    """What was asked, in the words of ``codesign economics``."""
+    from codesign.report.question import context_words, format_words, limit_words, user_words
+
+    request, options = evaluator.workload, evaluator.options
+    batch = others["batch_size"]
+    together = "1 at a time" if batch == 1 else f"{batch:,} that arrive together"
+    shares = {"arithmetic": options.compute_efficiency, "memory": options.memory_efficiency}
+    shares["links"] = options.link_efficiency
+    return {
+        "model": request.model,
+        "context": context_words(request.prompt, request.generated, request.n_beams),
+        **({"requests": together} if users is None else {"users": user_words(users)}),
+        "limits": limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s),
+        "formats": format_words(others),
+        "sustained": ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share),
+        "profile": options.profile,
+    }
 
 
 def _read_limits(
@@ -90,18 +133,12 @@ def _read_limits(
 
 
 def _seconds(name: str, text: str | None, stated: float | None) -> float:
-    from codesign.units import parse_quantity
-
     if text is None and stated is None:
         raise InputError("expected a time, or --use-case, which has one", name)
     if text is None:
         assert stated is not None
         return stated
-    with prefix_problems(name):
-        value = parse_quantity(text, "s")
-    if value <= 0:
-        raise InputError(f"expected a time above 0, got {text!r}", name)
-    return value
+    return seconds(name, text)
 
 
 COMMANDS: list[Callable[..., Any]] = [requirements]

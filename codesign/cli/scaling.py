@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,11 +100,28 @@ def scaling(
     report(
         as_json,
         lambda: {**inputs, "rows": study.rows(), "files": files},
-        lambda: platforms.scaling_tables(title, study),
+        lambda: platforms.scaling_tables(title, _question(evaluator, design, varied), study),
     )
     _warn_of_limits(study)
     if axis.startswith("link-") and not study.has_messages:
         say("note: no messages are sent, so nothing changes; split the model, such as by --tp 8")
+
+
+def _question(evaluator: Any, design: Mapping[str, Any], varied: Any) -> dict[str, str]:
+    """What is held while one number varies."""
+    from codesign.report.question import context_words, format_words
+
+    request = evaluator.workload
+    degrees = {key: design[key] for key in DEGREE_FLAGS if design.get(key, 1) > 1}
+    split = " x ".join(f"{key.removesuffix('_parallel')} {n}" for key, n in degrees.items())
+    requests = {} if varied.parameter == "batch_size" else {"requests": f"{design['batch_size']:,}"}
+    return {
+        "context": context_words(request.prompt, request.generated, request.n_beams),
+        **requests,
+        "formats": format_words(design),
+        "split": split or "one device",
+        "profile": evaluator.profile,
+    }
 
 
 def _warn_of_limits(study: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from codesign.evaluators.economics.frontier import Points, split_of
 from codesign.evaluators.economics.serving import DeviceServing
 from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.units import format_engineering
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,6 +27,9 @@ class EconomicsReport:
         frontier: Points that no other beats in price and speed, slowest first.
         alpha: Exponent of speed in the value of a token.
         conventions: What the numbers rest on, in words, by name.
+        points: Every point that keeps the limits.
+        users: Users that are served at once; None: not asked for.
+        notes: What a reader could take for more than it is.
         files: Figures that were drawn.
     """
 
@@ -33,7 +37,29 @@ class EconomicsReport:
     frontier: Points
     alpha: float
     conventions: Mapping[str, str]
+    points: Points
+    users: int | None = None
+    notes: Sequence[str] = ()
     files: Sequence[Path] = ()
+
+    @property
+    def marked(self) -> dict[str, Points]:
+        """The points that matter, one each, by what they are."""
+        front = self.frontier
+        positions = {
+            "cheapest": int(np.argmin(front.usd_per_million_tokens)),
+            f"most token/s^{self.alpha:g} per dollar": front.most_valued(self.alpha),
+            "fastest": front.fastest(),
+        }
+        marked = {name: front.chosen(np.array([row])) for name, row in positions.items()}
+        return marked if self.users is None else {"fewest devices for all": self.fewest()} | marked
+
+    def fewest(self) -> Points:
+        """The point that takes the fewest devices for all users; the fastest of several."""
+        assert self.users is not None
+        devices = self.points.devices_for(self.users)
+        order = np.lexsort((self.points.token_time_s, devices))
+        return self.points.chosen(order[:1])
 
 
 def to_document(report: EconomicsReport) -> dict[str, Any]:
@@ -48,67 +74,79 @@ def to_document(report: EconomicsReport) -> dict[str, Any]:
             "capacity_bytes": machine.capacity_bytes,
             **asdict(machine.fabric),
             "usd_per_hour": report.serving.usd_per_hour,
+            "rents": None if report.serving.rent is None else report.serving.rent.model_dump(),
         },
         "conventions": dict(report.conventions),
         "alpha": report.alpha,
-        "fastest": _row(report, report.frontier.fastest(), split=True),
-        "cheapest": _row(report, int(np.argmin(report.frontier.usd_per_million_tokens)), True),
-        "alpha_optimal": _row(report, report.frontier.most_valued(report.alpha), split=True),
-        "frontier": [_row(report, position) for position in range(len(report.frontier))],
-        "notes": list(machine.notes),
+        **{
+            key: _row(report, point, split=True)
+            for key, point in zip(reversed(_MARKS), reversed(report.marked.values()), strict=False)
+        },
+        "frontier": [
+            _row(report, report.frontier.chosen(np.array([position])))
+            for position in range(len(report.frontier))
+        ],
+        "notes": [*machine.notes, *report.notes],
         "files": [str(path) for path in report.files],
     }
 
 
-def _row(report: EconomicsReport, position: int, split: bool = False) -> dict[str, Any]:
-    points = report.frontier
+def _row(report: EconomicsReport, point: Points, split: bool = False) -> dict[str, Any]:
+    """One point, alone in its ``Points``."""
     row: dict[str, Any] = {
-        "tokens_per_s": float(points.tokens_per_s[position]),
-        "usd_per_million_tokens": float(points.usd_per_million_tokens[position]),
-        "n_devices": float(points.n_devices[position]),
-        "batch": float(points.batch[position]),
-        "draft_length": int(points.draft_length[position]),
+        "tokens_per_s": float(point.tokens_per_s[0]),
+        "usd_per_million_tokens": float(point.usd_per_million_tokens[0]),
+        "n_devices": float(point.n_devices[0]),
+        "batch": float(point.batch[0]),
+        "draft_length": int(point.draft_length[0]),
     }
+    if not np.isnan(point.first_token_s[0]):
+        row["first_token_s"] = float(point.first_token_s[0])
+    if report.users is not None:
+        row["devices_for_users"] = float(point.devices_for(report.users)[0])
     if split:
-        cut = split_of(report.serving.decoding, points, position, report.serving.context_tokens)
+        cut = split_of(report.serving.decoding, point, 0, report.serving.context_tokens)
         row["split"] = asdict(cut)
     return row
 
 
 def to_tables(report: EconomicsReport, n_rows: int) -> list[RenderableType]:
-    """Conventions, the three points that matter, and ``n_rows`` points along the frontier."""
+    """Conventions, the points that matter, and ``n_rows`` points along the frontier."""
     shape, machine = report.serving.decoding.target.shape, report.serving.machine
     title = f"{shape.name} on {machine.name}"
     parts: list[RenderableType] = [pairs_table(title, report.conventions), text_line("")]
-    points = report.frontier
-    marked = {
-        "cheapest": int(np.argmin(points.usd_per_million_tokens)),
-        f"most token/s^{report.alpha:g} per dollar": points.most_valued(report.alpha),
-        "fastest": points.fastest(),
-    }
-    parts += [_marked_table(points, marked), text_line("")]
-    splits = {name: _split_words(report, position) for name, position in marked.items()}
+    parts += [_marked_table(report), text_line("")]
+    splits = {name: _split_words(report, point) for name, point in report.marked.items()}
     parts += [pairs_table("How each is split over devices", splits), text_line("")]
+    points = report.frontier
     if len(points) > 1 and n_rows:
-        parts.append(_frontier_table(points, _spread(points, n_rows)))
-    parts += [text_line(f"Note: {note}") for note in machine.notes]
+        parts.append(_frontier_table(report, _spread(points, n_rows)))
+    parts += [text_line(f"Note: {note}") for note in (*machine.notes, *report.notes)]
     parts += [text_line(f"wrote {path}") for path in report.files]
     return parts
 
 
-_NUMBERS = ("token/s", "USD/Mtoken", "devices", "requests", "drafted")
+_MARKS = ("fewest_devices", "cheapest", "alpha_optimal", "fastest")
+"""Keys of the points that matter, in the order in which they are printed."""
 
 
-def _marked_table(points: Points, marked: Mapping[str, int]) -> RenderableType:
-    table = plain_table("", ["point", *_NUMBERS], _NUMBERS)
-    for name, position in marked.items():
-        table.add_row(name, *_cells(points, position))
+def _headers(report: EconomicsReport) -> list[str]:
+    headers = ["token/s/user", "USD/Mtoken", "devices", "requests", "drafted"]
+    headers += [] if report.serving.decoding.tokens is None else ["first token"]
+    return headers + ([] if report.users is None else ["devices in all"])
+
+
+def _marked_table(report: EconomicsReport) -> RenderableType:
+    headers = _headers(report)
+    table = plain_table("", ["point", *headers], headers)
+    for name, point in report.marked.items():
+        table.add_row(name, *_cells(report, point))
     return table
 
 
-def _split_words(report: EconomicsReport, position: int) -> str:
+def _split_words(report: EconomicsReport, point: Points) -> str:
     """How one point's passes are cut."""
-    cut = _row(report, position, split=True)["split"]
+    cut = _row(report, point, split=True)["split"]
     words = [f"tensor {cut['tensor']:.3g} ({cut['layout']})"]
     words.append(f"attention {cut['attention']:.3g}")
     if cut["experts"] > 1:
@@ -116,22 +154,35 @@ def _split_words(report: EconomicsReport, position: int) -> str:
     return ", ".join([*words, f"pipeline {cut['pipeline']:.3g}"])
 
 
-def _frontier_table(points: Points, positions: Sequence[int]) -> RenderableType:
-    table = plain_table(f"Frontier, {len(positions)} of {len(points)} points", _NUMBERS, _NUMBERS)
+def _frontier_table(report: EconomicsReport, positions: Sequence[int]) -> RenderableType:
+    headers = _headers(report)
+    title = f"Frontier, {len(positions)} of {len(report.frontier)} points"
+    table = plain_table(title, headers, headers)
     for position in positions:
-        table.add_row(*_cells(points, position))
+        table.add_row(*_cells(report, report.frontier.chosen(np.array([position]))))
     return table
 
 
-def _cells(points: Points, position: int) -> list[str]:
-    drafted = int(points.draft_length[position])
-    return [
-        f"{points.tokens_per_s[position]:.1f}",
-        f"{points.usd_per_million_tokens[position]:.3g}",
-        f"{points.n_devices[position]:.1f}",
-        f"{points.batch[position]:.1f}",
+def _cells(report: EconomicsReport, point: Points) -> list[str]:
+    row = _row(report, point)
+    drafted = row["draft_length"]
+    cells = [
+        f"{row['tokens_per_s']:.1f}",
+        f"{row['usd_per_million_tokens']:.3g}",
+        _count(row["n_devices"]),
+        _count(row["batch"]),
         str(drafted) if drafted else "–",
     ]
+    if "first_token_s" in row:
+        cells.append(format_engineering(row["first_token_s"], "s", 3))
+    if "devices_for_users" in row:
+        cells.append(_count(row["devices_for_users"]))
+    return cells
+
+
+def _count(value: float) -> str:
+    """Whole numbers as such, others to a tenth."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
 
 
 def _spread(points: Points, n_rows: int) -> list[int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Conventions, Profile
 from codesign.evaluators.forecast.variants import Variant
 from codesign.report.labels import format_value
+from codesign.report.question import context_words
 from codesign.report.tables import pairs_table, plain_table, rows_table, text_line
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ _COUNTS = {
 _HEADLINES = {
     "time to first token": ("time_to_first_token_s", "s"),
     "time per output token": ("time_per_output_token_s", "s"),
-    "tokens per second": ("tokens_per_s_per_user", "token/s"),
+    "generated tokens per user": ("tokens_per_s_per_user", "token/s"),
+    "generated tokens in all": ("throughput_tokens_per_s", "token/s"),
     "memory used": ("memory_used_bytes", "B"),
 }
 _OPERATOR_KEYS = ("name", "ops", "ops_share", "read_bytes", "written_bytes", "compute_s")
@@ -129,7 +131,8 @@ def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
         for label, (name, unit) in _HEADLINES.items()
     }
     title = f"{report.model}, profile {report.profile}"
-    parts: list[RenderableType] = [pairs_table(title, headlines), text_line("")]
+    question = _question(report)
+    parts: list[RenderableType] = [pairs_table(title, question | headlines), text_line("")]
     parts.append(_phases_table(report))
     for name, phase in (("Prefill", report.prefill), ("Decode, mean step", report.decode)):
         parts += [text_line(""), rows_table(name, phase.operators, width, _OPERATOR_KEYS)]
@@ -145,6 +148,22 @@ def to_tables(report: ForecastReport, width: int) -> list[RenderableType]:
         parts += [text_line(""), _ratios_table(report.ratios, CONVENTIONS[report.profile])]
     parts += [text_line(f"wrote {path}") for path in report.files]
     return parts + [text_line(f"Note: {note}") for note in report.notes]
+
+
+def _question(report: ForecastReport) -> dict[str, str]:
+    """The request and the machine, in the profile's unit of bandwidth."""
+    request, machine = report.request, report.machine
+    conventions = CONVENTIONS[report.profile]
+    bandwidth = machine["bandwidth_bytes_per_s"] / conventions.gigabyte
+    chunk = request["chunk_tokens"]
+    prompt = "whole prompt" if chunk is None else f"chunks of {chunk:,} tokens"
+    batch = request["batch_size"]
+    return {
+        "context": context_words(request["prompt_tokens"], request["generated_tokens"]),
+        "requests": f"{batch:,} decoded together, each prefilled alone, {prompt} at a time",
+        "machine": f"{machine['peak_ops_per_s'] / 1e12:.4g} TOPS, "
+        f"{bandwidth:.4g} {conventions.gigabyte_name}/s",
+    }
 
 
 def _phases_table(report: ForecastReport) -> RenderableType:

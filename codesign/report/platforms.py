@@ -90,7 +90,7 @@ def choices_table(
     """Ways to spread the work, the best first."""
     listed_rows = [
         {**{key: row[key] for key in row if key not in PLATFORM_METRICS},
-         **{name: row[name] for name in _CHOICE_METRICS}}
+         **{name: row[name] for name in _CHOICE_METRICS if name in row}}
         for row in rows[:n_rows]
     ]  # fmt: skip
     table = rows_table(title, listed_rows, width)
@@ -127,43 +127,55 @@ def requirements_document(
 
 
 def requirements_tables(
-    inputs: Mapping[str, Any],
-    limits: LatencyLimits,
+    question: Mapping[str, str],
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
-    width: int,
+    is_steady: bool,
 ) -> list[RenderableType]:
-    """The same for the terminal."""
-    times = {
-        "time to first token": f"at most {limits.time_to_first_token_s:g} s",
-        "time per output token": f"at most {limits.time_per_output_token_s * 1e3:g} ms",
-    }
+    """The same for the terminal.
+
+    Args:
+        question: What was asked, in words, by name.
+        needed: What a platform needs.
+        rows: One for each device.
+        is_steady: Whether users in a steady state are served, not requests that arrive together.
+    """
+    prefill = "of a prompt, with the decode steps" if is_steady else "of the prefill alone"
     sizes = {
         "arithmetic": f"{format_engineering(needed.flop_per_s, 'FLOP/s')} "
-        f"({format_engineering(needed.flop, 'FLOP')} a prefill)",
+        f"({format_engineering(needed.flop, 'FLOP')} {prefill})",
         "memory bandwidth": f"{format_engineering(needed.bandwidth_bytes_per_s, 'B/s')} "
-        f"({format_engineering(needed.step_bytes, 'B')} a step)",
+        f"({format_engineering(needed.step_bytes, 'B')} a decode step)",
         "memory": f"{format_engineering(needed.capacity_bytes, 'B')} "
         f"({format_engineering(needed.weight_bytes, 'B')} weights, "
         f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
     }
-    input_words = {name: format_cell("", value) for name, value in inputs.items()}
-    return [
-        pairs_table("Use case", input_words | times),
+    able = [row for row in rows if row["devices"] is not None]
+    unable = [row for row in rows if row["devices"] is None]
+    parts: list[RenderableType] = [
+        pairs_table("Question", question),
         text_line(""),
         pairs_table("A platform needs, each alone", sizes),
         text_line(""),
-        _devices_table([row for row in rows if row["devices"] is not None]),
-        text_line(""),
-        _unable_table([row for row in rows if row["devices"] is None]),
-        text_line(""),
-        text_line(
-            "compute, bandwidth, memory: devices that each alone asks for, at the options' "
-            "efficiencies. devices: the fewest that keep both limits with the messages between "
-            "them, split as tensor x pipeline x expert x data parallel. The figures of devices "
-            "with * are announced ones."
-        ),
     ]
+    parts += [_devices_table(able), text_line("")] if able else []
+    parts += [_unable_table(unable), text_line("")] if unable else []
+    return [*parts, text_line(_LEGEND + (_STEADY if is_steady else _TOGETHER))]
+
+
+_LEGEND = (
+    "compute, bandwidth, memory: devices that each alone asks for, at the sustained shares. "
+    "devices: the fewest that keep both limits with the messages between them, split as tensor x "
+    "pipeline x expert x data parallel. The figures of devices with * are announced ones. "
+)
+_STEADY = (
+    "The time per output token has the prefill of the others' next prompts in it; the first token "
+    "waits for one step and its own prefill."
+)
+_TOGETHER = (
+    "All prompts are prefilled within the first token's limit; no prefill is in the time per "
+    "output token. --users has requests that arrive one by one."
+)
 
 
 _BOUNDS = {"for_compute": "compute", "for_bandwidth": "band- width", "for_capacity": "memory"}
@@ -194,11 +206,11 @@ def _unable_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     return table
 
 
-def scaling_tables(title: str, study: Scaling) -> list[RenderableType]:
+def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> list[RenderableType]:
     """One study, a table for each phase: times, their parts, the gain over the first value."""
     phases = {"prefill": ("first token", "time_to_first_token_s"),
               "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
-    parts: list[RenderableType] = [text_line(title, "bold")]
+    parts: list[RenderableType] = [pairs_table(title, question)]
     for phase, (words, total) in phases.items():
         columns = [study.axis.words, words, "gain", "linear", "atten- tion", "messages"]
         columns += ["offloaded", "fits"]

@@ -24,11 +24,20 @@ def test_a_frontier_is_one_json_document_with_its_ends_and_their_splits(capsys) 
     speeds = [row["tokens_per_s"] for row in found["frontier"]]
     assert speeds == sorted(speeds)
     assert found["fastest"]["tokens_per_s"] == speeds[-1] == pytest.approx(189, rel=0.01)
+    assert all(row["n_devices"] % 1 == row["batch"] % 1 == 0 for row in found["frontier"])
+    assert 64 % found["alpha_optimal"]["split"]["tensor"] == 0
     assert found["cheapest"]["usd_per_million_tokens"] == pytest.approx(
         found["frontier"][0]["usd_per_million_tokens"]
     )
     assert found["alpha_optimal"]["split"]["layout"] == "1d"
-    assert found["device"]["usd_per_hour"] == 2.1
+    assert found["device"]["usd_per_hour"] == 3.0
+
+
+def test_the_papers_frontier_over_real_numbers_is_there_on_request(capsys) -> None:
+    words = ["--device", "h100", "--weight-format", "int8", "--continuous", *SMALL]
+    found = document([*LLAMA, *words], capsys)
+    assert any(row["n_devices"] % 1 for row in found["frontier"])
+    assert found["fastest"]["tokens_per_s"] == pytest.approx(189, rel=0.01)
 
 
 def test_the_report_names_its_conventions_and_draws_cost_against_speed(
@@ -39,8 +48,20 @@ def test_the_report_names_its_conventions_and_draws_cost_against_speed(
         assert main([*LLAMA, *SMALL, "--figure", str(path)]) == 0
         assert path.read_bytes().startswith(start)
     shown = capsys.readouterr().out
-    for words in ("2.1 USD/h per device", "fastest", "most token/s^3 per dollar", "Frontier"):
+    for words in ("3 USD/h per device", "fastest", "most token/s^3 per dollar", "Frontier"):
         assert words in shown
+
+
+def test_a_shipped_device_has_a_dated_range_of_rents(capsys) -> None:
+    found = document([*LLAMA, *SMALL, "--device", "h200"], capsys)
+    rents = found["device"]["rents"]
+    assert rents["low"] < found["device"]["usd_per_hour"] == rents["typical"] < rents["high"]
+    words = "4 USD/h per device (2.5 to 7 USD/h listed in 2026-05)"
+    assert found["conventions"]["rent"].startswith(words)
+    assert "0.62 to 1.8 times these" in found["conventions"]["rent"]
+    given = document([*LLAMA, *SMALL, "--device", "h200", "--price-per-hour", "5"], capsys)
+    assert given["device"]["rents"] is None
+    assert given["conventions"]["rent"] == "5 USD/h per device"
 
 
 def test_an_instance_that_is_given_is_priced_alone(capsys) -> None:
@@ -78,6 +99,73 @@ def test_a_bought_design_whose_power_nobody_states_draws_its_tdp(capsys) -> None
     assert bought["device"]["usd_per_hour"] == pytest.approx(hour)
 
 
+def test_a_device_without_8_bit_floats_says_in_what_it_multiplies(capsys) -> None:
+    words = ["--device", "a100", "--weight-format", "fp8", *SMALL]
+    found = document([*LLAMA, *words], capsys)
+    assert found["device"]["sustained_flop_per_s"] == pytest.approx(0.8 * 312e12)
+    assert any("multiply in fp16" in note for note in found["notes"])
+
+
+QUESTION = ["--prompt-tokens", "2000", "--generated-tokens", "500", "--users", "10000"]
+QUESTION += ["--first-token", "1 s", "--output-token", "50 ms"]
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3", "llama-3.3-70b"])
+def test_economics_and_requirements_count_the_devices_of_users_alike(model: str, capsys) -> None:
+    formats = ["--weight-format", "fp8", "--activation-format", "fp8"]
+    priced = document(["economics", "--model", model, *QUESTION, *formats], capsys)
+    sized = document(["requirements", "--model", model, *QUESTION, "--most-devices", "64"], capsys)
+    (row,) = (row for row in sized["devices"] if row["device"] == "h100-sxm")
+    fewest = priced["fewest_devices"]["devices_for_users"]
+    assert 0.5 < row["devices"] / fewest < 2.5  # was 280
+    for found in (priced["fewest_devices"], priced["cheapest"]):
+        assert found["first_token_s"] <= 1.0 and found["tokens_per_s"] >= 20.0
+
+
+@pytest.mark.parametrize("command", ["economics", "requirements"])
+def test_the_question_is_printed_above_the_answer(command: str, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    more = ["--grid", "20"] if command == "economics" else ["--most-devices", "4"]
+    assert main([command, "--model", "llama-3-8b", *QUESTION, *more]) == 0
+    shown = capsys.readouterr().out
+    assert "2,000 prompt + 500 generated = 2,500 tokens" in shown
+    assert "10,000 at once, each with the next request when the last is answered" in shown
+    assert "first token within 1 s, output token within 50 ms" in shown
+    assert "weights " in shown and "prefill" in shown
+
+
+def test_speed_and_price_say_whether_prefill_is_in_them(capsys) -> None:
+    without, counted = (
+        document([*LLAMA, *SMALL, *words], capsys)
+        for words in (["--context-tokens", "2500"], QUESTION[:4])
+    )
+    assert "without any prefill" in without["conventions"]["counted"]
+    assert "with the prefill of their prompts" in counted["conventions"]["counted"]
+    prices = [found["cheapest"]["usd_per_million_tokens"] for found in (without, counted)]
+    assert prices[1] > 1.5 * prices[0]
+
+
+def test_notes_say_what_a_reader_could_take_for_more_than_it_is(capsys) -> None:
+    own = document(["economics", "--model", "llama-3-8b", *SMALL], capsys)
+    assert own["conventions"]["speculation"] == "none"  # no model drafts for itself
+    (note,) = own["notes"]
+    assert "the largest batch that is tried, 10,000" in note
+    limited = document([*LLAMA, *SMALL, "--output-token", "20 ms"], capsys)
+    assert limited["notes"] == []
+    other = document(
+        ["economics", "--model", "qwen3-32b", *SMALL, "--output-token", "9 ms"], capsys
+    )
+    assert "llama-3-8b knows 128,256 tokens and qwen3-32b 151,936" in other["notes"][0]
+
+
+def test_what_does_not_fit_names_an_instance_that_can_be_built(capsys) -> None:
+    words = ["--device", "groq-lpu", "--price-per-hour", "1", "--context-tokens", "1000000"]
+    assert main(["economics", "--model", "llama-3-8b", *words]) == 2
+    shown = capsys.readouterr().err
+    assert "does not fit 512 devices: one request needs 146.1 GB, there are 117.8 GB" in shown
+    assert "1024 devices would hold it" in shown
+
+
 def test_long_contexts_cost_more(capsys) -> None:
     short = document([*LLAMA, *SMALL], capsys)
     words = [*LLAMA, *SMALL, "--context-tokens", "100000", "--draft-kv-heads", "1"]
@@ -90,13 +178,19 @@ def test_long_contexts_cost_more(capsys) -> None:
     ("words", "message"),
     [
         (["--device", "h10"], "Did you mean 'h100-sxm'?"),
-        (["--device", "mi300x"], "no price is known for it; give price_usd_per_hour"),
-        (["--design", "P1"], "P1: no price is known for it"),
+        (["--device", "mi210"], "AMD Instinct MI210: no rent is known for it; give price_usd"),
+        (["--design", "P1"], "P1: no rent is known for it"),
         (["--design", "P9"], "unknown design 'P9'. Did you mean"),
         (["--devices", "12", "--batch", "8", "--pp", "5"], "divisor of the 12 devices, got 5"),
+        (
+            ["--devices", "12", "--batch", "9", "--pp", "3"],
+            "--pp: expected a divisor of the 80 layers",
+        ),
+        (["--devices", "13", "--batch", "10"], "13 devices do not divide 80 layers, 64 heads"),
+        (["--devices", "8.5", "--batch", "9"], "--devices: expected a whole number, or --cont"),
         (["--devices", "8", "--batch", "8", "--ep", "2"], "has no experts, got 2"),
         (["--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would hold it"),
-        (["--max-devices", "1"], "does not fit 1 devices"),
+        (["--max-devices", "1"], "does not fit 1 device:"),
         (["--devices", "8"], "expected --devices and --batch together"),
         (["--tp", "8"], "--tp and --pp fix the devices, so they need --batch"),
         (["--context-tokens", "nan"], "should be a finite number, got nan"),
@@ -128,6 +222,10 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--demand", "0"], "error: --demand: input should be greater than 0"),
         (["--draft-kv-heads", "3"], "error: --draft-kv-heads: key and value heads of"),
         (["--figure", "a.gif"], "error: --figure: unknown figure format"),
+        (["--prompt-tokens", "9"], "expected both --prompt-tokens and --generated-tokens"),
+        (["--prompt-tokens", "9", "--generated-tokens", "0"], "tokens are priced, got 0"),
+        (["--first-token", "1 s"], "--first-token: expected --prompt-tokens and"),
+        (["--output-token", "1 us", "--grid", "9"], "output token within 1e-06 s (at best"),
         (["--lifetime-years", "3"], "only of a bought device"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -60,6 +60,28 @@ def test_a_datasheet_gives_what_is_left_out(capsys: pytest.CaptureFixture[str]) 
     assert own["peak_ops_per_s"] == sheet["peak_ops_per_s"]
 
 
+def test_a_bandwidth_is_in_the_unit_of_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, unit, expected in (([], "GB", 256e9), (["--profile", "life"], "GiB", 256 * 2.0**30)):
+        found = document(capsys, *_MACHINE, *words)["machine"]
+        assert found["bandwidth_bytes_per_s"] == expected
+        assert main([*_LLAMA, *_MACHINE, *words]) == 0
+        assert f"50 TOPS, 256 {unit}/s" in capsys.readouterr().out
+
+
+def test_tokens_per_second_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = document(capsys, *_MACHINE, "--batch", "4")["metrics"]
+    assert metrics["throughput_tokens_per_s"] == 4 * metrics["tokens_per_s_per_user"]
+    assert main([*_LLAMA, *_MACHINE, "--batch", "4"]) == 0
+    shown = capsys.readouterr().out
+    for name, words in (
+        ("tokens_per_s_per_user", "generated tokens per user"),
+        ("throughput_tokens_per_s", "generated tokens in all"),
+    ):
+        (line,) = (line for line in shown.splitlines() if line.startswith(words))
+        assert line.split()[-2] == f"{metrics[name]:.4g}"
+    assert "no prefill is in them" in shown
+
+
 def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*_MACHINE, "--timeline", "3", "--heat-map", "--set", "lora=inline"]
     assert main([*_LLAMA, *words]) == 0
@@ -108,6 +130,11 @@ def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ([*_MACHINE, "--figure", "heat"], "--figure: unknown figure 'heat'"),
         ([*_MACHINE, "--format", "gif"], "--format: unknown figure format 'gif'"),
         ([*_MACHINE, "--prompt-tokens", "0"], "error: --prompt-tokens: input should be"),
+        ([*_MACHINE, "--generated-tokens", "0"], "error: --generated-tokens: input should be"),
+        (
+            [*_MACHINE, "--chunk-tokens", "4096"],
+            "error: --chunk-tokens: expected at most the prompt of 2,048 tokens, got 4,096",
+        ),
         ([*_MACHINE, "--tile", "0"], "error: --tile: input should be"),
         ([*_MACHINE, "--batch", "0"], "error: --batch: input should be"),
         ([*_MACHINE, "--workload", "osword"], "error: --workload: unknown trace 'osword'"),

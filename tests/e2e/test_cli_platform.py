@@ -40,6 +40,21 @@ def test_one_platform_is_a_table_that_names_its_assumptions(capsys: Any) -> None
         assert words in shown
 
 
+def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
+    words = ["platform", "--model", "llama-3-8b", "--device", "h100-sxm"]
+    tokens = ["--prompt-tokens", "1000", "--generated-tokens", "0"]
+    found = answer(capsys, *words, *tokens)
+    assert not [name for name in found["metrics"] if "tokens_per_s" in name]
+    assert any("first decode step" in note for note in found["notes"])
+    assert main([*words, *tokens]) == 0
+    assert "token/s" not in capsys.readouterr().out
+    ways = answer(capsys, *words, *tokens, "--devices", "2")
+    assert ways["ranked_by"] == "time_to_first_token_s"
+    assert not [name for row in ways["choices"] for name in row if "tokens_per_s" in name]
+    assert main([*words, *tokens, "--devices", "2"]) == 0
+    assert "throughput" not in capsys.readouterr().out
+
+
 def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:
     words = ["--device", "h100-sxm", "--devices", "8", "--batch", "8"]
     found = answer(capsys, "platform", *RAG, *words, "--format", "fp8")
@@ -73,6 +88,8 @@ def test_requirements_are_a_table_too(capsys: Any) -> None:
     shown = capsys.readouterr().out
     assert "The smallest number of each known device" in shown
     assert "Devices that cannot serve it" in shown
+    assert "10,000 prompt + 4 x 200 generated = 10,800 tokens" in shown
+    assert "1 at a time" in shown
 
 
 def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
@@ -82,6 +99,13 @@ def test_a_scaling_study_is_a_document_and_a_figure(tmp_path: Path, capsys: Any)
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert [row["factor"] for row in found["rows"]] == [1, 0.5, 0.25, 0.05]
     assert found["rows"][-1]["value"] == pytest.approx(0.1e-6)
+
+
+def test_a_scaling_study_says_what_it_holds(capsys: Any) -> None:
+    assert main(["scaling", "flops", *RAG, "--tp", "8", "--batch", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "10,000 prompt + 4 x 200 generated = 10,800 tokens" in shown
+    assert "tensor 8" in shown and "weights bf16, activations bf16, cache bf16" in shown
 
 
 def test_a_study_of_links_without_messages_says_so(capsys: Any) -> None:
@@ -165,6 +189,7 @@ H100 = ["--device", "h100-sxm"]
         (["requirements", *RAG, "--first-token", "0 s"], "--first-token: expected a time above 0"),
         (["requirements", *RAG, "--output-token", "10"], "--output-token: expected a quantity"),
         (["requirements", *RAG, "--most-devices", "0"], "--most-devices: expected a whole number"),
+        (["requirements", *RAG, "--users", "9", "--batch", "9"], "expected --batch or --users"),
         (["scaling", "flop", *RAG], "Did you mean 'flops'?"),
         (["scaling", "flops", *RAG, "--factors", "1,inf"], "finite numbers above 0, got inf"),
         (["scaling", "flops", *RAG, "--factors", "1,x"], "--factors: expected numbers"),

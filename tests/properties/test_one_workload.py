@@ -17,7 +17,7 @@ biases                      ``economics`` works on parameters, 2 FLOP each, so t
                             bias multiply; to the others they are additions of the vector unit.
 prefill of a batch          ``npu`` and ``forecast`` prefill one request after the other
                             (MemExplorer §4.3, LIFE), ``platform`` all at once (GenZ); one
-                            request is compared. ``economics`` has no prefill.
+                            request is compared. ``economics`` has no prefill here.
 formats                     ``forecast`` keeps embedding and norms in the format of activations,
                             as checkpoints with quantized projections do; the others keep all
                             weights in one. One format of both is compared.

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from codesign import resources
+from codesign.evaluators.economics.rents import list_rents
 from codesign.hardware.device import list_devices, load_device
 from codesign.memtech import load_library
 from codesign.workload import list_models, load_model
@@ -89,6 +90,13 @@ def test_every_source_of_a_memory_technology_can_be_looked_up(name: str) -> None
 def test_every_figure_and_price_of_the_papers_devices_has_a_source_of_its_own(name: str) -> None:
     document = yaml.safe_load(PAPER_DEVICES.read_text("utf-8"))["devices"][name]
     assert problems_of(numbers_of(document), document["sources"]) == []
+
+
+@pytest.mark.parametrize("name", list_rents())
+def test_every_rent_is_of_a_shipped_device_and_says_where_and_when_it_was_read(name: str) -> None:
+    rent = list_rents()[name]
+    assert name in list_devices()
+    assert KINDS.search(rent.source) and DATED.search(rent.source) and DATED.search(rent.date)
 
 
 @pytest.mark.parametrize("name", SPACES)

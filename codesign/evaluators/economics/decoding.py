@@ -12,6 +12,7 @@ tokens on average ([Epoch2025]_ Eq. 46, after [Leviathan2023]_).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -50,18 +51,33 @@ class Speculation:
 
 
 @dataclass(frozen=True)
+class RequestTokens:
+    """Tokens of a request whose prompt is counted too.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        generated_tokens: Tokens of the answer; above 0.
+    """
+
+    prompt_tokens: float
+    generated_tokens: float
+
+
+@dataclass(frozen=True)
 class Decoding:
-    """Decoding of one model on one machine.
+    """Decoding of one model on one machine, with the prefill of its prompts if they are counted.
 
     Attributes:
         target: Passes of the model that is served.
         speculation: The draft model; None: every token costs a pass.
         always: Whether to speculate also where a plain pass is faster.
+        tokens: Tokens of a request; None: prompts cost nothing, as in the paper's tables.
     """
 
     target: ForwardPass
     speculation: Speculation | None = None
     always: bool = False
+    tokens: RequestTokens | None = None
 
     def token_times(self, load: Load) -> tuple[FloatArray, IntArray]:
         """Seconds per token, and how many tokens are drafted ahead (0: no speculation)."""
@@ -79,6 +95,53 @@ class Decoding:
             chosen[time < best] = length
             best = np.minimum(best, time)
         return best, chosen
+
+    def of_designs(self, rows: IntArray) -> Self:
+        """The decoding of some of the designs, of what is not the target's or the draft's."""
+        del rows  # nothing else differs among designs
+        return self
+
+    def request_times(
+        self, load: Load, stages: float = 1.0
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Seconds per token and to the first one, and how many tokens are drafted ahead.
+
+        In a steady state every request is followed by the next, so that between two steps the
+        instance prefills ``batch / generated_tokens`` prompts, which lengthens all tokens; a draft
+        prefills too where it is used. A new request waits for one step and for its own prefill.
+
+        Args:
+            load: Devices and requests.
+            stages: Stages of the pipeline, each of which prefills a prompt of its own.
+
+        Returns:
+            Time per token, tokens drafted ahead, and time to the first token, NaN where prompts
+            cost nothing.
+        """
+        time, length = self.token_times(load)
+        if self.tokens is None:
+            return time, length, np.full_like(time, np.nan)
+        own = self._prefill_s(self.target, load.n_devices, stages)
+        share = load.batch / stages / self.tokens.generated_tokens
+        if self.speculation is None:
+            return time + own * share, length, own + time
+        both = own + self._prefill_s(self.speculation.draft, load.n_devices, stages)
+        (plain,) = self.target.best_times(replace(load, queries=(1,)))
+        drafts = (length > 0) & (self.always | (time + both * share < plain + own * share))
+        time, prefill = np.where(drafts, time, plain), np.where(drafts, both, own)
+        return time + prefill * share, np.where(drafts, length, 0), prefill + time
+
+    def _prefill_s(self, passes: ForwardPass, n_devices: FloatArray, stages: float) -> FloatArray:
+        """Seconds in which a prompt passes an instance, one more in every other stage.
+
+        It is a pass of as many queries as the prompt has tokens, each of which attends to half of
+        it on average. Limiting assumption: the whole prompt at once, logits of every token.
+        """
+        assert self.tokens is not None
+        prompt = self.tokens.prompt_tokens
+        prompts = np.full((1,) * n_devices.ndim, stages)
+        (time,) = passes.best_times(Load(n_devices, prompts, prompt / 2.0, (int(prompt),)))
+        return time
 
     def stored_bytes(self, load: Load) -> FloatArray:
         """Weights and KV caches of the model and of its draft."""

@@ -10,34 +10,44 @@ and speculation as the space has parameters for; the rest is chosen for the leas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from codesign.columns import BoolArray, Columns, FloatArray, Value
+from codesign.columns import (
+    BoolArray,
+    Column,
+    Columns,
+    FloatArray,
+    IntArray,
+    Value,
+    column_of,
+)
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation
+from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     device_machine,
+    element_bits,
     paper_devices,
 )
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
 from codesign.metrics import ECONOMICS_METRICS, Metric
 from codesign.schema import Record
-from codesign.workload.precision import bits_per_element
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
 _FORMATS = ("weight_format", "activation_format", "kv_format")
-_WIDE_BITS = 16.0
-"""Bits of an element whose format the space does not say (Epoch section 4)."""
+_WIDE_FORMAT = "bf16"
+"""Format of an element where the space does not say (Epoch section 4)."""
 _CHUNK = 4096
 """Designs evaluated at a time, so that the arrays stay in the cache."""
 _RATES = ("flop_per_s", "bytes_per_s", "capacity_bytes", "peak_flop_per_s")
@@ -89,15 +99,17 @@ class EconomicsEvaluator:
                 name: item.model_dump(mode="json", exclude={"sources"})
                 for name, item in paper_devices().items()
             },
+            "rents": {name: item.model_dump(mode="json") for name, item in list_rents().items()},
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """``capacity``, relative, and ``split``, devices left over; (n,) each."""
+        """``capacity``, relative, and ``split``, devices left over or 1 if uneven; (n,) each."""
         batch = self._prepare(designs)
-        return {
-            "capacity": batch.decoding.memory_excess(batch.load),
-            "split": _left_over(designs, batch, self._target.n_layers),
-        }
+        left_over = _left_over(designs, batch, self._target.n_layers)
+        if not self.options.continuous:
+            is_uneven = ~are_buildable(batch.decoding, batch.load)
+            left_over = np.where(is_uneven, np.maximum(left_over, 1.0), left_over)
+        return {"capacity": batch.decoding.memory_excess(batch.load), "split": left_over}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Metrics of ``n`` designs; only those named are reported.
@@ -128,7 +140,7 @@ class EconomicsEvaluator:
     def _results(self, designs: Columns) -> dict[str, FloatArray]:
         batch = self._prepare(designs)
         load, decoding = batch.load, batch.decoding
-        time = decoding.token_times(load)[0]
+        time = self._times(batch)
         rate = load.batch / time
         peak = load.n_devices * decoding.target.machine.peak_flop_per_s
         context = self._target.attended(load.context_tokens)
@@ -147,13 +159,22 @@ class EconomicsEvaluator:
             "compute_utilization": rate * (self._target.active_flop_per_token + scores) / peak,
         }
 
+    def _times(self, batch: _PreparedDesigns) -> FloatArray:
+        """(n,) seconds per token; of designs that nobody could build, as if they were real."""
+        load, decoding = batch.load, batch.decoding
+        if self.options.continuous:
+            return decoding.token_times(load)[0]
+        times = buildable_times(decoding, load)
+        if np.isinf(times).any():
+            times = np.where(np.isinf(times), decoding.token_times(load)[0], times)
+        return times
+
     # --- designs ------------------------------------------------------------------------------
 
     def _prepare(self, designs: Columns) -> _PreparedDesigns:
         """Machines, precisions and splits of a batch as arrays."""
         precision = ElementBytes(*(_bits(designs, name) / 8 for name in _FORMATS))
-        weight_bits = np.asarray(precision.weight_bytes) * 8
-        draft_bits = np.full(weight_bits.shape, self.workload.draft_weight_bits)
+        draft_bytes = np.full(len(designs["n_devices"]), self.workload.draft_weight_bits / 8)
         n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
         fixed = Fixed(
             layout=_numbers(designs, "tensor_layout", _layout),
@@ -161,12 +182,15 @@ class EconomicsEvaluator:
             experts=_numbers(designs, "expert_parallel", _count),
             attention=_numbers(designs, "attention_parallel", _count),
         )
-        target = ForwardPass(self._target, self._machine(designs, weight_bits), precision, fixed)
+        target = ForwardPass(
+            self._target, self._machine(designs, _weights(designs)), precision, fixed
+        )
         decoding = Decoding(target)
         load = Load(n_devices, batch, self.workload.context_tokens)
         if "speculation" in designs:
-            machine = self._machine(designs, draft_bits)
-            drafts = ElementBytes(draft_bits / 8, precision.activation_bytes, precision.kv_bytes)
+            draft_format = column_of([self.workload.draft_format] * len(draft_bytes))
+            machine = self._machine(designs, draft_format)
+            drafts = ElementBytes(draft_bytes, precision.activation_bytes, precision.kv_bytes)
             draft = ForwardPass(self._draft, machine, drafts)
             decoding = _Choosing(
                 target,
@@ -177,18 +201,21 @@ class EconomicsEvaluator:
 
     def _price(self, name: str) -> float:
         device = load_device(name)
-        paper = paper_devices().get(device.key)
-        rent = paper.price_usd_per_hour if paper is not None else None
-        return self.options.usd_per_hour(device.name, rent, device.power)
+        rent = list_rents().get(device.key)
+        typical = None if rent is None else rent.typical
+        return self.options.usd_per_hour(device.name, typical, device.power)
 
-    def _machine(self, designs: Columns, weight_bits: FloatArray) -> SustainedDevice:
-        """One machine of arrays; rates depend on the device and on the width of the weights."""
+    def _machine(self, designs: Columns, weights: Column) -> SustainedDevice:
+        """One machine of arrays; rates depend on the device and on the format of the weights."""
         column = designs["device"]
         tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
-        for bits in np.unique(weight_bits).tolist():
-            where = weight_bits == bits
+        for code in np.unique(weights.codes).tolist():
+            where = weights.codes == code
+            weight_format = str((*weights.values, None)[code] or _WIDE_FORMAT)
             machines = [
-                device_machine(str(name), bits, self.options.profile, self.options.machine_choices)
+                device_machine(
+                    str(name), weight_format, self.options.profile, self.options.machine_choices
+                )
                 for name in column.values
             ]
             codes = column.codes[where]
@@ -230,6 +257,11 @@ class _Choosing(Decoding):
     """
 
     wanted: FloatArray | None = None
+
+    def of_designs(self, rows: IntArray) -> Self:
+        """What some of the designs want."""
+        assert self.wanted is not None
+        return replace(self, wanted=self.wanted[rows])
 
     def token_times(self, load: Load) -> tuple[FloatArray, Any]:
         """Seconds per token and tokens drafted ahead, with only the lengths that are wanted."""
@@ -290,14 +322,21 @@ def _counts(designs: Columns, name: str) -> FloatArray:
     return designs[name].lookup(lambda value: _count(name, value))
 
 
+def _weights(designs: Columns) -> Column:
+    """The formats of the weights; codes below 0 where a design leaves it open."""
+    absent = column_of([_WIDE_FORMAT] * len(designs["n_devices"]))
+    return designs.get("weight_format", absent)
+
+
 def _bits(designs: Columns, name: str) -> FloatArray:
     """(n,) bits of an element."""
+    wide = element_bits(_WIDE_FORMAT)
     if name in designs:
-        return designs[name].lookup(lambda item: bits_per_element(str(item), "plain"), _WIDE_BITS)
+        return designs[name].lookup(lambda item: element_bits(str(item)), wide)
     # What is not said of the cache holds as for the activations, from which it is made.
     if name == "kv_format" and "activation_format" in designs:
         return _bits(designs, "activation_format")
-    return np.full(len(designs["n_devices"]), _WIDE_BITS)
+    return np.full(len(designs["n_devices"]), wide)
 
 
 def _length(value: Value) -> float:

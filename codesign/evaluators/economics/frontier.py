@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import Load, Split
+from codesign.evaluators.economics.load import LAYOUTS, Load, Split
 
 SECONDS_PER_HOUR = 3600.0
 ALPHA = 3.0
@@ -24,7 +24,7 @@ _BLOCK_POINTS = 16_384
 
 @dataclass(frozen=True)
 class Grid:
-    """Instance sizes and batches to try, real numbers as in the paper, or whole ones.
+    """Instance sizes and batches to try.
 
     How fine and how far is [ours]; the paper does not print its grid.
 
@@ -32,25 +32,25 @@ class Grid:
         n_points: Points along either axis.
         most_devices: Devices of the largest instance.
         most_requests: Requests of the largest batch.
-        is_whole: Whether to round to whole devices and requests.
     """
 
     n_points: int = 400
     most_devices: float = 1e3
     most_requests: float = 1e4
-    is_whole: bool = False
 
     def devices(self) -> FloatArray:
-        """Instance sizes, ascending."""
-        return self._axis(self.most_devices)
+        """Instance sizes of the continuous frontier, real numbers as in the paper, ascending."""
+        return np.geomspace(1.0, self.most_devices, self.n_points)
 
     def requests(self) -> FloatArray:
-        """Batches, ascending."""
-        return self._axis(self.most_requests)
+        """Batches of the continuous frontier, real numbers as in the paper, ascending."""
+        return np.geomspace(1.0, self.most_requests, self.n_points)
 
-    def _axis(self, most: float) -> FloatArray:
-        values = np.geomspace(1.0, most, self.n_points)
-        return np.unique(np.round(values)) if self.is_whole else values
+    def whole_requests(self, stages: int) -> FloatArray:
+        """Batches whose micro-batches, one for each stage of a pipeline, are whole; ascending."""
+        most = max(np.floor(self.most_requests / stages), 1.0)
+        micro_batches = np.unique(np.round(np.geomspace(1.0, most, self.n_points)))
+        return np.asarray(stages * micro_batches, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,9 @@ class Points:
         token_time_s: Time between two tokens of a request.
         draft_length: Tokens drafted ahead; 0: no speculation.
         usd_per_million_tokens: Price of what the instance generates.
+        first_token_s: Prefill of one prompt and the step before it; NaN where no prompt is counted.
+        split: (k, 4) layout (1 or 2 sides), stages, devices of one copy of the attention, groups
+            of experts; None: searched again from the devices and the batch.
     """
 
     n_devices: FloatArray
@@ -70,6 +73,8 @@ class Points:
     token_time_s: FloatArray
     draft_length: IntArray
     usd_per_million_tokens: FloatArray
+    first_token_s: FloatArray
+    split: FloatArray | None = None
 
     @property
     def tokens_per_s(self) -> FloatArray:
@@ -87,7 +92,33 @@ class Points:
             self.token_time_s[which],
             self.draft_length[which],
             self.usd_per_million_tokens[which],
+            self.first_token_s[which],
+            None if self.split is None else self.split[which],
         )
+
+    def devices_for(self, users: float) -> FloatArray:
+        """Devices of as many whole instances as serve so many users at once."""
+        return np.asarray(np.ceil(users / self.batch - 1e-9) * self.n_devices)
+
+    def within(self, first_token_s: float | None, token_time_s: float | None) -> Points:
+        """The points that keep both limits; None sets no limit.
+
+        Raises:
+            InputError: No point does; the least times that there are.
+        """
+        limits = {"first token": (self.first_token_s, first_token_s),
+                  "output token": (self.token_time_s, token_time_s)}  # fmt: skip
+        keeps = np.ones(len(self), dtype=np.bool_)
+        for values, limit in limits.values():
+            keeps &= True if limit is None else values <= limit
+        if not keeps.any():
+            words = [
+                f"{name} within {limit:g} s (at best {values.min():.3g} s)"
+                for name, (values, limit) in limits.items()
+                if limit is not None
+            ]
+            raise InputError(f"no instance that is tried has {' and '.join(words)}")
+        return self.chosen(keeps)
 
     def frontier(self) -> Points:
         """The points that no other beats in both price and speed, slowest first."""
@@ -133,7 +164,10 @@ def feasible_points(
     demand_tokens_per_s: float | None = None,
     n_threads: int = 2,
 ) -> Points:
-    """Every point of the grid that fits the memory and does not exceed the demand.
+    """Every point of the continuous grid that fits the memory and does not exceed the demand.
+
+    Limiting assumption: devices, requests and degrees of parallelism are real numbers, as in the
+    paper; :func:`codesign.evaluators.economics.buildable.buildable_points` has whole ones.
 
     Args:
         decoding: Model, machine, precision, speculation.
@@ -155,12 +189,32 @@ def feasible_points(
             for devices, requests in blocks
         ]
         solved = [job.result() for job in jobs]
-    parts = [np.concatenate([part[i] for part in solved]) for i in range(4)]
-    n_devices, batch, time, length = parts
-    if not len(time):
-        raise InputError(_misfit(decoding, grid, context_tokens))
+    columns = np.concatenate(solved, axis=1)
+    if not columns.size:
+        raise InputError(misfit_of(decoding, grid.most_devices, context_tokens))
+    return priced(columns, usd_per_hour, demand_tokens_per_s)
+
+
+def priced(
+    columns: FloatArray,
+    usd_per_hour: float,
+    demand_tokens_per_s: float | None = None,
+    split: FloatArray | None = None,
+) -> Points:
+    """Points with their price, those that exceed the demand left out.
+
+    Args:
+        columns: (5, k) devices, batch, time per token, draft length, time to first token.
+        usd_per_hour: Price of a device.
+        demand_tokens_per_s: See :func:`feasible_points`.
+        split: See :class:`Points`.
+
+    Raises:
+        InputError: Every point generates more than the demand.
+    """
+    n_devices, batch, time, length, first = columns
     price = price_per_million_tokens(time, n_devices, batch, np.asarray(usd_per_hour))
-    points = Points(n_devices, batch, time, length.astype(np.int64), price)
+    points = Points(n_devices, batch, time, length.astype(np.int64), price, first, split)
     if demand_tokens_per_s is None:
         return points
     within = points.batch / points.token_time_s <= demand_tokens_per_s
@@ -189,35 +243,53 @@ def _blocks(
                 yield devices[start : start + rows, None], part[None, :]
 
 
-def _solve(decoding: Decoding, load: Load) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Devices, batch, time and draft length of the points of a block that fit."""
+def _solve(decoding: Decoding, load: Load) -> FloatArray:
+    """(5, k) columns, as :func:`priced` takes them, of the points of a block that fit."""
     fits = decoding.memory_excess(load) <= 0
     rows = fits.any(axis=1)
     if not rows.any():
-        nothing = np.empty(0)
-        return nothing, nothing, nothing, nothing
+        return np.empty((5, 0))
     load = Load(load.n_devices[rows], load.batch, load.context_tokens)
     fits = fits[rows]
-    time, length = decoding.token_times(load)
-    devices, batch = np.broadcast_arrays(load.n_devices, load.batch)
-    return devices[fits], batch[fits], time[fits], length[fits].astype(np.float64)
+    time, length, first = decoding.request_times(load)
+    columns = np.broadcast_arrays(load.n_devices, load.batch, time, length, first)
+    return np.stack([np.asarray(column[fits], dtype=np.float64) for column in columns])
 
 
-def _misfit(decoding: Decoding, grid: Grid, context_tokens: float) -> str:
-    """The bytes that one request needs, those that the largest instance has, and a remedy."""
-    most = np.array([grid.devices()[-1]])
-    load = Load(most, np.array([1.0]), context_tokens)
+def misfit_of(
+    decoding: Decoding,
+    most_devices: float,
+    context_tokens: float,
+    sizes: Sequence[int] | None = None,
+) -> str:
+    """The bytes that one request needs, those that the largest instance has, and a remedy.
+
+    Args:
+        decoding: What does not fit.
+        most_devices: Devices of the largest instance.
+        context_tokens: Tokens of the request.
+        sizes: Instances among which to look for the remedy; any number of devices if None.
+    """
+    load = Load(np.array([most_devices]), np.array([1.0]), context_tokens)
     stored = float(decoding.stored_bytes(load)[0])
     capacity = float(np.asarray(decoding.target.machine.capacity_bytes).max())
+    devices = "1 device" if most_devices == 1 else f"{most_devices:g} devices"
+    needed = int(np.ceil(stored / capacity))
+    enough = [size for size in [needed] * (sizes is None) + list(sizes or ()) if size >= needed]
+    remedy = f"{min(enough)} devices would hold it" if enough else "no instance of it does"
     return (
-        f"{decoding.target.shape.name} does not fit {most[0]:g} devices: one request needs "
-        f"{stored / 1e9:.4g} GB, they have {most[0] * capacity / 1e9:.4g} GB; "
-        f"{int(np.ceil(stored / capacity))} devices would hold it"
+        f"{decoding.target.shape.name} does not fit {devices}: one request needs "
+        f"{stored / 1e9:.4g} GB, there are {most_devices * capacity / 1e9:.4g} GB; "
+        f"{remedy}"
     )
 
 
 def split_of(decoding: Decoding, points: Points, position: int, context_tokens: float) -> Split:
     """How the passes of one point are cut over its devices."""
+    if points.split is not None:
+        layout, stages, attention, experts = points.split[position].tolist()
+        tensor = float(points.n_devices[position]) / stages
+        return Split(LAYOUTS[int(layout) - 1], tensor, stages, attention, experts)
     load = Load(
         points.n_devices[position : position + 1],
         points.batch[position : position + 1],

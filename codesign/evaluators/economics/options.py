@@ -50,6 +50,11 @@ class EconomicsWorkload(Record):
     draft_weight_bits: Amount = 16.0
     """Bits of one weight of the draft model."""
 
+    @property
+    def draft_format(self) -> str:
+        """The format in which the draft's weights multiply."""
+        return "int8" if self.draft_weight_bits <= 8 else "bf16"
+
 
 class EconomicsOptions(Record):
     """Options of the ``economics`` evaluator."""
@@ -57,6 +62,9 @@ class EconomicsOptions(Record):
     profile: Profile = "epoch"
     """``epoch``: models and, where the paper has them, devices as Epoch's model has them.
     ``plain``: models as the other evaluators count them, devices as their files have them."""
+    continuous: bool = False
+    """Whether parts of the split that a design leaves open are real numbers, as in the paper; if
+    not, they are those of instances that can be built, and designs that cannot are infeasible."""
     compute_cap: Share | None = None
     """Share of the peak arithmetic rate that is sustained; the device's own if left out."""
     bandwidth_cap: Share | None = None
@@ -72,7 +80,7 @@ class EconomicsOptions(Record):
     """Tokens per second that all users together ask for: an instance must not generate more
     (Epoch section 2.2.2)."""
     price_usd_per_hour: Amount | None = None
-    """Rent of a device, of whatever kind; Epoch's prices if left out."""
+    """Rent of a device, of whatever kind; the typical one of ``rents.yaml`` if left out."""
     capital_cost_usd: Amount | None = None
     """Price of a device that is bought instead; see :class:`~.pricing.Ownership`."""
     power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -138,7 +146,7 @@ class EconomicsOptions(Record):
             ).usd_per_hour
         if rent is None:
             raise InputError(
-                f"{name}: no price is known for it; give price_usd_per_hour (--price-per-hour) or "
+                f"{name}: no rent is known for it; give price_usd_per_hour (--price-per-hour) or "
                 "capital_cost_usd (--capital-cost)"
             )
         return rent

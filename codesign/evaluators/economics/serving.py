@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.errors import InputError
-from codesign.evaluators.economics.decoding import Decoding, Speculation
-from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
+from codesign.evaluators.economics.decoding import Decoding, RequestTokens, Speculation
+from codesign.evaluators.economics.frontier import Points, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
+from codesign.evaluators.economics.rents import Rent, list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,
     accelerator_machine,
     device_machine,
-    paper_devices,
+    element_bits,
 )
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import load_device
-from codesign.workload.precision import bits_per_element
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Formats:
     def precision(self) -> ElementBytes:
         """Bytes of an element."""
         names = (self.weight, self.activation, self.kv)
-        return ElementBytes(*(bits_per_element(name, "plain") / 8 for name in names))
+        return ElementBytes(*(element_bits(name) / 8 for name in names))
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Offer:
     """A kind of device to rent or to buy.
 
     Attributes:
-        machine: Gives the device for weights of so many bits.
-        rent: Dollars per hour, where a price is known.
+        machine: Gives the device for weights of a format.
+        rent: Dollars per hour, where they are known.
         power_watts: Power that the device draws, where it is known.
     """
 
-    machine: Callable[[float], SustainedDevice]
-    rent: float | None = None
+    machine: Callable[[str], SustainedDevice]
+    rent: Rent | None = None
     power_watts: float | None = None
 
 
@@ -60,12 +60,11 @@ def device_offer(name: str, options: EconomicsOptions) -> Offer:
         UnknownNameError: No such device.
     """
     device = load_device(name, "--device")
-    paper = paper_devices().get(device.key)
 
-    def machine(weight_bits: float) -> SustainedDevice:
-        return device_machine(name, weight_bits, options.profile, options.machine_choices)
+    def machine(weight_format: str) -> SustainedDevice:
+        return device_machine(name, weight_format, options.profile, options.machine_choices)
 
-    return Offer(machine, paper.price_usd_per_hour if paper else None, device.power)
+    return Offer(machine, list_rents().get(device.key), device.power)
 
 
 def design_offer(
@@ -73,7 +72,7 @@ def design_offer(
 ) -> Offer:
     """A designed accelerator, a batch of one."""
     machine = accelerator_machine(name, accelerators, options.machine_choices)
-    return Offer(lambda weight_bits: machine, None, power_watts)
+    return Offer(lambda weight_format: machine, None, power_watts)
 
 
 @dataclass(frozen=True)
@@ -85,12 +84,14 @@ class DeviceServing:
         machine: The device.
         usd_per_hour: Price of an hour of one device.
         context_tokens: Tokens that every request attends to.
+        rent: The range of rents whose typical one is the price; None: priced otherwise.
     """
 
     decoding: Decoding
     machine: SustainedDevice
     usd_per_hour: float
     context_tokens: float
+    rent: Rent | None = None
 
 
 def serve(
@@ -101,6 +102,7 @@ def serve(
     speculates: bool = True,
     fixed: Fixed | None = None,
     draft_kv_heads: int | None = None,
+    tokens: RequestTokens | None = None,
 ) -> DeviceServing:
     """A model on an offer.
 
@@ -113,22 +115,34 @@ def serve(
         fixed: Parts of the split that are not searched.
         draft_kv_heads: Key and value heads of the draft instead of its own; Epoch's long contexts
             assume one (Figs. 9 and 10).
+        tokens: Tokens of a request, where its prompt is counted too.
 
     Raises:
         InputError: No price is known, or the draft cannot have so many heads.
     """
     precision = formats.precision()
-    machine = offer.machine(float(np.asarray(precision.weight_bytes)) * 8)
-    price = options.usd_per_hour(machine.name, offer.rent, offer.power_watts)
+    machine = offer.machine(formats.weight)
+    typical = None if offer.rent is None else offer.rent.typical
+    price = options.usd_per_hour(machine.name, typical, offer.power_watts)
     target = ForwardPass(options.shape(workload.model), machine, precision, fixed)
     speculation = None
     if speculates:
         bits = workload.draft_weight_bits
         narrow = replace(precision, weight_bytes=bits / 8)
         shape = options.shape(workload.draft, draft_kv_heads)
-        draft = ForwardPass(shape, offer.machine(bits), narrow)
+        draft = ForwardPass(shape, _draft_machine(offer, workload), narrow)
         speculation = Speculation(draft, workload.acceptance)
-    return DeviceServing(Decoding(target, speculation), machine, price, workload.context_tokens)
+    decoding = Decoding(target, speculation, tokens=tokens)
+    is_priced = options.price_usd_per_hour is not None or options.capital_cost_usd is not None
+    rent = None if is_priced else offer.rent
+    return DeviceServing(decoding, machine, price, workload.context_tokens, rent)
+
+
+def _draft_machine(offer: Offer, workload: EconomicsWorkload) -> SustainedDevice:
+    try:
+        return offer.machine(workload.draft_format)
+    except InputError as error:
+        raise InputError([f"the draft: {text}" for text in error.problems]) from None
 
 
 def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Points:
@@ -137,14 +151,22 @@ def single_point(serving: DeviceServing, n_devices: float, batch: float) -> Poin
     Raises:
         InputError: It does not fit; by how much, and what would.
     """
+    load = check_fits(serving, n_devices, batch)
+    time, length, first = serving.decoding.request_times(load)
+    columns = np.stack([load.n_devices, load.batch, time, length, first])
+    return priced(columns, serving.usd_per_hour)
+
+
+def check_fits(serving: DeviceServing, n_devices: float, batch: float) -> Load:
+    """The load of one instance with one batch.
+
+    Raises:
+        InputError: It does not fit; by how much, and what would.
+    """
     load = Load(np.array([n_devices]), np.array([batch]), serving.context_tokens)
     if serving.decoding.memory_excess(load)[0] > 0:
         raise InputError(misfit(serving, n_devices, batch))
-    time, length = serving.decoding.token_times(load)
-    price = price_per_million_tokens(
-        time, load.n_devices, load.batch, np.asarray(serving.usd_per_hour)
-    )
-    return Points(load.n_devices, load.batch, time, length, price)
+    return load
 
 
 def misfit(serving: DeviceServing, n_devices: float, batch: float) -> str:

@@ -49,6 +49,8 @@ class ModelShape:
         sparsity: Experts over active experts, s of Eqs. 21 and 22.
         kv_elements: Elements of the KV cache of a token in a layer.
         score_flop: Arithmetic of a token in a layer per token of context, FLOP (Eq. 37).
+        n_heads: Query heads.
+        n_kv_heads: Heads with keys and values of their own; latent attention has as many as heads.
         window: Tokens of context that sliding layers attend to; None: no layer slides.
         sliding_share: Share of the KV cache of a token that sliding layers hold.
     """
@@ -70,6 +72,8 @@ class ModelShape:
     sparsity: float
     kv_elements: float
     score_flop: float
+    n_heads: int
+    n_kv_heads: int
     window: int | None = None
     sliding_share: float = 1.0
 
@@ -142,9 +146,15 @@ def _epoch(model: LanguageModel) -> ModelShape:
         sparsity=float(experts // active),
         kv_elements=float(kv),
         score_flop=4.0 * score_width,
+        **_heads(model),
         window=model.sliding_window,
         sliding_share=sliding_share(model),
     )
+
+
+def _heads(model: LanguageModel) -> dict[str, int]:
+    heads = model.num_attention_heads
+    return {"n_heads": heads, "n_kv_heads": heads if model.is_latent else model.num_key_value_heads}
 
 
 def _absorbed_parameters(model: LanguageModel) -> float:
@@ -201,6 +211,7 @@ def _plain(model: LanguageModel) -> ModelShape:
         sparsity=experts / active,
         kv_elements=kv_elements_per_token(model) / layers,
         score_flop=2.0 * score_width,
+        **_heads(model),
         window=model.sliding_window,
         sliding_share=sliding_share(model),
     )

@@ -16,6 +16,7 @@ from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import Device, load_device
 from codesign.hardware.nccl import Fabric
 from codesign.schema import Fraction, Record, quantity, read_document, to_record
+from codesign.workload.precision import bits_per_element
 
 _FILE = Path(__file__).parent / "epoch.yaml"
 BANDWIDTH_CAP = 0.75
@@ -99,8 +100,52 @@ class MachineChoices:
     node_size: int | None = None
 
 
+_WIDE_FORMATS = ("fp16", "bf16", "fp32")
+"""Formats in which a device multiplies what it has no narrower rate for, in order of choice."""
+_NARROW_FORMATS = {
+    "fp4": ("fp4", "fp8"),
+    "mxfp4": ("fp4", "fp8"),
+    "fp8": ("fp8",),
+    "mxfp8": ("fp8",),
+    "int4": ("int4", "int8"),
+    "mxint4": ("int4", "int8"),
+    "int8": ("int8",),
+    "mxint8": ("int8",),
+}
+"""Formats in which weights may multiply, in order of choice, before the wide ones; 4-bit weights at
+the 8-bit rate as in Epoch's Table 6. A rate of integers does not serve floats, nor the reverse."""
+
+
+def element_bits(name: str) -> float:
+    """Bits of a stored element, shared scales apart; ``fp4``, a format of devices, has 4.
+
+    Raises:
+        UnknownNameError: No such format.
+    """
+    return 4.0 if name == "fp4" else bits_per_element(name, "plain")
+
+
+def multiplied_format(device: Device, weight_format: str) -> str:
+    """The format, among those of the device's peak rates, in which weights multiply.
+
+    Limiting assumption: activations are converted to that format whatever they are stored in, as
+    in Epoch's section 4.
+
+    Raises:
+        InputError: None of the device's rates serves the weights.
+    """
+    usable = (*_NARROW_FORMATS.get(weight_format, ()), *_WIDE_FORMATS)
+    for name in usable:
+        if name in device.peak:
+            return name
+    raise InputError(
+        f"{device.name} cannot multiply {weight_format} weights: expected a rate in "
+        f"{', '.join(usable)}, but its file states {', '.join(device.peak)} only"
+    )
+
+
 def device_machine(
-    name: str, weight_bits: float, profile: Profile, choices: MachineChoices
+    name: str, weight_format: str, profile: Profile, choices: MachineChoices
 ) -> SustainedDevice:
     """A device of the library, or of a file.
 
@@ -109,22 +154,24 @@ def device_machine(
 
     Args:
         name: Name or path, as :func:`codesign.hardware.device.load_device` takes it.
-        weight_bits: Bits of a stored weight; weights of 8 bits or fewer multiply at the 8-bit rate.
+        weight_format: Format of a stored weight; see :func:`multiplied_format` for the rate.
         profile: Profile whose figures are used.
         choices: Figures that replace those of the profile.
 
     Raises:
-        UnknownNameError: No such device, or none of its rates serves the weights.
+        UnknownNameError: No such device.
+        InputError: None of the device's rates serves the weights.
     """
     device = load_device(name, "--device")
     paper = paper_devices().get(device.key) if profile == "epoch" else None
     if paper is not None:
-        return _chosen(_of_paper(device, paper, weight_bits), paper, choices)
-    return _of_file(device, weight_bits, profile, choices)
+        return _chosen(_of_paper(device, paper, weight_format), paper, choices)
+    return _of_file(device, weight_format, profile, choices)
 
 
-def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> SustainedDevice:
-    peak = paper.peak_8_bit if weight_bits <= 8 else paper.peak_16_bit
+def _of_paper(device: Device, paper: PaperDevice, weight_format: str) -> SustainedDevice:
+    is_wide = multiplied_format(device, weight_format) in _WIDE_FORMATS
+    peak = paper.peak_16_bit if is_wide else paper.peak_8_bit
     return SustainedDevice(
         name=device.name,
         flop_per_s=peak,
@@ -132,6 +179,7 @@ def _of_paper(device: Device, paper: PaperDevice, weight_bits: float) -> Sustain
         capacity_bytes=paper.capacity,
         fabric=Fabric(paper.link_bandwidth, paper.network_bandwidth, paper.node_size),
         peak_flop_per_s=peak,
+        notes=_widening_notes(device, weight_format),
     )
 
 
@@ -158,9 +206,9 @@ def _halved(one_way: float | None, otherwise: FloatArray | float) -> FloatArray 
 
 
 def _of_file(
-    device: Device, weight_bits: float, profile: Profile, choices: MachineChoices
+    device: Device, weight_format: str, profile: Profile, choices: MachineChoices
 ) -> SustainedDevice:
-    peak = _peak(device, weight_bits)
+    peak = device.peak[multiplied_format(device, weight_format)]
     cap = device.sustained_fraction if profile == "plain" else COMPUTE_CAP
     fabric, notes = _fabric(device.link_bandwidth, device.network_bandwidth, choices)
     return SustainedDevice(
@@ -170,16 +218,20 @@ def _of_file(
         capacity_bytes=device.capacity,
         fabric=replace(fabric, node_size=choices.node_size or max(device.n_linked, 1)),
         peak_flop_per_s=peak,
-        notes=notes,
+        notes=(*_widening_notes(device, weight_format), *notes),
     )
 
 
-def _peak(device: Device, weight_bits: float) -> float:
-    """8-bit rate where the device has one and the weights are that narrow, else the 16-bit one."""
-    if weight_bits <= 8 and device.peak.keys() & {"fp8", "int8"}:
-        return device.peak_flop_per_s("fp8")
-    wide = [name for name in ("fp16", "bf16", "fp32") if name in device.peak]
-    return device.peak_flop_per_s(wide[0] if wide else "fp16")
+def _widening_notes(device: Device, weight_format: str) -> tuple[str, ...]:
+    """That narrow weights multiply at the rate of a wider format, where they do."""
+    used = multiplied_format(device, weight_format)
+    narrow = _NARROW_FORMATS.get(weight_format, ())
+    if not narrow or used == narrow[0]:
+        return ()
+    return (
+        f"{device.name} states no {narrow[0]} rate: {weight_format} weights take "
+        f"{element_bits(weight_format):g} bits in memory and multiply in {used}",
+    )
 
 
 def _fabric(

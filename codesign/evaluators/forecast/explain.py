@@ -128,6 +128,7 @@ def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
         + ("fused" if variant.fused else "not fused"),
         f"decode: the mean of {request.tokens.generated_tokens:,} steps after "
         f"{request.tokens.prompt_tokens:,} tokens, {forecast.batch_size} at a time",
+        "generated tokens per second are those of decode steps; no prefill is in them",
         "one peak rate for every kind of operation and number format",
     ]
     if variant.lora == "merged":

@@ -81,7 +81,8 @@ class ForecastEvaluator:
         options: Conventions of counting, efficiencies, software.
 
     Raises:
-        InputError: The model cannot be loaded or cannot have the attention asked for.
+        InputError: The model cannot be loaded or cannot have the attention asked for, or a chunk of
+            the prompt is longer than the prompt.
     """
 
     Workload: ClassVar[type[Record]] = ForecastRequest
@@ -94,10 +95,18 @@ class ForecastEvaluator:
     def __init__(self, workload: ForecastRequest, options: ForecastOptions | None = None) -> None:
         self.workload = workload
         self.options = options or ForecastOptions()
+        self._check_chunk()
         self._forecasts: dict[tuple[Value, ...], Forecast] = {}
         default = self.forecast({})
         named = dict.fromkeys(default.prefill.names + default.decode.names)
         self.options.efficiencies.check(tuple(named))
+
+    def _check_chunk(self) -> None:
+        """Chunks that designs choose are cut at the prompt's end instead."""
+        chunk, prompt = self.options.chunk_tokens, self.workload.tokens.prompt_tokens
+        if chunk is not None and chunk > prompt:
+            problem = f"expected at most the prompt of {prompt:,} tokens, got {chunk:,}"
+            raise InputError(problem, "chunk_tokens")
 
     @property
     def profile(self) -> str:

@@ -5,17 +5,24 @@ time to the first token, a decode step's bytes within the time per output token,
 KV cache at the end of the answer. How many of a known device that takes at least follows from
 the three; how many it takes with the messages between them is found by trying every way to
 spread the work.
+
+Two questions are sized. Requests that arrive together (:func:`size_requirements`), GenZ's: the
+prompts of the whole batch are prefilled within the time to the first token. Users in a steady
+state (:func:`size_steady_state`): each has the next request when the last is answered, so that
+prompts arrive one by one between the decode steps of the others, ``users / (generated_tokens x
+time per output token)`` a second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from codesign.columns import column_of
+from codesign.columns import FloatArray, column_of
+from codesign.errors import InputError
 from codesign.evaluators.platform.parallelism import (
     DEGREES,
     ParallelismChoices,
@@ -33,7 +40,7 @@ class Requirements:
     """What a platform must have to serve a batch within its limits.
 
     Attributes:
-        flop: Arithmetic of the prefill, FLOP.
+        flop: Arithmetic of a prefill, FLOP: of the batch, or of one prompt in a steady state.
         step_bytes: Weights and KV cache that the last decode step reads.
         flop_per_s: Arithmetic rate that all devices together must reach.
         bandwidth_bytes_per_s: Memory bandwidth that all devices together must reach.
@@ -90,6 +97,40 @@ def size_requirements(
     )
 
 
+def size_steady_state(
+    evaluator: PlatformEvaluator, limits: LatencyLimits, users: int, formats: Mapping[str, Any]
+) -> Requirements:
+    """The rates and the memory that users in a steady state ask of one platform in all.
+
+    Args:
+        evaluator: The evaluator of the use case.
+        limits: Limits on the two times; users pause for neither.
+        users: Users that are served at once.
+        formats: Formats of the design.
+
+    Raises:
+        InputError: Nothing is generated, so that requests have no length.
+    """
+    generated = _generated(evaluator)
+    needed = size_requirements(evaluator, limits, {**formats, "batch_size": users})
+    device = next(iter(evaluator.devices))
+    design = {**formats, "device": device, "batch_size": users}
+    serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
+    step_flop = 2.0 * float(sum(item.mac[0] for item in serving.decode_pass.operators))
+    prompt_flop = needed.flop / users
+    rate = (step_flop + needed.flop / generated) / limits.time_per_output_token_s
+    least = prompt_flop / limits.time_to_first_token_s
+    return replace(needed, flop=prompt_flop, flop_per_s=max(rate, least))
+
+
+def _generated(evaluator: PlatformEvaluator) -> int:
+    generated = evaluator.workload.generated
+    if generated < 1:
+        problem = "expected at least 1 with users in a steady state, got 0"
+        raise InputError(problem, "generated_tokens")
+    return generated
+
+
 def _weights_read(serving: PlatformServing) -> float:
     """Bytes of weights that a decode step reads: of experts, those it touches."""
     streams = serving.passes.decode(serving.micro_batch)
@@ -116,22 +157,88 @@ def fewest_devices(
     degrees = candidates(model, range(1, most_devices + 1), replicas=int(others["batch_size"]) > 1)
     for name, device in evaluator.devices.items():
         choices = evaluate_choices(evaluator, degrees, {**others, "device": name})
-        yield _row(name, device, limits, needed, choices)
+        first = choices.values("time_to_first_token_s")
+        step = choices.values("time_per_output_token_s")
+        yield _row(device, limits, needed, choices, (first, step))
+
+
+def fewest_for_users(
+    evaluator: PlatformEvaluator,
+    limits: LatencyLimits,
+    users: int,
+    formats: Mapping[str, Any],
+    needed: Requirements,
+    most_devices: int,
+) -> Iterator[dict[str, Any]]:
+    """The fewest of each known device that serve users in a steady state, one row for each.
+
+    Instances are all alike. Between two decode steps of its batch an instance prefills
+    ``batch / generated_tokens`` prompts, and a new request waits for one step.
+
+    Limiting assumption: requests are spread evenly over instances and over time; no queue.
+
+    Args:
+        evaluator: The evaluator of the use case.
+        limits: Limits on the two times.
+        users: Users that are served at once.
+        formats: Formats of the design.
+        needed: Requirements that set the lower bounds on the number of devices.
+        most_devices: Devices of the largest instance that is tried.
+    """
+    degrees = candidates(
+        evaluator.workload.language_model, range(1, most_devices + 1), replicas=False
+    )
+    counts = np.unique(np.geomspace(1, users, _INSTANCE_COUNTS).round().astype(int)).tolist()
+    batches = sorted({-(-users // count) for count in counts}, reverse=True)
+    generated = _generated(evaluator)
+    for name, device in evaluator.devices.items():
+        design = {**formats, "device": name}
+        alone = evaluate_choices(evaluator, degrees, {**design, "batch_size": 1})
+        first_s = alone.values("time_to_first_token_s")
+        best = _row(device, limits, needed, alone, (first_s, first_s * np.inf))
+        least = np.min(alone.serving.n_devices, where=~np.isnan(first_s), initial=np.inf)
+        for batch in batches:
+            n_instances = -(-users // batch)
+            if n_instances * least >= (best["devices"] or np.inf):
+                break
+            choices = evaluate_choices(evaluator, degrees, {**design, "batch_size": batch})
+            step = choices.values("time_per_output_token_s")
+            pace = step + batch / generated / choices.values("prefill_requests_per_s")
+            row = _row(device, limits, needed, choices, (first_s + step, pace), n_instances)
+            if row["devices"] is None:
+                best = best if best["devices"] is not None else row
+            elif best["devices"] is None or row["devices"] < best["devices"]:
+                best = row | {"batch_size": batch}
+        yield best
+
+
+_INSTANCE_COUNTS = 48
+"""Numbers of instances that are tried, from 1 to one for each user [ours]."""
 
 
 def _row(
-    name: str,
     device: Device,
     limits: LatencyLimits,
     needed: Requirements,
     choices: ParallelismChoices,
+    times_s: tuple[FloatArray, FloatArray],
+    n_instances: int = 1,
 ) -> dict[str, Any]:
-    first = choices.values("time_to_first_token_s")
-    step = choices.values("time_per_output_token_s")
+    """The fewest devices among ways to split one of several instances that are alike.
+
+    Args:
+        device: The device.
+        limits: Limits on the two times.
+        needed: Requirements that set the lower bounds on the number of devices.
+        choices: (f,) ways to split an instance.
+        times_s: (f,) time to first token and per output token of each, NaN where infeasible.
+        n_instances: Instances.
+    """
+    first, step = times_s
     within = (first <= limits.time_to_first_token_s) & (step <= limits.time_per_output_token_s)
     bounds = _least(choices.serving, needed)
     row: dict[str, Any] = {
-        "device": name,
+        "device": device.key,
         "announced": device.is_announced,
         "for_compute": bounds[0],
         "for_bandwidth": bounds[1],
@@ -141,12 +248,14 @@ def _row(
     }
     if not within.any():
         return row | {"note": _why_not(first, step, limits)}
-    devices = choices.serving.n_devices
+    devices = choices.serving.n_devices * n_instances
     # The fewest devices, and among those the fastest.
     best = np.lexsort((step, first + step, np.where(within, devices, np.inf)))[0]
+    degrees = dict(zip(DEGREES, choices.degrees[best].tolist(), strict=True))
+    degrees["data_parallel"] *= n_instances
     return row | {
         "devices": int(devices[best]),
-        **{key: int(value) for key, value in zip(DEGREES, choices.degrees[best], strict=True)},
+        **degrees,
         "time_to_first_token_s": float(first[best]),
         "time_per_output_token_s": float(step[best]),
         "memory_used_per_device_bytes": float(choices.serving.memory_used_per_device_bytes[best]),

@@ -23,6 +23,7 @@ from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWor
 from codesign.evaluators.economics.serving import DeviceServing, Formats, device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
+from codesign.hardware.device import load_device
 from codesign.hardware.nccl import PROTOCOLS
 from codesign.studies.validation.study import Study, summarize
 from codesign.workload import list_models, load_model
@@ -58,7 +59,8 @@ def serving(
     draft_kv_heads: int | None = None,
 ) -> DeviceServing:
     """What the tables are about: a model, usually with its draft, on one kind of device."""
-    options = EconomicsOptions()
+    rent = paper_devices()[load_device(device).key].price_usd_per_hour
+    options = EconomicsOptions(price_usd_per_hour=rent)
     workload = EconomicsWorkload(model=model_name(model), context_tokens=context_tokens)
     offer, formats = device_offer(device, options), Formats(weight_format)
     heads = draft_kv_heads

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from codesign.columns import column_of
+from codesign.columns import Column, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
+from codesign.evaluators.economics.buildable import buildable_point, buildable_points
 from codesign.evaluators.economics.closed_form import fastest
-from codesign.evaluators.economics.decoding import Speculation
+from codesign.evaluators.economics.decoding import RequestTokens, Speculation
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
@@ -26,7 +28,11 @@ from codesign.evaluators.economics.serving import (
     single_point,
 )
 from codesign.evaluators.economics.shape import shape_of
-from codesign.evaluators.economics.sustained_device import SustainedDevice
+from codesign.evaluators.economics.sustained_device import (
+    MachineChoices,
+    SustainedDevice,
+    device_machine,
+)
 from codesign.hardware.nccl import Fabric
 from codesign.pareto import non_dominated
 from codesign.space import load_space
@@ -296,9 +302,68 @@ def test_demand_bounds_what_an_instance_generates() -> None:
         feasible_points(made.decoding, 2.1, Grid(30), demand_tokens_per_s=1.0)
 
 
-def test_whole_grids_have_whole_devices_and_requests() -> None:
-    points = feasible_points(serving().decoding, 2.1, Grid(30, is_whole=True))
+@pytest.mark.parametrize("model", ["llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"])
+@pytest.mark.parametrize("profile", ["epoch", "plain"])
+def test_a_buildable_frontier_has_whole_parts_that_divide_the_model(
+    model: str, profile: str
+) -> None:
+    made = serving(model, profile=profile, price_usd_per_hour=2.0)
+    shape, grid = made.decoding.target.shape, Grid(25, 300.0, 2000.0)
+    points = buildable_points(made.decoding, 2.0, grid)
+    assert points.split is not None
+    _, stages, attention, experts = points.split.T
+    tensor = points.n_devices / stages
+    for whole, part in (
+        (points.n_devices, stages),
+        (points.batch, stages),
+        (shape.n_layers, stages),
+        (tensor, attention),
+        (shape.n_heads, attention),
+        (tensor, experts),
+        (shape.n_experts, experts),
+        (shape.feedforward_width, tensor / experts),
+        (np.maximum(shape.n_kv_heads, attention), np.minimum(shape.n_kv_heads, attention)),
+    ):
+        assert (np.mod(whole, part) == 0).all()
     assert (points.n_devices % 1 == 0).all() and (points.batch % 1 == 0).all()
+    spread = experts > 1
+    assert (points.batch[spread] / stages[spread] >= 2 * shape.sparsity).all()
+
+
+def test_a_buildable_point_is_the_pass_of_its_split() -> None:
+    made = serving("mixtral-8x22b", speculates=False)
+    points = buildable_points(made.decoding, 2.0, Grid(10, 64.0, 500.0)).frontier()
+    for position in range(len(points)):
+        cut = split_of(made.decoding, points, position, 0.0)
+        fixed = Fixed(
+            1.0 + ("1d", "2d").index(cut.layout), cut.pipeline, cut.experts, cut.attention
+        )
+        target = made.decoding.target
+        again = ForwardPass(target.shape, target.machine, target.precision, fixed)
+        load = Load(one(points.n_devices[position]), one(points.batch[position]))
+        assert float(again.best_times(load)[0][0]) == pytest.approx(points.token_time_s[position])
+
+
+def test_what_can_be_built_costs_little_more_than_what_real_numbers_allow() -> None:
+    made = serving()
+    ends = [
+        (float(found.usd_per_million_tokens.min()), float(found.tokens_per_s.max()))
+        for found in (
+            feasible_points(made.decoding, 2.1, Grid(100)).frontier(),
+            buildable_points(made.decoding, 2.1, Grid(100)).frontier(),
+        )
+    ]
+    (cheap, fast), (whole_cheap, whole_fast) = ends
+    assert cheap <= whole_cheap < 1.1 * cheap
+    assert 0.95 * fast < whole_fast <= 1.01 * fast
+
+
+def test_one_instance_is_cut_evenly_or_refused_with_the_nearest() -> None:
+    made = serving()
+    point = buildable_point(made.decoding, 2.1, 8, 64, 0.0)
+    assert len(point) == 1 and float(point.n_devices[0]) == 8
+    with pytest.raises(InputError, match=r"13 devices do not divide .* 64 heads .*; 10 or 16 "):
+        buildable_point(made.decoding, 2.1, 13, 10, 0.0)
 
 
 def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> None:
@@ -310,13 +375,63 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> 
     assert isinstance(single_point(made, 6.0, 1.0), Points)
 
 
+def test_prompts_lengthen_every_token_by_their_share_of_the_prefill() -> None:
+    options = EconomicsOptions()
+    workload = EconomicsWorkload(model="llama-3.3-70b", context_tokens=2500.0)
+    offer = device_offer("h100", options)
+    without, counted = (
+        serve(workload, options, offer, Formats("fp8"), False, Fixed(pipeline=1.0), tokens=tokens)
+        for tokens in (None, RequestTokens(2000.0, 500.0))
+    )
+    load = Load(one(8), one(100), 2500.0)
+    plain, _, first = without.decoding.request_times(load)
+    time, _, first_counted = counted.decoding.request_times(load)
+    assert math.isnan(first[0])
+    prefill = float(first_counted[0] - plain[0])
+    assert float(time[0] - plain[0]) == pytest.approx(prefill * 100 / 500)
+    # Arithmetic of 2,000 tokens bounds it from below, and messages do not double it.
+    arithmetic = 2000 * LLAMA.active_flop_per_token / (8 * 0.7 * 2e15)
+    assert arithmetic < prefill < 2.5 * arithmetic
+
+
+def test_a_draft_is_used_only_where_its_prefill_pays_too() -> None:
+    options, offer = EconomicsOptions(), device_offer("h100", EconomicsOptions())
+    workload = EconomicsWorkload(model="qwen3-32b", context_tokens=8500.0)
+    tokens = RequestTokens(8000.0, 500.0)
+    drafting, plain = (
+        serve(workload, options, offer, Formats("fp8"), speculates, tokens=tokens).decoding
+        for speculates in (True, False)
+    )
+    load = Load(np.geomspace(1, 16, 5)[:, None], np.geomspace(1, 300, 12)[None, :], 8500.0)
+    time, length, _ = drafting.request_times(load)
+    without = plain.request_times(load)[0]
+    assert (time <= without * (1 + 1e-12)).all()
+    assert (time[length == 0] == without[length == 0]).all()
+    assert 0 < (length > 0).sum() < length.size
+
+
+def test_users_take_whole_instances() -> None:
+    points = single_point(serving(), 8.0, 64.0)
+    assert points.devices_for(64).tolist() == [8.0]
+    assert points.devices_for(65).tolist() == [16.0]
+    assert len(points.within(None, 1.0)) == 1
+    with pytest.raises(
+        InputError, match=r"no instance .* has output token within 1e-06 s \(at best"
+    ):
+        points.within(None, 1e-6)
+
+
 # --- the evaluator -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"profile": "plain", "price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0}],
+    [
+        {},
+        {"continuous": True},
+        {"profile": "plain", "price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0},
+    ],
 )
 def test_the_evaluator_keeps_the_contract(model: str, options: dict[str, object]) -> None:
     workload = EconomicsWorkload(model=model, context_tokens=1000.0)
@@ -334,10 +449,34 @@ def test_the_evaluator_gives_what_the_study_gives() -> None:
         "weight_format": column_of(["int8"]),
         "speculation": column_of(["auto"]),
     }
-    found = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b")).evaluate(designs)
-    point = single_point(made, 8.0, 64.0)
-    assert found.metrics["time_per_output_token_s"] == pytest.approx(point.token_time_s)
-    assert found.metrics["usd_per_million_tokens"] == pytest.approx(point.usd_per_million_tokens)
+    for continuous, point in (
+        (True, single_point(made, 8.0, 64.0)),
+        (False, buildable_point(made.decoding, made.usd_per_hour, 8, 64, 0.0)),
+    ):
+        options = EconomicsOptions(continuous=continuous)
+        evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"), options)
+        metrics = evaluator.evaluate(designs).metrics
+        assert metrics["time_per_output_token_s"] == pytest.approx(point.token_time_s)
+        assert metrics["usd_per_million_tokens"] == pytest.approx(point.usd_per_million_tokens)
+
+
+def test_designs_that_nobody_could_build_are_infeasible() -> None:
+    designs = {
+        "device": column_of(["h100-sxm"] * 5),
+        "n_devices": column_of([16, 512, 512, 13, 16]),
+        "batch_size": column_of([64, 64, 64, 64, 3]),
+        "pipeline_parallel": column_of(["auto", 1, 8, "auto", 2]),
+        "speculation": column_of(["auto", "none", 3, "auto", 2]),
+    }
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"))
+    # 64 heads do not divide over 512 devices of one stage, nor 3 requests over two stages.
+    found = evaluator.evaluate(designs)
+    assert (found.violations["split"] > 0).tolist() == [False, True, False, True, True]
+    assert np.isfinite(found.metrics["time_per_output_token_s"]).all()
+    for row in range(5):
+        alone = {name: Column(c.values, c.codes[[row]]) for name, c in designs.items()}
+        times = evaluator.evaluate(alone).metrics["time_per_output_token_s"]
+        assert times == found.metrics["time_per_output_token_s"][[row]]
 
 
 def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
@@ -347,7 +486,8 @@ def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
         "batch_size": column_of([8, 8, 8]),
         "pipeline_parallel": column_of(["auto", 3, 5]),
     }
-    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"))
+    options = EconomicsOptions(continuous=True)
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3.3-70b"), options)
     found = evaluator.evaluate(designs)
     best, fixed, _ = found.metrics["time_per_output_token_s"]
     assert fixed >= best
@@ -365,8 +505,8 @@ def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
         evaluator.evaluate(designs, ["usd_per_million_token"])
     with pytest.raises(UnknownNameError, match="Did you mean '2d'"):
         evaluator.evaluate({**designs, "tensor_layout": column_of(["3d"])})
-    with pytest.raises(InputError, match="no price is known for it"):
-        evaluator.evaluate({**designs, "device": column_of(["mi300x"])})
+    with pytest.raises(InputError, match="no rent is known for it"):
+        evaluator.evaluate({**designs, "device": column_of(["mi210"])})
 
 
 def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
@@ -378,3 +518,59 @@ def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
     points = feasible_points(made.decoding, 2.0, Grid(60), 1e5)
     bound = 6.06 / 0.75
     assert bound < points.usd_per_million_tokens.min() < 1.5 * bound
+
+
+# --- rates of formats ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "weight_format", "peak", "noted"),
+    [
+        ("a100", "fp8", 312e12, "states no fp8 rate: fp8 weights take 8 bits in memory"),
+        ("v100-sxm", "fp8", 125e12, "multiply in fp16"),
+        ("tpu-v5e", "fp8", 197e12, "multiply in bf16"),
+        ("tpu-v5e", "int8", 393e12, ""),
+        ("gaudi-3", "int8", 1835e12, "states no int8 rate"),
+        ("b200", "fp4", 9000e12, ""),
+        ("b200", "mxfp4", 9000e12, ""),
+        ("h100", "fp4", 1978.9e12, "multiply in fp8"),
+        ("h100", "bf16", 989.4e12, ""),
+    ],
+)
+def test_weights_multiply_at_a_rate_that_the_device_states(
+    device: str, weight_format: str, peak: float, noted: str
+) -> None:
+    made = device_machine(device, weight_format, "plain", MachineChoices(link_bytes_per_s=1e11))
+    assert made.peak_flop_per_s == peak
+    assert noted in " ".join(made.notes)
+    assert bool(noted) or not any("multiply" in note for note in made.notes)
+
+
+def test_the_paper_has_no_8_bit_floats_on_an_a100_either() -> None:
+    rates = {
+        name: device_machine("a100", name, "epoch", MachineChoices()).peak_flop_per_s
+        for name in ("bf16", "fp8", "int8", "int4")
+    }
+    assert rates == {"bf16": 312e12, "fp8": 312e12, "int8": 624e12, "int4": 624e12}
+
+
+def test_a_campaign_has_the_same_rates() -> None:
+    designs = {
+        "device": column_of(["a100", "a100", "h100"]),
+        "n_devices": column_of([4, 4, 4]),
+        "batch_size": column_of([4000, 4000, 4000]),
+        "weight_format": column_of(["fp8", "int8", "fp4"]),
+    }
+    evaluator = EconomicsEvaluator(EconomicsWorkload(model="llama-3-8b"))
+    fp8, int8, fp4 = evaluator.evaluate(designs).metrics["throughput_tokens_per_s"]
+    assert fp8 < 0.6 * int8 < fp4
+
+
+def test_a_device_with_8_bit_floats_alone_cannot_multiply_wider_ones(tmp_path: Path) -> None:
+    file = tmp_path / "narrow.yaml"
+    text = "name: narrow\nvendor: us\ndevice_class: npu\npeak: {fp8: 100 TFLOP/s}\nn_cores: 1\n"
+    text += "bandwidth: 1000 GB/s\ncapacity: 80 GB\nsources: {peak: here, n_cores: here, "
+    file.write_text(text + "bandwidth: here, capacity: here}\n")
+    assert device_machine(str(file), "fp8", "plain", MachineChoices()).peak_flop_per_s == 1e14
+    with pytest.raises(InputError, match="narrow cannot multiply bf16 weights: expected a rate in"):
+        device_machine(str(file), "bf16", "plain", MachineChoices())

@@ -23,7 +23,9 @@ from codesign.evaluators.platform.pass_time import time_pass
 from codesign.evaluators.platform.requirements import (
     LatencyLimits,
     fewest_devices,
+    fewest_for_users,
     size_requirements,
+    size_steady_state,
 )
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.evaluators.platform.use_cases import list_use_cases, load_use_case
@@ -422,7 +424,7 @@ def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest() -> N
         evaluator.evaluate(designs(), ["time_to_first_token"])
 
 
-def test_the_use_cases_are_those_of_table_iv() -> None:
+def test_the_use_cases_are_those_of_table_iv_and_section_viii() -> None:
     rows = {
         name: (c.prompt_tokens, c.generated_tokens, c.beams, c.time_to_first_token_s,
                round(c.time_per_output_token_s * 1e3, 9))
@@ -430,7 +432,7 @@ def test_the_use_cases_are_those_of_table_iv() -> None:
     }  # fmt: skip
     assert list(rows.values()) == [
         (1000, 200, 4, 0.2, 10), (3000, 1000, 2, 0.2, 10), (10_000, 200, 4, 0.4, 10),
-        (15_000, 1000, 4, 2, 20), (20_000, 50, 4, 0.5, 20),
+        (15_000, 1000, 4, 2, 20), (20_000, 50, 4, 0.5, 20), (2_000_000, 2000, 4, 2, 200),
     ]  # fmt: skip
 
 
@@ -493,6 +495,55 @@ def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
         )
         assert within.any() == (n_devices == row["devices"])
     assert rows["v100-sxm"]["devices"] is None and "at best" in rows["v100-sxm"]["note"]
+
+
+def test_the_personal_assistant_takes_the_bandwidth_of_figure_17() -> None:
+    model = "codesign/studies/validation/data/models/super-llm-10t.yaml"
+    evaluator = build(model, options={"profile": "genz"}, use_case="personal-assistant")
+    case = load_use_case("personal-assistant")
+    slo = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
+    needed = size_requirements(evaluator, slo, {**FP8, "batch_size": 1})
+    assert needed.bandwidth_bytes_per_s == pytest.approx(40e12, rel=0.05)  # section VIII
+    assert needed.capacity_bytes == pytest.approx(16.6e12, rel=0.01)  # "around 15 TB"
+
+
+FP8 = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
+
+
+def test_users_in_a_steady_state_ask_for_their_prompts_one_after_another() -> None:
+    evaluator = build("llama-2-7b", prompt_tokens=1000, generated_tokens=100)
+    slo = LatencyLimits(0.5, 0.02)
+    together = size_requirements(evaluator, slo, {**FP8, "batch_size": 400})
+    steady = size_steady_state(evaluator, slo, 400, FP8)
+    assert steady.flop == pytest.approx(together.flop / 400)
+    parameters = parameter_count(load_model("llama-2-7b"))
+    # 400 users, each with a prompt in every 100 steps of 20 ms, and their steps.
+    prompts, steps = 400 / (100 * 0.02) * 1000, 400 / 0.02
+    assert steady.flop_per_s == pytest.approx(2 * parameters * (prompts + steps), rel=0.06)
+    assert steady.capacity_bytes == together.capacity_bytes
+    assert steady.bandwidth_bytes_per_s == together.bandwidth_bytes_per_s
+    # A single user waits for one prompt.
+    alone = size_steady_state(evaluator, slo, 1, FP8)
+    assert alone.flop_per_s == pytest.approx(steady.flop / 0.5)
+    with pytest.raises(InputError, match="generated_tokens: expected at least 1"):
+        size_steady_state(build("llama-2-7b", prompt_tokens=9, generated_tokens=0), slo, 1, FP8)
+
+
+def test_the_devices_for_users_keep_both_limits_with_prefill_counted() -> None:
+    evaluator = build("llama-3-8b", prompt_tokens=1000, generated_tokens=200)
+    slo, users = LatencyLimits(0.5, 0.02), 500
+    needed = size_steady_state(evaluator, slo, users, FP8)
+    rows = {r["device"]: r for r in fewest_for_users(evaluator, slo, users, FP8, needed, 8)}
+    row = rows["h100-sxm"]
+    assert row["devices"] >= max(row["for_compute"], row["for_bandwidth"], row["for_capacity"])
+    instances, batch = row["data_parallel"], row["batch_size"]
+    assert instances * batch >= users
+    degrees = np.array([[row["tensor_parallel"], row["pipeline_parallel"], 1, 1]])
+    alone = evaluate_choices(evaluator, degrees, {**FP8, "device": "h100-sxm", "batch_size": batch})
+    step = float(alone.values("time_per_output_token_s")[0])
+    prefills = batch / 200 / float(alone.values("prefill_requests_per_s")[0])
+    assert row["time_per_output_token_s"] == pytest.approx(step + prefills)
+    assert row["time_per_output_token_s"] <= 0.02 and row["time_to_first_token_s"] <= 0.5
 
 
 @pytest.mark.parametrize(

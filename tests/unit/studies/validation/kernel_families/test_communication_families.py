@@ -95,7 +95,7 @@ def test_what_is_missing_or_unknown_is_left_out_with_a_reason(
         (expert_exchange, EXCHANGE_KINDS, 0.09),
         (experts, ("moe_experts",), 0.26),
         (experts, ("moe_experts_large_ep",), 0.22),
-        (elementwise, ("quantize_bf16_to_fp8",), 0.12),
+        (elementwise, ("quantize_bf16_to_fp8",), 0.14),
         (elementwise, MIXING_KINDS, 0.14),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import FloatArray
+from codesign.columns import BoolArray, FloatArray
 from codesign.errors import UnknownNameError
 from codesign.machines.device.experts import (
     EXPERT_FORMATS,
@@ -88,13 +88,8 @@ def roofline_s(table: KernelTable) -> FloatArray:
 
 
 def fit(table: KernelTable) -> ExpertConstants:
-    """The constants that fit the rows best.
-
-    SGLang's rows count only where one device has all experts: with more devices its benchmark
-    gives the first one other tokens than it records.
-    """
-    table = table.take(left_out(table) == "")
-    table = table.take((table.words("framework") != "SGLang") | (table["ep"] == 1))
+    """The constants that fit the rows best, of those that :func:`is_fitted` says."""
+    table = table.take(is_fitted(table))
     group = np.array(
         [
             f"{device} {item.core_limit if item else ''}"
@@ -106,6 +101,16 @@ def fit(table: KernelTable) -> ExpertConstants:
         lambda numbers: times_s(_constants(numbers)), _START, _MOST, table["latency_s"], group
     )
     return _constants(fitted)
+
+
+def is_fitted(table: KernelTable) -> BoolArray:
+    """(q,) whether a row counts in the fit.
+
+    SGLang's rows count only where one device has all experts: with more devices its benchmark
+    gives the first one other tokens than it records.
+    """
+    alone = (table.words("framework") != "SGLang") | (table["ep"] == 1)
+    return np.asarray((left_out(table) == "") & alone)
 
 
 def _constants(numbers: Mapping[str, float]) -> ExpertConstants:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.columns import BoolArray
 from codesign.machines.device.constants import FOLDER
 from codesign.schema import Record
 from codesign.studies.validation.kernel_families import (
@@ -97,11 +98,11 @@ def write_family(
     family: str,
     table: KernelTable,
     fit: Callable[[KernelTable], Record],
-    left_out: Callable[[KernelTable], Any],
+    fitted_rows: BoolArray,
     note: str = "",
 ) -> None:
     """Fit a family and write its file of constants."""
-    n_rows = int(np.count_nonzero(left_out(table) == ""))
+    n_rows = int(np.count_nonzero(fitted_rows))
     fitted = fit(table)
     how = (
         "python -m codesign.studies.validation.kernel_families.write_constants, to\n"
@@ -124,13 +125,17 @@ def main(
     profile = elementwise.joined(table, elementwise.read_layer_profile())
     vidur = "\n  and Vidur's rows of measured_calibration.csv"
     if "collectives" in families:
-        write_family("collectives", table, collectives.fit, collectives.left_out)
+        write_family("collectives", table, collectives.fit, collectives.left_out(table) == "")
     if "expert_exchange" in families:
-        write_family("expert_exchange", table, expert_exchange.fit, expert_exchange.left_out)
+        write_family(
+            "expert_exchange", table, expert_exchange.fit, expert_exchange.left_out(table) == ""
+        )
     if "experts" in families:
-        write_family("experts", table, experts.fit, experts.left_out)
+        write_family("experts", table, experts.fit, experts.is_fitted(table))
     if "elementwise" in families:
-        write_family("elementwise", profile, elementwise.fit, elementwise.left_out, vidur)
+        write_family(
+            "elementwise", profile, elementwise.fit, elementwise.left_out(profile) == "", vidur
+        )
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def test_a_device_with_less_bandwidth_for_its_cores_uses_more_of_it() -> None:
 def test_mixing_reads_or_writes_float32_streams_twice() -> None:
     assert float(mixing_bytes(10.0, 100.0, 4.0)) == 10 * 100 * (2 * 4 * 4 + 2)
     for kind in ("hyper_connection_pre", "hyper_connection_post"):
-        time = hyper_connection_time_s(kind, 1e6, 4096.0, 4.0, A100, PLAIN)  # type: ignore[arg-type]
+        time = hyper_connection_time_s(kind, 1e6, 4096.0, 4.0, A100, PLAIN)
         assert time == pytest.approx(1e6 * 4096 * 34 / 2039e9)
     with pytest.raises(UnknownNameError):
         hyper_connection_time_s("hyper", 1.0, 1.0, 4.0, A100, PLAIN)  # type: ignore[arg-type]

@@ -146,11 +146,12 @@ def test_a_number_without_a_source_is_refused(tmp_path: Path) -> None:
         load_device(str(file))
 
 
-def test_sixteen_bit_formats_stand_for_each_other_and_unknown_ones_do_not() -> None:
+def test_a_missing_format_runs_at_the_rate_of_the_next_wider_one_and_an_unknown_one_not() -> None:
     v100 = load_device("v100-sxm")
     assert v100.peak_flop_per_s("bf16") == v100.peak_flop_per_s("fp16")
-    with pytest.raises(UnknownNameError, match="fp8"):
-        v100.peak_flop_per_s("fp8")
+    assert v100.multiply_format("fp8") == "fp16"
+    with pytest.raises(UnknownNameError, match="fp9"):
+        v100.peak_flop_per_s("fp9")
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "mi300x", "tpu-v4"])

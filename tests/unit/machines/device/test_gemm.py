@@ -120,6 +120,17 @@ def test_other_formats_start_later_by_what_their_constants_say() -> None:
     assert later_s(is_integer=True, is_input_quantized=True) == pytest.approx(15e-6, rel=1e-2)
 
 
+def test_cores_that_load_their_own_operands_are_slower_and_so_are_converted_weights() -> None:
+    slow = IDEAL.model_copy(update={"synchronous_core_rate": 0.5})
+    products = Products(m=1280.0, n=1280.0, k=65536.0, peak_flop_per_s=100e12)
+    fast_device = replace(PLAIN, has_asynchronous_cores=1.0)
+    fast = gemm_time_s(products, fast_device, slow)
+    assert gemm_time_s(products, PLAIN, slow) == pytest.approx(2 * fast, rel=1e-2)
+    for kind in ("is_weight_converted", "is_integer"):
+        changed = replace(products, **{kind: True})
+        assert gemm_time_s(changed, fast_device, slow) == pytest.approx(2 * fast, rel=1e-2)
+
+
 def test_a_device_that_states_its_starts_has_them() -> None:
     plain = Products(m=1.0, n=16.0, k=16.0, peak_flop_per_s=100e12, is_input_quantized=True)
     stated = replace(PLAIN, kernel_start_s=1e-6, quantize_start_s=0.5e-6)

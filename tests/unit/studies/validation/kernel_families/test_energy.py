@@ -12,6 +12,7 @@ NAMES = (
     *("operator", "device", "framework", "weight_dtype", "activation_dtype", "kv_dtype"),
     *("latency_s", "power_watts", "m", "n", "k", "batch", "query_heads", "kv_heads", "head_dim"),
     *("value_head_dim", "input_tokens", "past_tokens", "window"),
+    "routing",
 )
 GEMM = {
     "operator": "gemm",
@@ -41,12 +42,13 @@ def test_a_row_without_counted_work_or_reliable_watts_says_why() -> None:
         GEMM | {"device": "Abacus 9"},
         GEMM | {"m": ""},
         GEMM | eager,
+        GEMM | {"operator": "moe_experts", "routing": "power_law_1.2"},
     )
     reasons = family.left_out(table).tolist()
     assert reasons[0] == ""
-    words = ("counted", "measured", "short", "device", "missing", "host")
+    words = ("counted", "measured", "short", "device", "missing", "host", "routing")
     assert all(word in reason for word, reason in zip(words, reasons[1:], strict=True))
-    assert np.isfinite(family.predict_joules(table)).tolist() == [True] + [False] * 6
+    assert np.isfinite(family.predict_joules(table)).tolist() == [True] + [False] * 7
 
 
 def test_energy_of_a_decode_depends_on_the_cache_that_it_reads() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.formats import ProductFormat
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Record, quantity
 
@@ -150,6 +151,37 @@ class Products:
         return self.count * self.m * elements / 8
 
 
+def products_in(
+    kernel: ProductFormat, peak_flop_per_s: Floats, m: Floats, n: Floats, k: Floats
+) -> Products:
+    """Single products in some formats.
+
+    Args:
+        kernel: What the formats of the operands say, see :mod:`codesign.machines.device.formats`.
+        peak_flop_per_s: Dense datasheet peak of ``kernel.multiply``.
+        m: Rows of the output.
+        n: Columns of the output.
+        k: Inner size.
+
+    Examples:
+        >>> from codesign.machines.device.formats import product_format
+        >>> products_in(product_format("int4", "bf16"), 312e12, 1, 4096, 4096).weight_bytes
+        8388608.0
+    """
+    return Products(
+        m=m,
+        n=n,
+        k=k,
+        peak_flop_per_s=peak_flop_per_s,
+        weight_bits=kernel.weight_bits,
+        activation_bits=kernel.activation_bits,
+        is_weight_converted=kernel.is_weight_converted,
+        is_input_quantized=kernel.is_input_quantized,
+        is_integer=kernel.is_integer,
+        has_fine_scales=kernel.has_fine_scales,
+    )
+
+
 def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
     """Seconds of a launch of products, its start on the device included, the host's not.
 
@@ -200,6 +232,7 @@ def _tiles_s(
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
     activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
+    can_split = np.greater_equal(products.weight_bits, 16)
     best: FloatArray = np.asarray(np.inf)
     for rows, columns in TILES:
         operands = np.minimum(rows, products.m) * activation + columns * weight
@@ -207,13 +240,12 @@ def _tiles_s(
         per_k = np.maximum(per_k, columns * convert)
         tiles = products.count * np.ceil(np.divide(products.m, rows))
         tiles = tiles * np.ceil(np.divide(products.n, columns))
-        for split in SPLITS:
+        for split in SPLITS if np.any(can_split) else SPLITS[:1]:
             waves = np.ceil(tiles * split / rates.n_cores)
             time = waves * (per_k * np.ceil(np.divide(products.k, split)) + wave_s)
             if split > 1:
                 outputs = products.count * products.m * products.n
                 partial = 2 * _PARTIAL_BYTES * split * outputs / (rates.n_cores * feed)
-                can_split = np.greater_equal(products.weight_bits, 16)
                 time = np.where(can_split, time + constants.split * start + partial, np.inf)
             best = np.minimum(best, time)
     return best

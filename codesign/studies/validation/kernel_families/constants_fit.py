@@ -53,15 +53,15 @@ def fit_constants(
     weights *= np.sqrt(len(weights) / np.sum(weights**2))
     origin = np.log([getattr(start, name) for name in names])
 
-    def at(point: FloatArray) -> Constants:
+    def constants_of(point: FloatArray) -> Constants:
         return start.model_copy(update=dict(zip(names, map(float, np.exp(point)), strict=True)))
 
     def residuals(point: FloatArray) -> FloatArray:
-        errors = np.log(predict(at(point)) / measured) / LOSS_SCALE
+        errors = np.log(predict(constants_of(point)) / measured) / LOSS_SCALE
         robust = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1)) * LOSS_SCALE
         return np.concatenate([weights * robust, _PULL * (point - origin)])
 
     lower = np.log([least.get(name, np.exp(-700.0)) for name in names])
     upper = np.log([most.get(name, np.inf) for name in names])
     solution = least_squares(residuals, origin, bounds=(lower, upper), xtol=1e-4, max_nfev=40)
-    return at(np.asarray(solution.x))
+    return constants_of(np.asarray(solution.x))

@@ -55,6 +55,9 @@ def left_out(table: KernelTable) -> NDArray[np.str_]:
     eager = (table.words("framework") == "vLLM") & (table.words("weight_dtype") == "fp8_block128")
     eager &= table.words("operator") == "gemm"
     reasons[(reasons == "") & eager] = "the host starts each product, and the device waits"
+    is_uneven = (table.words("routing") != "balanced") | (table["ep"] > 1)
+    is_uneven &= table.words("operator") == "moe_experts"
+    reasons[(reasons == "") & is_uneven] = "how much of its routing runs here is not counted"
     short = ~(table["latency_s"] >= SHORTEST_S)
     reasons[(reasons == "") & short] = "too short to sample its power"
     rows = np.flatnonzero(reasons == "")

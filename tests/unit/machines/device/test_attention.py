@@ -137,7 +137,7 @@ def test_no_call_beats_the_datasheet(name: str, shape: Attention) -> None:
 @pytest.mark.parametrize("field", ["sequences", "new_tokens", "past_tokens", "query_heads"])
 def test_more_work_never_takes_less_time(name: str, shape: Attention, field: str) -> None:
     value = getattr(shape, field)
-    more = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
+    more: Any = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
     for is_cached in (False, True):
         rates = replace(rates_of(name), cache_bytes=50e6)
         times = attention_time_s(

@@ -84,15 +84,12 @@ def fit(table: KernelTable) -> AttentionConstants:
 def usable(table: KernelTable) -> BoolArray:
     """(q,) whether a row tells of the device, not of a missing kernel.
 
-    Two fallbacks are up to 50 times slower than the kernel that they replace: TensorRT-LLM's
-    decode of more than 32 query heads per KV head, and Triton's attention on B200.
+    Two stand in where the good kernel does not take a shape: decode of each head apart, and
+    Triton's attention on B200, at up to 30 times the time of others.
     """
-    frameworks, kernels = table.words("framework"), table.words("kernel")
-    is_decode = table.words("operator") == "attention_decode"
-    group = table["query_heads"] / table["kv_heads"]
-    apart = (frameworks == "TensorRT-LLM") & is_decode & (group > _MOST_SHARED_HEADS)
-    triton = np.char.find(kernels, "triton") >= 0
-    return np.asarray(~apart & ~(triton & (table.words("device") == "B200")))
+    triton = np.char.find(table.words("kernel"), "triton") >= 0
+    stands_in = _takes_heads_apart(table) | (triton & (table.words("device") == "B200"))
+    return np.asarray(~stands_in)
 
 
 def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
@@ -125,7 +122,7 @@ def shapes(table: KernelTable) -> Attention:
         new_tokens=table["input_tokens"],
         past_tokens=table["past_tokens"],
         query_heads=table["query_heads"],
-        kv_heads=table["kv_heads"],
+        kv_heads=np.where(_takes_heads_apart(table), table["query_heads"], table["kv_heads"]),
         head_dim=head_dim,
         value_head_dim=np.where(np.isnan(value_dim), head_dim, value_dim),
         window=np.nan_to_num(table["window"]),  # encoders have none
@@ -144,3 +141,14 @@ def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     return shape_roofline_s(shapes(table), table.rates)
+
+
+def _takes_heads_apart(table: KernelTable) -> BoolArray:
+    """(q,) whether each query head reads keys and values of its own, however many share them.
+
+    So does TensorRT-LLM's decode of more than 32 query heads per KV head.
+    """
+    is_decode = table.words("operator") == "attention_decode"
+    group = table["query_heads"] / table["kv_heads"]
+    of_tensorrt = table.words("framework") == "TensorRT-LLM"
+    return np.asarray(is_decode & of_tensorrt & (group > _MOST_SHARED_HEADS))

@@ -71,13 +71,13 @@ def seconds(shape: Attention, rates: DeviceRates = MACHINE, **how: Any) -> float
 
 
 def test_a_prefill_by_hand() -> None:
-    # 100 heads of 128 tokens on 100 cores: one block each. Its causal queries see 64.5 keys on
+    # 1000 heads of 128 tokens on 100 cores: ten blocks each. Its causal queries see 64.5 keys on
     # average; the half block that the mask cuts is computed too, in all 128 keys. A score costs
     # 2 * 128 FLOP of half a core's peak, 5e11 FLOP/s, and a tenth of a clock.
-    compute = 128 * 128 * (256 / 5e11 + 0.1e-9)
-    elements = 100 * 128 * (2 * 128 + 128)  # keys and values written and read; query and result
-    expected = 1200e-9 + math.hypot(compute, 2 * elements / 0.8e12)
-    shape = Attention(1, 128, 0, 100, 100, 64, 64)
+    compute = 10 * 128 * 128 * (256 / 5e11 + 0.1e-9)
+    elements = 1000 * 128 * (2 * 128 + 128)  # keys and values written and read; query and result
+    expected = 3000e-9 + math.hypot(compute, 2 * elements / 0.8e12)
+    shape = Attention(1, 128, 0, 1000, 1000, 64, 64)
     assert seconds(shape, constants=PLAIN) == pytest.approx(expected, rel=1e-12)
 
 
@@ -137,7 +137,7 @@ def test_no_call_beats_the_datasheet(name: str, shape: Attention) -> None:
 @pytest.mark.parametrize("field", ["sequences", "new_tokens", "past_tokens", "query_heads"])
 def test_more_work_never_takes_less_time(name: str, shape: Attention, field: str) -> None:
     value = getattr(shape, field)
-    more = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
+    more: Any = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
     for is_cached in (False, True):
         rates = replace(rates_of(name), cache_bytes=50e6)
         times = attention_time_s(
@@ -147,13 +147,17 @@ def test_more_work_never_takes_less_time(name: str, shape: Attention, field: str
 
 
 def test_traffic_beyond_the_cache_comes_from_memory() -> None:
-    rates = replace(rates_of("h100-sxm"), cache_bytes=50e6)
-    shape = Attention(64, 1, 8_191, 32, 8, 128, 128)
-    assert float(attention_traffic_bytes(shape)) > 50e6
-    assert seconds(shape, rates, is_cached=True) == seconds(shape, rates, is_cached=False)
-    small = Attention(4, 1, 8_191, 8, 2, 128, 128)
-    slow = replace(rates, bandwidth_bytes_per_s=0.5e12)
+    slow = replace(rates_of("h100-sxm"), cache_bytes=50e6, bandwidth_bytes_per_s=0.5e12)
+    large, small = (Attention(n, 1, 8_191, 32, 8, 128, 128) for n in (2, 1))
+    assert 50e6 < float(attention_traffic_bytes(large)) < 70e6
+    assert seconds(large, slow, is_cached=True) == seconds(large, slow, is_cached=False)
     assert seconds(small, slow, is_cached=True) < seconds(small, slow, is_cached=False)
+
+
+def test_kernels_of_recent_devices_start_earlier() -> None:
+    shape = Attention(1, 1, 15, 1, 1, 64, 64)
+    ratio = seconds(shape, replace(MACHINE, has_fp4=1.0)) / seconds(shape)
+    assert ratio == pytest.approx(shipped().recent_factor, rel=0.05)
 
 
 def test_arrays_are_their_numbers_one_by_one() -> None:

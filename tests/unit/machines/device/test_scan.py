@@ -127,9 +127,7 @@ def test_no_rate_slows_and_no_call_beats_the_datasheet(name: str, shape: Shape) 
     assert traffic_bytes(shape) / time <= float(rates.bandwidth_bytes_per_s)
     assert work_flop(shape) / time <= 2 * float(rates.peak_16bit_flop_per_s)
     for field in ("peak_16bit_flop_per_s", "bandwidth_bytes_per_s", "clock_hz"):
-        faster = replace(
-            rates, **{field: np.array([1.0, 1.3, 3.0, 100.0]) * getattr(rates, field)}
-        )
+        faster = replace(rates, **{field: np.array([1.0, 1.3, 3.0, 100.0]) * getattr(rates, field)})
         for is_cached in (False, True):
             times = np.atleast_1d(times_s(shape, faster, is_cached=is_cached))
             assert (np.diff(times) <= 1e-15).all(), field

@@ -246,6 +246,8 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-X*"}, "unknown kind of layer"),
         ({"model_type": "nemotron-nas", "block_configs": [{}]}, "attention: the key is required"),
         ({"model_type": "nemotron-nas", "block_configs": 3}, "keys of the layers do not fit"),
+        ({"hidden_act": [["relu"]]}, "unknown activation"),
+        ({"architectures": 7, "hidden_size": True}, "hidden_size: expected a valid integer"),
         ({"num_hidden_layers": 1e12}, "num_hidden_layers: expected at most 10000 layers"),
         ({"model_type": "mamba", "layers": 1, "num_hidden_layers": "absent"}, "is required"),
     ],

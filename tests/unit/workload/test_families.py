@@ -1,4 +1,4 @@
-"""Public configurations of every family (tests/golden/tables/models_families.yaml)."""
+"""Configurations of every family (tests/golden/tables/models_families.yaml)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_table_has_every_family_that_the_issue_names() -> None:
 def test_the_page_about_models_names_every_type() -> None:
     page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
     assert [kind for kind in known_model_types() if f"`{kind}`" not in page] == []
-    assert f"{len(ROWS)} public files" in page
+    assert f"{len(ROWS)} public models" in page
 
 
 # Models that change from layer to layer ------------------------------------------------------

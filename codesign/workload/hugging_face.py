@@ -140,7 +140,7 @@ def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
 
 def _has_encoder(kind: str, config: Mapping[str, Any]) -> bool:
     """Whether a file is that of an encoder, or of a model that has one for its text."""
-    names = " ".join(map(str, config.get("architectures") or ()))
+    names = str(config.get("architectures"))
     is_encoder = config.get("is_encoder_decoder") or "type_vocab_size" in config
     return bool(kind in NO_DECODERS or is_encoder or "ForMaskedLM" in names)
 
@@ -232,7 +232,7 @@ def _complete(
     document: Document, config: Mapping[str, Any], family: Family, values: dict[str, Any]
 ) -> dict[str, Any]:
     """Our spellings, and what follows from other keys."""
-    spelling = values.get("hidden_act", "silu")
+    spelling = str(values.get("hidden_act", "silu"))
     if spelling not in ACTIVATIONS:
         problem = describe_unknown("activation", spelling, ACTIVATIONS)
         names = [name for name in ALIASES["hidden_act"] if name in document.data]

@@ -1,4 +1,4 @@
-"""Public configurations of every family (tests/golden/tables/models_families.yaml)."""
+"""Configurations of every family (tests/golden/tables/models_families.yaml)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_table_has_every_family_that_the_issue_names() -> None:
 def test_the_page_about_models_names_every_type() -> None:
     page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
     assert [kind for kind in known_model_types() if f"`{kind}`" not in page] == []
-    assert f"{len(ROWS)} public files" in page
+    assert f"{len(ROWS)} public models" in page
 
 
 # Models that change from layer to layer ------------------------------------------------------
@@ -246,6 +246,8 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-X*"}, "unknown kind of layer"),
         ({"model_type": "nemotron-nas", "block_configs": [{}]}, "attention: the key is required"),
         ({"model_type": "nemotron-nas", "block_configs": 3}, "keys of the layers do not fit"),
+        ({"hidden_act": [["relu"]]}, "unknown activation"),
+        ({"architectures": 7, "hidden_size": True}, "hidden_size: expected a valid integer"),
         ({"num_hidden_layers": 1e12}, "num_hidden_layers: expected at most 10000 layers"),
         ({"model_type": "mamba", "layers": 1, "num_hidden_layers": "absent"}, "is required"),
     ],

@@ -107,8 +107,8 @@ class Decoding:
         """Seconds per token and to the first one, and how many tokens are drafted ahead.
 
         In a steady state every request is followed by the next, so that between two steps the
-        instance prefills ``batch / generated_tokens`` prompts, which lengthens all tokens. A new
-        request waits for one step and for its own prefill.
+        instance prefills ``batch / generated_tokens`` prompts, which lengthens all tokens; a draft
+        prefills too where it is used. A new request waits for one step and for its own prefill.
 
         Args:
             load: Devices and requests.
@@ -121,11 +121,17 @@ class Decoding:
         time, length = self.token_times(load)
         if self.tokens is None:
             return time, length, np.full_like(time, np.nan)
-        prefill = self.prefill_s(load.n_devices, stages)
-        between_steps = prefill / stages * load.batch / self.tokens.generated_tokens
-        return time + between_steps, length, prefill + time
+        own = self._prefill_s(self.target, load.n_devices, stages)
+        share = load.batch / stages / self.tokens.generated_tokens
+        if self.speculation is None:
+            return time + own * share, length, own + time
+        both = own + self._prefill_s(self.speculation.draft, load.n_devices, stages)
+        (plain,) = self.target.best_times(replace(load, queries=(1,)))
+        drafts = (length > 0) & (self.always | (time + both * share < plain + own * share))
+        time, prefill = np.where(drafts, time, plain), np.where(drafts, both, own)
+        return time + prefill * share, np.where(drafts, length, 0), prefill + time
 
-    def prefill_s(self, n_devices: FloatArray, stages: float = 1.0) -> FloatArray:
+    def _prefill_s(self, passes: ForwardPass, n_devices: FloatArray, stages: float) -> FloatArray:
         """Seconds in which a prompt passes an instance, one more in every other stage.
 
         It is a pass of as many queries as the prompt has tokens, each of which attends to half of
@@ -134,11 +140,8 @@ class Decoding:
         assert self.tokens is not None
         prompt = self.tokens.prompt_tokens
         prompts = np.full((1,) * n_devices.ndim, stages)
-        load = Load(n_devices, prompts, prompt / 2.0, (int(prompt),))
-        passes = (
-            [self.target] if self.speculation is None else [self.target, self.speculation.draft]
-        )
-        return np.asarray(sum(item.best_times(load)[0] for item in passes))
+        (time,) = passes.best_times(Load(n_devices, prompts, prompt / 2.0, (int(prompt),)))
+        return time
 
     def stored_bytes(self, load: Load) -> FloatArray:
         """Weights and KV caches of the model and of its draft."""

@@ -394,6 +394,22 @@ def test_prompts_lengthen_every_token_by_their_share_of_the_prefill() -> None:
     assert arithmetic < prefill < 2.5 * arithmetic
 
 
+def test_a_draft_is_used_only_where_its_prefill_pays_too() -> None:
+    options, offer = EconomicsOptions(), device_offer("h100", EconomicsOptions())
+    workload = EconomicsWorkload(model="llama-3.3-70b", context_tokens=3000.0)
+    tokens = RequestTokens(2000.0, 1000.0)
+    drafting, plain = (
+        serve(workload, options, offer, Formats("fp8"), speculates, tokens=tokens).decoding
+        for speculates in (True, False)
+    )
+    load = Load(np.geomspace(1, 16, 5)[:, None], np.geomspace(1, 3000, 12)[None, :], 3000.0)
+    time, length, _ = drafting.request_times(load)
+    without = plain.request_times(load)[0]
+    assert (time <= without * (1 + 1e-12)).all()
+    assert (time[length == 0] == without[length == 0]).all()
+    assert 0 < (length > 0).sum() < length.size
+
+
 def test_users_take_whole_instances() -> None:
     points = single_point(serving(), 8.0, 64.0)
     assert points.devices_for(64).tolist() == [8.0]

@@ -396,13 +396,13 @@ def test_prompts_lengthen_every_token_by_their_share_of_the_prefill() -> None:
 
 def test_a_draft_is_used_only_where_its_prefill_pays_too() -> None:
     options, offer = EconomicsOptions(), device_offer("h100", EconomicsOptions())
-    workload = EconomicsWorkload(model="qwen3-32b", context_tokens=8500.0)
-    tokens = RequestTokens(8000.0, 500.0)
+    workload = EconomicsWorkload(model="llama-3.3-70b", context_tokens=3000.0)
+    tokens = RequestTokens(2000.0, 1000.0)
     drafting, plain = (
         serve(workload, options, offer, Formats("fp8"), speculates, tokens=tokens).decoding
         for speculates in (True, False)
     )
-    load = Load(np.geomspace(1, 16, 5)[:, None], np.geomspace(1, 300, 12)[None, :], 8500.0)
+    load = Load(np.geomspace(1, 16, 5)[:, None], np.geomspace(1, 3000, 12)[None, :], 3000.0)
     time, length, _ = drafting.request_times(load)
     without = plain.request_times(load)[0]
     assert (time <= without * (1 + 1e-12)).all()

@@ -177,7 +177,7 @@ def test_long_contexts_cost_more(capsys) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--device", "h10"], "Did you mean 'h100-sxm'?"),
+        (["--device", "h100-sxn"], "Did you mean 'h100-sxm'?"),
         (["--device", "mi210"], "AMD Instinct MI210: no rent is known for it; give price_usd"),
         (["--design", "P1"], "P1: no rent is known for it"),
         (["--design", "P9"], "unknown design 'P9'. Did you mean"),

@@ -84,7 +84,7 @@ def test_requirements_size_a_platform_and_count_devices(capsys: Any) -> None:
 
 
 def test_requirements_are_a_table_too(capsys: Any) -> None:
-    assert main(["requirements", *RAG, "--most-devices", "16"]) == 0
+    assert main(["requirements", *RAG, "--most-devices", "16", "--format", "fp8"]) == 0
     shown = capsys.readouterr().out
     assert "The smallest number of each known device" in shown
     assert "Devices that cannot serve it" in shown

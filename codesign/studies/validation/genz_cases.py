@@ -24,7 +24,7 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platforms import build_platform
 from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.roofline import TimedPass
+from codesign.evaluators.platform.pass_time import TimedPass
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device
 from codesign.workload.model import LanguageModel

@@ -340,7 +340,7 @@ def test_a_group_over_two_nodes_pays_for_the_network() -> None:
         metric(one, "prefill_collective_s", tensor_parallel=[8, 16]) for one in (evaluator, flat)
     )
     assert spanning[0] == joined[0]
-    assert spanning[1] > 1.3 * joined[1]
+    assert spanning[1] > 1.1 * joined[1]
 
 
 def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one() -> None:
@@ -481,7 +481,7 @@ def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
     evaluator = build("llama-3.3-70b", use_case="rag-qa")
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
     others = {"batch_size": 1, **formats}
-    slo = LatencyLimits(0.4, 0.01)
+    slo = LatencyLimits(1.0, 0.02)
     needed = size_requirements(evaluator, slo, others)
     rows = {r["device"]: r for r in fewest_devices(evaluator, slo, others, needed, 64)}
     row = rows["h100-sxm"]
@@ -490,8 +490,8 @@ def test_the_fewest_devices_are_the_fewest_of_all_that_one_could_try() -> None:
         choices = evaluate_choices(
             evaluator, factorizations(n_devices), {**others, "device": "h100-sxm"}
         )
-        within = (choices.values("time_to_first_token_s") <= 0.4) & (
-            choices.values("time_per_output_token_s") <= 0.01
+        within = (choices.values("time_to_first_token_s") <= 1.0) & (
+            choices.values("time_per_output_token_s") <= 0.02
         )
         assert within.any() == (n_devices == row["devices"])
     assert rows["v100-sxm"]["devices"] is None and "at best" in rows["v100-sxm"]["note"]

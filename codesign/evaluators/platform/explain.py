@@ -126,7 +126,11 @@ def _profile_notes(serving: PlatformServing) -> list[str]:
             "Norms, softmax, activations, sampling and launches cost nothing.",
         ]
     if options.is_fitted:
-        started = "replayed from graphs" if options.engine == "graphs" else "started by the host"
+        started = {
+            "graphs": "replayed from graphs",
+            "streams": "queued ahead by the host",
+            "eager": "started one by one by the host",
+        }[options.engine]
         return [
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
             "sampling and scheduling between steps cost nothing.",

@@ -371,7 +371,8 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     """(n,) time of one instance of a message.
 
     An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of tokens
-    for large batches or that for small ones. A collective waits for the last of its ranks.
+    for large batches or that for small ones. Without graphs a collective waits
+    for the last of its ranks.
     """
     platform = kernels.platform
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
@@ -405,11 +406,13 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
             ),
         )  # fmt: skip
 
+    if kernels.options.engine == "graphs":
+        if message.kind == "all_reduce":
+            return np.minimum(time("all_reduce"), time("custom_all_reduce"))
+        return time(message.kind)
     wait = kernels.by_class(
         "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
     )
-    if message.kind == "all_reduce" and kernels.options.engine == "graphs":
-        return wait + np.minimum(time("all_reduce"), time("custom_all_reduce"))
     return wait + time(message.kind)
 
 

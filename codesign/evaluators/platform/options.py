@@ -24,7 +24,7 @@ Profile: TypeAlias = Literal["fitted", "ideal", "genz"]
 Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
 
-Engine: TypeAlias = Literal["graphs", "eager"]
+Engine: TypeAlias = Literal["graphs", "streams", "eager"]
 AttentionParallelism: TypeAlias = Literal["data", "tensor"]
 
 _PEAK_RATES = {
@@ -98,9 +98,10 @@ class PlatformOptions(Record):
     """Latency of a step between nodes where the device's file states none: 5 us, NCCL's protocol
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
     engine: Engine = "graphs"
-    """What starts the kernels under ``fitted``: ``graphs``, which the device replays by itself;
-    ``eager``, the host, one by one, as serving engines of 2023 did: a pass takes at least as long
-    as starting its kernels."""
+    """What starts the kernels under ``fitted``: ``graphs``, which devices replay in step, with an
+    all-reduce of the engine's own; ``streams``, which a compiled host fills ahead, with NCCL, so
+    that a collective waits for the last of its ranks; ``eager``, where the host starts one kernel
+    after the other, as serving engines of 2023 did, and a pass takes at least as long as that."""
     warm_up: Seconds | None = None
     """Time to start a collective; nothing under ``ideal``, 5 us under ``genz``."""
     attention: AttentionParallelism | None = None

@@ -174,7 +174,7 @@ def _calibration(row: Row) -> Iterator[RequestCase]:
         formats=formats_of(row["precision"]),
         batch=int(_number(row, "batch")),
         prompt=int(_number(row, "prompt")),
-        output=int(_number(row, "output", 1 if quantity == "TTFT" else None)),
+        output=int(_number(row, "output", None if quantity == "throughput" else 1)),
         tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         engine=engine_of(f"{row.get('framework') or ''} {row['source']}"),

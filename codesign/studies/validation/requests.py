@@ -135,8 +135,12 @@ def _running(case: RequestCase) -> int:
     return int(min(case.batch, max(1.0, np.floor(fitting))))
 
 
+_ENGINES = {"graphs": "graphs", "eager": "eager", "turbomind": "streams"}
+"""The evaluator's option by what a case says; LMDeploy 0.1 had no graphs."""
+
+
 def _serving(case: RequestCase, prompt: int, batch: int, profile: str) -> PlatformServing:
-    engine = "eager" if case.engine == "eager" and profile == "fitted" else "graphs"
+    engine = _ENGINES[case.engine]
     evaluator = _evaluator(case.model, prompt, max(case.output, 1), profile, engine)
     design: dict[str, Any] = {
         "device": case.device.key,

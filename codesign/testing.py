@@ -269,7 +269,7 @@ class _Check:
         self._require(
             not self._seen.contains(keys).any(), "no design is proposed that was told before"
         )
-        is_listed = space.is_size_exact and space.size <= _MOST_LISTED
+        is_listed = space.size <= _MOST_LISTED
         if not len(rows) and is_listed:
             self._require(not self._n_left(), "ask returns designs as long as there are any")
 

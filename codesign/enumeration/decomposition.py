@@ -95,9 +95,9 @@ class Decomposition:
 
     def __init__(self, problem: Problem) -> None:
         self.space = problem.space
-        if not self.space.is_size_exact or self.space.size >= _LARGEST:
+        if self.space.size >= _LARGEST:
             raise InputError(
-                f"the designs of {self.space.name} cannot be listed: "
+                f"the {self.space.size:,} designs of {self.space.name} are too many to list: "
                 f"fix some of its {len(self.space.parameters)} parameters"
             )
         order: tuple[str, ...] = ()

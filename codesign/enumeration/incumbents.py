@@ -51,7 +51,7 @@ def _take(problem: Problem, archive: Archive, rows: IntArray) -> dict[int, IntAr
     results = problem.evaluate(rows, problem.deciding_metrics)
     feasible = np.flatnonzero(results.feasible)
     keys = problem.space.keys(rows[feasible])
-    archive.add(results.objectives[feasible], keys, np.ones_like(keys))
+    archive.add(results.objectives[feasible], keys, np.ones(len(keys), dtype=np.int64))
     return dict(zip(keys.tolist(), rows[feasible], strict=True))
 
 

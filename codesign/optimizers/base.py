@@ -77,7 +77,7 @@ class Optimizer(Protocol):
 
 
 class KeySet:
-    """A growing set of designs' keys: eight bytes each, looked up in batches.
+    """A growing set of designs' keys, 64-bit or Python's integers, looked up in batches.
 
     A sorted array takes up a small sorted buffer whenever that is full, so adding one key
     costs microseconds on average, however many there are.
@@ -92,13 +92,15 @@ class KeySet:
 
     def add(self, keys: IntArray) -> None:
         """Add keys; those that are in already change nothing."""
+        if not len(self):
+            self._sorted = self._pending = keys[:0]
         fresh = np.unique(keys)
         fresh = fresh[~self.contains(fresh)]
         self._pending = np.insert(self._pending, np.searchsorted(self._pending, fresh), fresh)
         if len(self._pending) > _PENDING_KEYS:
             # Stable: the sort that merges two sorted runs in one pass.
             self._sorted = np.sort(np.concatenate([self._sorted, self._pending]), kind="stable")
-            self._pending = np.empty(0, dtype=np.int64)
+            self._pending = self._sorted[:0]
 
     def contains(self, keys: IntArray) -> BoolArray:
         """(n,) whether each key is in the set."""
@@ -221,7 +223,7 @@ class SearchSpace:
             if drawn > 16 * self.space.size:
                 break
             size = min(2 * size, _LIST_CHUNK)
-        if len(designs) < n and self.space.is_size_exact and self.space.size <= _LISTED:
+        if len(designs) < n and self.space.size <= _LISTED:
             rest = self._all_unseen(seen)
             return rest[rng.permutation(len(rest))[:n]]
         return designs[:n]
@@ -322,8 +324,8 @@ class SobolSequence:
             from scipy.stats import qmc
 
             rng = np.random.default_rng(self._seed)
-            self._engine = qmc.Sobol(max(space.n_components, 1), scramble=True, seed=rng)
-        points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_components]
+            self._engine = qmc.Sobol(max(space.n_coordinates, 1), scramble=True, seed=rng)
+        points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_coordinates]
         rows = self._search.unseen(space.sobol_rows(points), self._met)
         self._met.add(space.keys(rows))
         self._drawn += _SOBOL_BLOCK

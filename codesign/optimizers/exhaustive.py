@@ -11,6 +11,8 @@ from codesign.schema import Record
 
 _CHUNK = 1 << 14
 _FIRST_BATCH = 256
+_LARGEST = 1 << 63
+"""Designs that no run would ever list."""
 
 
 class Exhaustive(BaseOptimizer):
@@ -21,7 +23,7 @@ class Exhaustive(BaseOptimizer):
     too large to store every observation.
 
     Raises:
-        InputError: The space is too large to number its designs.
+        InputError: The space is too large to list its designs.
     """
 
     class Options(Record):
@@ -29,8 +31,10 @@ class Exhaustive(BaseOptimizer):
 
     def _set_up(self) -> None:
         space = self._space.space
-        if not space.is_size_exact:
-            raise InputError(f"the designs of {space.name} cannot be listed, only sampled")
+        if space.size >= _LARGEST:
+            raise InputError(
+                f"the {space.size:,} designs of {space.name} are too many to list, only to sample"
+            )
         self._start = 0
         """All admissible designs with lower numbers are seen."""
 

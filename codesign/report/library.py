@@ -92,8 +92,8 @@ def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:
 
 
 def size_text(space: DesignSpace) -> str:
-    """The number of feasible designs; "about" where it was estimated instead of counted."""
-    return f"{space.size:,}" if space.is_size_exact else f"about {space.size:.3g}"
+    """The number of feasible designs."""
+    return f"{space.size:,}"
 
 
 def space_document(space: DesignSpace) -> dict[str, Any]:
@@ -103,7 +103,6 @@ def space_document(space: DesignSpace) -> dict[str, Any]:
         "source": space.source,
         "description": space.description,
         "size": space.size,
-        "is_size_exact": space.is_size_exact,
         "parameters": [_parameter_document(parameter) for parameter in space.parameters],
         "components": [
             {"parameters": component.names, "size": component.size}
@@ -142,8 +141,7 @@ def _components_table(space: DesignSpace) -> Table:
     """The factors of the size: groups of parameters that depend on one another."""
     table = plain_table("Independent groups", ["parameters", "choices"], ["choices"])
     for component in space.components:
-        count = f"{component.size:,}" if component.is_enumerated else f"about {component.size:.3g}"
-        table.add_row(", ".join(component.names), count)
+        table.add_row(", ".join(component.names), f"{component.size:,}")
     return table
 
 

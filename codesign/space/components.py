@@ -2,42 +2,41 @@
 
 Parameters that share a condition, a constraint or a repeated part form a component. Nothing
 relates two components, so the designs of the space are every combination of one row per
-component: their number is a product, and a uniform design is one uniform row from each.
+component: their number is a product, and a uniform design is one uniform row from each. The
+rows of one component are counted by a decision diagram (see ``diagram.py``).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
-from codesign.space.parameters import RepeatedPart
-from codesign.space.structure import Step, Structure
+from codesign.space.axes import ComponentAxis, axes_of, regrouped
+from codesign.space.diagram import Diagram, TooManyStatesError, diagram_of
+from codesign.space.residuals import Terms
+from codesign.space.rules import rules_of
+from codesign.space.structure import SpaceConstraint, Structure
 
-MAX_ENUMERATED = 20_000_000
-"""Candidates of one component; above, its designs are sampled and not listed."""
+MAX_STEPS = 40_000_000
+"""Bound on counting a component: states, times choices, times what is remembered of a state."""
 
-_CHUNK = 1 << 16
-_POOL = 1 << 16
-_TRIES = 1 << 20
+_STEPS_IN_FILE_ORDER = 1 << 23
+"""Those after which another order of the choices is tried."""
+_STEPS_OF_CHECK = 1 << 21
+"""Those in which an empty component is found out when a file is read."""
 
+MOST_LISTED = 1 << 27
+"""Numbers in the list of all rows of one component: a gigabyte."""
 
-@dataclass(frozen=True)
-class ComponentAxis:
-    """One independent choice: a parameter, or one repetition of a part.
-
-    Attributes:
-        columns: (p,) the row's entries that it sets.
-        choices: (v, p) what it may set them to.
-    """
-
-    columns: IntArray
-    choices: IntArray
+_TABULATED = 1 << 22
+"""Numbers in such a list up to which rows are looked up in it and not worked out one by one."""
+_ONE_COORDINATE = 1 << 20
+"""Rows of a component up to which one coordinate of a Sobol sequence, 30 bits, spreads them."""
 
 
 class Component:
@@ -52,173 +51,197 @@ class Component:
         self.structure = structure
         self.columns = np.array(columns, dtype=np.int64)
         members = set(columns)
-        self.parts = [part for part in structure.parts if int(part.columns[0, 0]) in members]
-        self.steps: list[Step] = [step for step in structure.steps if _column(step) in members]
         self.constraints = [
             rule
             for rule in structure.constraints
             if structure.roots(rule.expression.names) <= members
         ]
-        self.axes = list(_axes(structure, columns))
-        self.raw_size = math.prod(len(axis.choices) for axis in self.axes)
+        self._diagram: Diagram | None = None
+        self._axes: tuple[ComponentAxis, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The parameters' names."""
         return tuple(self.structure.parameters[column].name for column in self.columns)
 
-    @property
-    def is_enumerated(self) -> bool:
-        """Whether its rows can be listed; if not, they are sampled by rejection."""
-        return self.raw_size <= MAX_ENUMERATED
+    # Counting
 
-    @cached_property
-    def rows(self) -> IntArray:
-        """(s, p) every feasible canonical row of these parameters.
-
-        Of a component that is too large to list, a fixed random choice of feasible rows.
+    def check(self) -> None:
+        """Refuse a component without a row, unless that takes long to see.
 
         Raises:
-            InputError: There is none; says how many candidates meet each constraint.
+            InputError: There is none, and how many rows keep each constraint by itself.
         """
-        parts = list(self._enumerated()) if self.is_enumerated else [self._pool]
-        rows = np.concatenate(parts)
-        if len(rows) == 0:
-            raise InputError(self._contradiction())
-        return rows
+        with suppress(TooManyStatesError):
+            self._count(self._file_order(), _STEPS_OF_CHECK)
+
+    def _count(self, axes: tuple[ComponentAxis, ...], max_steps: int) -> Diagram:
+        """The diagram of choices in this order; it is kept."""
+        if self._diagram is None:
+            diagram = self._diagram_of(axes, self.constraints, max_steps)
+            if diagram is None:
+                raise InputError(self._contradiction(axes))
+            self._axes, self._diagram = axes, diagram
+        return self._diagram
+
+    def _file_order(self) -> tuple[ComponentAxis, ...]:
+        return axes_of(self.structure, self.columns.tolist())
+
+    def _short_order(self) -> tuple[ComponentAxis, ...]:
+        axes = self._file_order()
+        rules = rules_of(self.structure, axes, self.constraints)
+        terms = Terms(self.structure, axes)
+        return regrouped(self.structure, axes, [terms.places(rule.node) for rule in rules])
+
+    def _diagram_of(
+        self, axes: Sequence[ComponentAxis], constraints: Sequence[SpaceConstraint], max_steps: int
+    ) -> Diagram | None:
+        rules = rules_of(self.structure, axes, constraints)
+        return diagram_of(self.structure, axes, rules, max_steps)
+
+    def _contradiction(self, axes: Sequence[ComponentAxis]) -> str:
+        """Which constraint leaves nothing."""
+        met = [f"{rule.text!r} is met by {self._met(axes, rule)}" for rule in self.constraints]
+        return (
+            f"no design meets the constraints on {', '.join(self.names)}: of {self._met(axes)} "
+            f"combinations, {'; '.join(met) or 'none is complete'}"
+        )
+
+    def _met(self, axes: Sequence[ComponentAxis], *constraints: SpaceConstraint) -> str:
+        try:
+            diagram = self._diagram_of(axes, constraints, _STEPS_OF_CHECK)
+        except TooManyStatesError:
+            return "an unknown number"
+        return f"{diagram.size if diagram else 0:,}"
+
+    @property
+    def _counted(self) -> Diagram:
+        """The diagram; of choices in the file's order, or in a shorter one if that is too long.
+
+        Raises:
+            InputError: There is no row, or they cannot be counted; names the constraint.
+        """
+        if self._diagram is not None:
+            return self._diagram
+        with suppress(TooManyStatesError):
+            return self._count(self._file_order(), _STEPS_IN_FILE_ORDER)
+        try:
+            return self._count(self._short_order(), MAX_STEPS)
+        except TooManyStatesError as error:
+            names = [self.structure.parameters[column].name for column in error.columns]
+            raise InputError(
+                f"the {error.rule.text} joins {len(names)} parameters ({', '.join(names)}) in more "
+                f"ways than can be counted in {MAX_STEPS:,} steps: split it, or list fewer values",
+                error.rule.where or None,
+            ) from None
 
     @cached_property
     def size(self) -> int:
-        """Number of rows; an estimate where they cannot be listed."""
-        if self.is_enumerated:
-            return len(self.rows)
-        return max(len(self._pool), round(self.raw_size * self._acceptance))
+        """Number of rows.
+
+        Raises:
+            InputError: There is none, or they cannot be counted; names the constraint.
+        """
+        return self._counted.size
+
+    # Rows
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """(s, p) every feasible canonical row of these parameters, in the order of their numbers.
+
+        Raises:
+            InputError: There are none, or too many to be listed.
+        """
+        if self.size * len(self.columns) > MOST_LISTED:
+            raise InputError(
+                f"the {self.size:,} choices of {', '.join(self.names)} are too many to be listed: "
+                "fix some of these parameters"
+            )
+        return self._rows_of(self._counted.all_digits())
+
+    def rows_at(self, numbers: IntArray) -> IntArray:
+        """(n, p) the rows of these numbers, ``0 <= number < size``."""
+        if self.size * len(self.columns) <= _TABULATED:
+            return self.rows[numbers.astype(np.int64, copy=False)]
+        return self._rows_of(self._counted.digits_at(numbers))
+
+    def numbers_of(self, rows: IntArray) -> IntArray:
+        """(n,) the number of each of (n, d) designs' rows; -1 where it is none of them."""
+        diagram = self._counted
+        return diagram.numbers_of(self._digits_of(rows))
 
     def sample(self, rng: np.random.Generator, n: int) -> IntArray:
-        """(n, p) rows, uniform over the feasible ones, with replacement."""
-        if self.is_enumerated:
-            return self.rows[rng.integers(len(self.rows), size=n)]
-        _ = self.rows  # an empty component is refused, not searched for ever
-        parts: list[IntArray] = []
-        while sum(map(len, parts)) < n:
-            parts.append(self._accepted(self._random_digits(rng)))
-        empty = np.empty((0, len(self.columns)), dtype=np.int64)
-        return np.asarray(np.concatenate([empty, *parts])[:n])
-
-    def rows_at(self, u: FloatArray) -> IntArray:
-        """(n, p) rows at the quantiles ``u`` in [0, 1)."""
-        position = np.clip((u * len(self.rows)).astype(np.int64), 0, len(self.rows) - 1)
-        return self.rows[position]
-
-    # Candidates are digits: one per axis, the position in its choices.
-
-    def _chunks(self) -> Iterator[IntArray]:
-        lengths = [len(axis.choices) for axis in self.axes]
-        for start in range(0, self.raw_size, _CHUNK):
-            numbers = np.arange(start, min(start + _CHUNK, self.raw_size), dtype=np.int64)
-            yield np.stack(np.unravel_index(numbers, lengths), axis=1).astype(np.int64)
-
-    def _random_digits(self, rng: np.random.Generator) -> IntArray:
-        lengths = np.array([len(axis.choices) for axis in self.axes])
-        digits: IntArray = rng.integers(lengths, size=(_CHUNK, len(lengths)))
-        return digits
-
-    def _enumerated(self) -> Iterator[IntArray]:
-        for digits in self._chunks():
-            yield self._accepted(digits)
-
-    def _candidates(self, digits: IntArray) -> IntArray:
-        """(n, d) the canonical ones among the candidates; other components are at level 0."""
-        rows = np.zeros((len(digits), len(self.structure.parameters)), dtype=np.int64)
-        for position, axis in enumerate(self.axes):
-            rows[:, axis.columns] = axis.choices[digits[:, position]]
-        if self.parts:
-            rows = rows[self._is_sorted(rows)]
-        is_canonical = (self.structure.canonical(rows, self.steps) == rows).all(axis=1)
-        rows = rows[is_canonical]
-        is_complete = self.structure.is_complete(rows, [int(column) for column in self.columns])
-        return np.asarray(rows[is_complete])
-
-    def _is_sorted(self, rows: IntArray) -> BoolArray:
-        """A cheap look before the conditions are worked out."""
-        is_sorted = np.ones(len(rows), dtype=bool)
-        for part in self.parts:
-            is_sorted &= (np.diff(part.ranks_in(rows), axis=1) >= 0).all(axis=1)
-        return is_sorted
-
-    def _accepted(self, digits: IntArray) -> IntArray:
-        rows = self._candidates(digits)
-        is_feasible = np.ones(len(rows), dtype=bool)
-        for violation in self.structure.violations(rows, self.constraints).values():
-            is_feasible &= violation <= 0
-        return np.asarray(rows[is_feasible][:, self.columns])
-
-    @cached_property
-    def _tried(self) -> tuple[IntArray, int]:
-        """Feasible rows among a fixed number of random candidates."""
-        rng = np.random.default_rng(0)
-        parts = [self._accepted(self._random_digits(rng)) for _ in range(_TRIES // _CHUNK)]
-        rows = np.concatenate(parts)
-        return rows, len(rows)
+        """(n, p) rows, uniform over all, with replacement."""
+        return self.rows_at(_random_numbers(rng, self.size, n))
 
     @property
-    def _acceptance(self) -> float:
-        return self._tried[1] / _TRIES
+    def n_coordinates(self) -> int:
+        """Coordinates of :meth:`rows_near`: one, or one for each choice if there are many rows."""
+        return 1 if self.size <= _ONE_COORDINATE else len(self._counted.layers)
 
-    @cached_property
-    def _pool(self) -> IntArray:
-        return np.unique(self._tried[0][:_POOL], axis=0)
+    def rows_near(self, u: FloatArray) -> IntArray:
+        """(n, p) rows at the (n, n_coordinates) quantiles ``u`` in [0, 1)."""
+        if self.size <= _ONE_COORDINATE:
+            position = np.clip((u[:, 0] * self.size).astype(np.int64), 0, self.size - 1)
+            return self.rows_at(position)
+        return self._rows_of(self._counted.digits_near(u))
 
-    def _contradiction(self) -> str:
-        """Which constraint leaves nothing."""
-        total, met = 0, dict.fromkeys((rule.text for rule in self.constraints), 0)
-        for digits in self._some_chunks():
-            rows = self._candidates(digits)
-            total += len(rows)
-            for text, violation in self.structure.violations(rows, self.constraints).items():
-                met[text] += int((violation <= 0).sum())
-        listed = "; ".join(f"{text!r} is met by {count:,}" for text, count in met.items())
-        sampled = "" if self.is_enumerated else " sampled"
-        names = ", ".join(self.names)
-        return (
-            f"no design meets the constraints on {names}: of {total:,}{sampled} combinations, "
-            f"{listed or 'none is complete'}"
-        )
+    def possible_codes(self, column: int) -> IntArray:
+        """Codes that rows have in this column, increasing."""
+        diagram = self._counted
+        for place, axis in enumerate(self._axes):
+            if column in axis.columns:
+                member = axis.columns.tolist().index(column)
+                return np.unique(axis.choices[diagram.possible(place), member])
+        raise KeyError(column)
 
-    def _some_chunks(self) -> Iterator[IntArray]:
-        if self.is_enumerated:
-            yield from self._chunks()
-        else:
-            yield self._random_digits(np.random.default_rng(0))
+    def completions(self, row: IntArray, open_columns: Collection[int], n: int) -> IntArray:
+        """(k, p) rows that agree with a (d,) row but in some columns, at most ``n`` of them.
 
+        If there are more, those whose numbers among them are evenly spread.
+        """
+        diagram = self._counted
+        allowed = []
+        for axis in self._axes:
+            is_fixed = np.array([column not in open_columns for column in axis.columns.tolist()])
+            fixed = axis.columns[is_fixed]
+            allowed.append((axis.choices[:, is_fixed] == row[fixed]).all(axis=1))
+        agreeing = diagram.restricted(allowed)
+        if agreeing is None:
+            return np.empty((0, len(self.columns)), dtype=np.int64)
+        k = min(n, agreeing.size)
+        numbers = [number * agreeing.size // k for number in range(k)]
+        dtype = agreeing.layers[0].starts.dtype
+        return self._rows_of(agreeing.digits_at(np.array(numbers, dtype=dtype)))
 
-def _column(step: Step) -> int:
-    return int(step.columns[0, 0]) if isinstance(step, RepeatedPart) else step
+    # Rows are choices: one digit for each, the position among what it may be.
 
+    def _rows_of(self, digits: IntArray) -> IntArray:
+        rows = np.empty((len(digits), len(self.columns)), dtype=np.int64)
+        for place, axis in enumerate(self._axes):
+            rows[:, np.searchsorted(self.columns, axis.columns)] = axis.choices[digits[:, place]]
+        return rows
 
-def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[ComponentAxis]:
-    done: set[str] = set()
-    for column in columns:
-        part = structure.columns_in_parts.get(column)
-        if part is None:
-            yield _parameter_axis(structure, column)
-        elif part.name not in done:
-            done.add(part.name)
-            yield from _part_axes(part)
-
-
-def _parameter_axis(structure: Structure, column: int) -> ComponentAxis:
-    can_be_absent = structure.has_absence[column] or column in structure.conditions
-    first = -1 if can_be_absent else 0
-    codes = np.arange(first, structure.n_levels[column], dtype=np.int64)
-    return ComponentAxis(np.array([column]), codes[:, None])
+    def _digits_of(self, rows: IntArray) -> IntArray:
+        return np.stack([axis.positions(rows) for axis in self._axes], axis=1)
 
 
-def _part_axes(part: RepeatedPart) -> Iterator[ComponentAxis]:
-    for repetition, columns in enumerate(part.columns):
-        may_be_absent = repetition >= part.minimum
-        ranks = np.append(part.legal, part.absent) if may_be_absent else part.legal
-        yield ComponentAxis(columns, part.variants[ranks])
+def _random_numbers(rng: np.random.Generator, size: int, n: int) -> IntArray:
+    """(n,) uniform whole numbers below ``size``, which may be beyond 64 bits."""
+    if size < 2**63:
+        return rng.integers(size, size=n)
+    n_bytes = -(-size.bit_length() // 8)
+    excess = 8 * n_bytes - size.bit_length()
+    numbers: list[int] = []
+    while len(numbers) < n:
+        # As many bits as the size has, so that at least every second number is below it.
+        numbers += [
+            number
+            for _ in range(n - len(numbers))
+            if (number := int.from_bytes(rng.bytes(n_bytes), "little") >> excess) < size
+        ]
+    return np.array(numbers, dtype=object)
 
 
 def components_of(structure: Structure) -> tuple[Component, ...]:

@@ -52,9 +52,6 @@ from codesign.space.space import DesignSpace
 from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
 from codesign.units import Unit, parse_unit
 
-_CHECKED_AT_LOAD = 1 << 20
-"""Candidates of a component up to which an empty one is found out at once."""
-
 _Catalogs = Mapping[str, Catalog]
 
 
@@ -125,24 +122,13 @@ def _build(
         refix=partial(_build, name, document, record, catalogs, fixed),
         definition=_plain_definition(name, record, structure, {**record.fixed, **fixed}, catalogs),
     )
-    _check_not_empty(space, where or document.source)
+    for component in space.components:
+        try:
+            component.check()
+        except InputError as error:
+            raise InputError(error.problems, where or document.source) from None
     _add_designs(space, document, record, is_fixed=bool(fixed))
     return space
-
-
-def _check_not_empty(space: DesignSpace, where: str) -> None:
-    if space.size_of_rows >= 2**63:
-        raise InputError(
-            f"{space.size_of_rows:.2g} combinations of values are more than can be numbered "
-            "(2^63): list fewer values",
-            where,
-        )
-    for component in space.components:
-        if component.raw_size <= _CHECKED_AT_LOAD:
-            try:
-                _ = component.rows
-            except InputError as error:
-                raise InputError(error.problems, where) from None
 
 
 def _add_designs(
@@ -547,7 +533,9 @@ class _Builder:
                     raise InputError(f"{expression.text!r} is listed twice", where)
                 if not structure.roots(expression.names):
                     raise InputError(f"{expression.text!r} names no parameter", where)
-                constraints[expression.text] = SpaceConstraint(expression, record.description)
+                constraints[expression.text] = SpaceConstraint(
+                    expression, record.description, where
+                )
         for rule in self.fixes:
             constraints.setdefault(rule.text, rule)
         return tuple(constraints.values())

@@ -550,7 +550,7 @@ class _Parser:
                 "divide by a unit first",
                 token.column,
             )
-        call = nodes.Call(token.text, tuple(part.node for part in numbers))
+        call = nodes.call(token.text, tuple(part.node for part in numbers))
         return _number_of(call, numbers, numbers[0].unit)
 
     def _arguments(self, function: _Token) -> list[_Operand]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from codesign.columns import IntArray
+from codesign.space.components import Component
 from codesign.space.structure import Structure
 
 _MAX_REPLACEMENTS = 256
 """Variants with which a repetition is replaced as a whole; above, member by member only."""
+_MOST_COMPLETIONS = 1024
+"""Ways to fill in what one move brings to life, up to which all of them are tried."""
+_SOME_COMPLETIONS = 64
+"""Of more ways, those that are tried, evenly spread over the feasible ones."""
 
 
-def neighbors(structure: Structure, row: IntArray) -> IntArray:
+def neighbors(structure: Structure, components: Sequence[Component], row: IntArray) -> IntArray:
     """(k, d) feasible canonical designs that differ from ``row`` by one move.
 
     A move changes a categorical parameter to any other value, a number to the next one up or
     down, makes an optional parameter present or absent, or adds, removes or replaces one
-    repetition of a part. What a move brings to life is tried at each of its values.
+    repetition of a part. What a move brings to life is tried at each of its values; of very many
+    combinations, as when another family of accelerators has parameters of its own, at some that
+    are evenly spread over the feasible ones.
     """
     start = structure.canonical(np.atleast_2d(np.asarray(row, dtype=np.int64)))
     moved = [_changed(structure, start, column) for column in range(start.shape[1])]
@@ -26,7 +33,7 @@ def neighbors(structure: Structure, row: IntArray) -> IntArray:
         if len(part.legal) <= _MAX_REPLACEMENTS:
             contents = part.variants[np.append(part.legal, part.absent)]
             moved += [_with(start, columns, contents) for columns in part.columns]
-    rows = structure.canonical(_completed(structure, np.concatenate(moved)))
+    rows = _completed(structure, components, np.concatenate(moved))
     rows = np.unique(rows[structure.contains(rows)], axis=0)
     return np.asarray(rows[(rows != start).any(axis=1)])
 
@@ -52,16 +59,45 @@ def _next_codes(structure: Structure, code: int, column: int) -> Iterator[int]:
         yield from (next_code for next_code in (code - 1, code + 1) if 0 <= next_code < levels)
 
 
-def _completed(structure: Structure, rows: IntArray) -> IntArray:
-    """Every way to fill in parameters that a move has made necessary."""
+def _completed(structure: Structure, components: Sequence[Component], moved: IntArray) -> IntArray:
+    """Canonical rows, with what a move has made necessary filled in in every way, or in some."""
+    rows, move = moved, np.arange(len(moved))
+    with_many: list[int] = []
     for step in structure.steps:
-        if not isinstance(step, int):
+        # What a condition depends on has had its step before.
+        rows = structure.canonical(rows, [step])
+        if not isinstance(step, int) or step in structure.columns_in_parts:
             continue
-        lacking = structure.is_lacking(structure.canonical(rows), step)
-        if step in structure.columns_in_parts or not lacking.any():
+        lacking = structure.is_lacking(rows, step)
+        if not lacking.any():
             continue
         levels = np.arange(structure.n_levels[step])
-        filled = np.repeat(rows[lacking], len(levels), axis=0)
-        filled[:, step] = np.tile(levels, int(lacking.sum()))
-        rows = np.concatenate([rows[~lacking], filled])
+        n_ways = np.bincount(move, np.where(lacking, len(levels), 1))
+        is_many = n_ways[move] > _MOST_COMPLETIONS
+        with_many += np.unique(move[is_many]).tolist()
+        is_filled, is_kept = lacking & ~is_many, ~lacking & ~is_many
+        filled = np.repeat(rows[is_filled], len(levels), axis=0)
+        filled[:, step] = np.tile(levels, int(is_filled.sum()))
+        rows = np.concatenate([rows[is_kept], filled])
+        move = np.concatenate([move[is_kept], np.repeat(move[is_filled], len(levels))])
+    some = [_some_completions(structure, components, moved[i]) for i in with_many]
+    return np.concatenate([rows, *some])
+
+
+def _some_completions(
+    structure: Structure, components: Sequence[Component], moved: IntArray
+) -> IntArray:
+    """(k, d) designs that agree with a row in all that it has, evenly spread over them."""
+    (row,) = structure.canonical(moved[None, :])
+    absent = {
+        column
+        for column in structure.conditions
+        if column not in structure.columns_in_parts and not structure.has_absence[column]
+        and row[column] < 0
+    }  # fmt: skip
+    lacking = [column for column in absent if structure.is_lacking(row[None, :], column)[0]]
+    (component,) = (part for part in components if lacking[0] in part.columns)
+    settings = component.completions(row, absent, _SOME_COMPLETIONS)
+    rows = np.repeat(row[None, :], len(settings), axis=0)
+    rows[:, component.columns] = settings
     return rows

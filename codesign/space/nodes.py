@@ -3,13 +3,16 @@
 A number evaluates to its value, a condition to its violation: ``<= 0`` is met, and the
 further above zero, the further from being met. Values are floats in coherent SI units and
 broadcast; a parameter that is compared by name is an array of its level codes, -1 if absent.
+
+A node is a leaf, a combination of a few operands, or a fold over many. Designs are counted by
+walking these (see ``residuals.py``): a fold whose first operands are known is one number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,13 +30,66 @@ _JUST_VIOLATED = 1e-12
 class Node(Protocol):
     """A part of an expression."""
 
+    is_condition: ClassVar[bool]
+    """Whether it evaluates to a violation, of which only the sign decides."""
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        """The nodes that it is computed from."""
+        ...
+
     def evaluate(self, values: Values) -> FloatArray:
         """A number's value or a condition's violation, for each design."""
         ...
 
 
+class Leaf:
+    """A node without operands."""
+
+    is_condition: ClassVar[bool] = False
+    operands: tuple[Node, ...] = ()
+
+
+class Combination:
+    """A node whose value follows from those of its operands."""
+
+    is_condition: ClassVar[bool] = False
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        raise NotImplementedError
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        """The value for given values of the operands."""
+        raise NotImplementedError
+
+    def evaluate(self, values: Values) -> FloatArray:
+        return self.combine(*(part.evaluate(values) for part in self.operands))
+
+
+class Fold:
+    """A node that takes its operands one after the other into a running value."""
+
+    is_condition: ClassVar[bool] = False
+    start: float
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        raise NotImplementedError
+
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        """The running value with the operand of that position taken in."""
+        raise NotImplementedError
+
+    def evaluate(self, values: Values) -> FloatArray:
+        total: FloatArray = np.asarray(self.start)
+        for position, part in enumerate(self.operands):
+            total = self.step(total, position, part.evaluate(values))
+        return np.asarray(total)
+
+
 @dataclass(frozen=True)
-class Constant:
+class Constant(Leaf):
     """A number that was written down."""
 
     value: float
@@ -43,7 +99,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Name:
+class Name(Leaf):
     """A named number, given in a unit of ``scale`` coherent SI units."""
 
     key: str
@@ -54,78 +110,108 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Fold):
     """Terms with their signs. Flat, so that a long sum is not a deep tree."""
 
     terms: tuple[tuple[float, Node], ...]
+    start = 0.0
 
-    def evaluate(self, values: Values) -> FloatArray:
-        total: FloatArray = np.zeros(())
-        for sign, term in self.terms:
-            total = total + sign * term.evaluate(values)
-        return total
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return tuple(term for _, term in self.terms)
+
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        return total + self.terms[position][0] * operand
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Fold):
     """Factors, each multiplied or divided by."""
 
     factors: tuple[tuple[bool, Node], ...]
+    start = 1.0
 
-    def evaluate(self, values: Values) -> FloatArray:
-        total: FloatArray = np.ones(())
-        for is_divisor, factor in self.factors:
-            value = factor.evaluate(values)
-            total = total / value if is_divisor else total * value
-        return np.asarray(total)
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return tuple(factor for _, factor in self.factors)
 
-
-def _extreme(function: Callable[[FloatArray, FloatArray], FloatArray]) -> Callable[..., FloatArray]:
-    def over(*arguments: FloatArray) -> FloatArray:
-        result = arguments[0]
-        for argument in arguments[1:]:
-            result = function(result, argument)
-        return result
-
-    return over
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        return np.asarray(total / operand if self.factors[position][0] else total * operand)
 
 
-FUNCTIONS: dict[str, Callable[..., FloatArray]] = {
-    "min": _extreme(np.minimum),
-    "max": _extreme(np.maximum),
-    "sum": _extreme(np.add),
+_FOLDED: dict[str, tuple[float, Callable[[FloatArray, FloatArray], FloatArray]]] = {
+    "min": (np.inf, np.minimum),
+    "max": (-np.inf, np.maximum),
+    "sum": (0.0, np.add),
+}
+_OF_ONE_NUMBER: dict[str, Callable[[FloatArray], FloatArray]] = {
     "abs": np.abs,
     "ceil": np.ceil,
     "floor": np.floor,
 }
+FUNCTIONS = (*_FOLDED, *_OF_ONE_NUMBER)
+"""Functions of numbers by name."""
+
+
+def call(function: str, arguments: tuple[Node, ...]) -> Node:
+    """The node of a function of numbers; ``abs``, ``ceil`` and ``floor`` take one."""
+    if function in _OF_ONE_NUMBER:
+        return Call(function, *arguments)
+    return FoldedCall(function, arguments)
 
 
 @dataclass(frozen=True)
-class Call:
-    """A function of numbers."""
+class Call(Combination):
+    """A function of one number."""
+
+    function: str
+    argument: Node
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.argument,)
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        (number,) = operands
+        return _OF_ONE_NUMBER[self.function](number)
+
+
+@dataclass(frozen=True)
+class FoldedCall(Fold):
+    """The least, the largest or the sum of numbers."""
 
     function: str
     arguments: tuple[Node, ...]
 
-    def evaluate(self, values: Values) -> FloatArray:
-        return FUNCTIONS[self.function](*(part.evaluate(values) for part in self.arguments))
+    @property
+    def start(self) -> float:  # type: ignore[override] # it depends on the function
+        return _FOLDED[self.function][0]
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.arguments
+
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        return _FOLDED[self.function][1](total, operand)
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Fold):
     """The number of conditions that are met."""
 
     conditions: tuple[Node, ...]
+    start = 0.0
 
-    def evaluate(self, values: Values) -> FloatArray:
-        met: FloatArray = np.zeros(())
-        for condition in self.conditions:
-            met = met + (condition.evaluate(values) <= 0)
-        return met
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.conditions
+
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        return np.asarray(total + (operand <= 0))
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Combination):
     """Two numbers; the violation is the relative excess.
 
     The excess is relative to the side that was written as a constant, and otherwise to the
@@ -135,9 +221,14 @@ class Compare:
     operator: str
     left: Node
     right: Node
+    is_condition = True
 
-    def evaluate(self, values: Values) -> FloatArray:
-        left, right = self.left.evaluate(values), self.right.evaluate(values)
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.left, self.right
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        left, right = operands
         difference = left - right
         scale = self._scale(left, right)
         nonzero = np.where(scale > 0, scale, 1.0)
@@ -167,23 +258,30 @@ _COMPARISONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-def _verdict(is_met: BoolArray) -> FloatArray:
+def verdict(is_met: BoolArray) -> FloatArray:
+    """The violation of a condition that is met or not, and has no degrees."""
     return np.where(is_met, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class HasLevel:
+class HasLevel(Combination):
     """Whether a parameter is at one of some levels (-1: absent, -2: a value it cannot take)."""
 
     key: str
     codes: tuple[int, ...]
+    is_condition = True
 
-    def evaluate(self, values: Values) -> FloatArray:
-        return _verdict(np.isin(values[self.key], self.codes))
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (Name(self.key),)
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        (codes,) = operands
+        return verdict(np.isin(codes, self.codes))
 
 
 @dataclass(frozen=True)
-class SameValue:
+class SameValue(Combination):
     """Whether two parameters have the same value; two absent ones have.
 
     Attributes:
@@ -193,38 +291,61 @@ class SameValue:
     left: str
     right: str
     translation: tuple[int, ...]
+    is_condition = True
 
-    def evaluate(self, values: Values) -> FloatArray:
-        codes = np.asarray(values[self.right], dtype=np.int64)
-        translated = np.asarray(self.translation, dtype=np.float64)[codes]
-        return _verdict(np.equal(values[self.left], translated))
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return Name(self.left), Name(self.right)
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        left, right = operands
+        translated = np.asarray(self.translation, dtype=np.float64)[right.astype(np.int64)]
+        return verdict(np.equal(left, translated))
 
 
 @dataclass(frozen=True)
-class AllOf:
+class AllOf(Fold):
     """Conditions that must all be met: the largest violation."""
 
     conditions: tuple[Node, ...]
+    start = -np.inf
+    is_condition = True
 
-    def evaluate(self, values: Values) -> FloatArray:
-        return _extreme(np.maximum)(*(part.evaluate(values) for part in self.conditions))
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.conditions
+
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        return np.maximum(total, operand)
 
 
 @dataclass(frozen=True)
-class AnyOf:
+class AnyOf(Fold):
     """Conditions of which one must be met: the smallest violation."""
 
     conditions: tuple[Node, ...]
+    start = np.inf
+    is_condition = True
 
-    def evaluate(self, values: Values) -> FloatArray:
-        return _extreme(np.minimum)(*(part.evaluate(values) for part in self.conditions))
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.conditions
+
+    def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
+        return np.minimum(total, operand)
 
 
 @dataclass(frozen=True)
-class Not:
+class Not(Combination):
     """A condition that must not be met."""
 
     condition: Node
+    is_condition = True
 
-    def evaluate(self, values: Values) -> FloatArray:
-        return negated(self.condition.evaluate(values))
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.condition,)
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        (violation,) = operands
+        return negated(violation)

@@ -21,6 +21,7 @@ from codesign.units import Unit
 
 _MOST_SPREAD = 1 << 16
 """Designs from which the range of a derived quantity is read."""
+_INT64 = 2**63
 
 
 class DesignSpace:
@@ -111,24 +112,18 @@ class DesignSpace:
         return components_of(self.structure)
 
     @property
-    def n_components(self) -> int:
-        """Dimension of the unit cube of :meth:`sobol_rows`."""
-        return len(self.components)
-
-    @property
-    def is_size_exact(self) -> bool:
-        """Whether ``size`` was counted and not estimated by sampling."""
-        return all(component.is_enumerated for component in self.components)
+    def n_coordinates(self) -> int:
+        """Dimension of the unit cube of :meth:`sobol_rows`: one per component, or per choice."""
+        return sum(component.n_coordinates for component in self.components)
 
     @cached_property
     def size(self) -> int:
-        """Number of feasible designs, each counted once."""
-        return math.prod(component.size for component in self.components)
+        """Number of feasible designs, each counted once; exact, and of any size.
 
-    @property
-    def size_of_rows(self) -> int:
-        """Combinations of levels and absence, feasible or not: the range of :meth:`keys`."""
-        return math.prod(int(levels) + 1 for levels in self.structure.n_levels)
+        Raises:
+            InputError: They cannot be counted; names the constraint that is in the way.
+        """
+        return math.prod(component.size for component in self.components)
 
     # Drawing designs
 
@@ -139,34 +134,62 @@ class DesignSpace:
     def rows(self, indices: IntArray) -> IntArray:
         """(n, d) the designs of these numbers, ``0 <= number < size``; each has one.
 
-        Raises:
-            InputError: A number outside, or a space too large to be numbered.
-        """
-        if not self.is_size_exact:
-            raise InputError(f"{self.name} is too large to number its designs: sample them")
-        numbers = np.atleast_1d(np.asarray(indices, dtype=np.int64))
-        if ((numbers < 0) | (numbers >= self.size)).any():
-            raise InputError(f"design numbers of {self.name} go from 0 to {self.size - 1:,}")
-        parts = []
-        for component in reversed(self.components):
-            numbers, digit = np.divmod(numbers, component.size)
-            parts.append(component.rows[digit])
-        return self._assembled(parts[::-1], len(numbers))
-
-    def sobol_rows(self, u: FloatArray) -> IntArray:
-        """(n, d) designs at points of the unit cube, one dimension per component.
+        The order is lexicographic: components by their first parameter, the choices of each in
+        the order of the file (see ``axes.py``), absence before the first level, an absent
+        repetition after the last.
 
         Args:
-            u: (n, n_components) in [0, 1). Each coordinate picks that component's row at its
-                quantile, so evenly spread points give evenly spread designs.
+            indices: (n,) numbers; an object array of Python's integers where 64 bits are too few.
+
+        Raises:
+            InputError: A number outside.
+        """
+        dtype = np.int64 if self.size < _INT64 else object
+        numbers = np.atleast_1d(np.asarray(indices))
+        if ((numbers < 0) | (numbers >= self.size)).any():
+            raise InputError(f"design numbers of {self.name} go from 0 to {self.size - 1:,}")
+        numbers = numbers.astype(dtype)
+        parts = []
+        for component in reversed(self.components):
+            parts.append(component.rows_at(numbers % component.size))
+            numbers = numbers // component.size
+        return self._assembled(parts[::-1], len(numbers))
+
+    def numbers(self, rows: IntArray) -> IntArray:
+        """(n,) the numbers of designs: what :meth:`rows` makes these rows of.
+
+        Python's integers in an object array where 64 bits are too few.
+
+        Raises:
+            InputError: A row that is not a design of the space.
+        """
+        rows = np.atleast_2d(np.asarray(rows, dtype=np.int64))
+        dtype = np.int64 if self.size < _INT64 else object
+        numbers: IntArray = np.zeros(len(rows), dtype=dtype)
+        for component in self.components:
+            digits = component.numbers_of(rows)
+            if (digits < 0).any():
+                raise InputError(f"a row is not a design of {self.name}")
+            numbers = numbers * component.size + digits
+        return numbers
+
+    def sobol_rows(self, u: FloatArray) -> IntArray:
+        """(n, d) designs at points of the unit cube.
+
+        Args:
+            u: (n, n_coordinates) in [0, 1). Each coordinate picks a component's row at its
+                quantile, or one choice of a component with many rows, so evenly spread points
+                give evenly spread designs.
         """
         points = np.atleast_2d(u)
-        if points.shape[1] != self.n_components:
-            raise InputError(
-                f"expected {self.n_components} coordinates, one per component, "
-                f"got {points.shape[1]}"
-            )
-        parts = [part.rows_at(points[:, i]) for i, part in enumerate(self.components)]
+        if points.shape[1] != self.n_coordinates:
+            raise InputError(f"expected {self.n_coordinates} coordinates, got {points.shape[1]}")
+        ends = np.cumsum([component.n_coordinates for component in self.components])
+        coordinates = np.split(points, ends[:-1], axis=1)
+        parts = [
+            component.rows_near(own)
+            for component, own in zip(self.components, coordinates, strict=True)
+        ]
         return self._assembled(parts, len(points))
 
     def _assembled(self, parts: list[IntArray], n: int) -> IntArray:
@@ -177,7 +200,7 @@ class DesignSpace:
 
     def neighbors(self, row: IntArray) -> IntArray:
         """(k, d) designs one move away: a level, or a part added, removed or replaced."""
-        return neighbors(self.structure, row)
+        return neighbors(self.structure, self.components, row)
 
     # Judging designs
 
@@ -195,9 +218,11 @@ class DesignSpace:
         return self.structure.contains(rows)
 
     def keys(self, rows: IntArray) -> IntArray:
-        """(n,) one number per design: equal if and only if the designs are."""
-        keys: IntArray = (self.canonical(rows) + 1) @ self.structure.strides
-        return keys
+        """(n,) one number per design: equal if and only if the designs are.
+
+        Python's integers in an object array where 64 bits are too few.
+        """
+        return self.structure.keys(self.canonical(rows))
 
     # Coordinates
 

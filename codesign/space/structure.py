@@ -27,10 +27,12 @@ class SpaceConstraint:
     Attributes:
         expression: The parsed condition.
         description: Why it holds.
+        where: Where the file says so.
     """
 
     expression: Expression
     description: str = ""
+    where: str = ""
 
     @property
     def text(self) -> str:
@@ -210,15 +212,14 @@ class Structure:
         violation = self.conditions[column].violation(self.batch(rows))
         return np.broadcast_to(violation <= 0, (len(rows),))
 
-    def is_complete(self, rows: IntArray, columns: Sequence[int] | None = None) -> BoolArray:
+    def is_complete(self, rows: IntArray) -> BoolArray:
         """(n,) whether canonical rows lack nothing that must be present."""
         complete = np.ones(len(rows), dtype=bool)
-        for column in range(len(self.parameters)) if columns is None else columns:
+        for column in range(len(self.parameters)):
             if column not in self.columns_in_parts:
                 complete &= ~self.is_lacking(rows, column)
         for part in self.parts:
-            if columns is None or int(part.columns[0, 0]) in columns:
-                complete &= self._has_its_repetitions(rows, part)
+            complete &= self._has_its_repetitions(rows, part)
         return complete
 
     def is_lacking(self, rows: IntArray, column: int) -> BoolArray:
@@ -242,13 +243,12 @@ class Structure:
                 complete &= ~lacking
         return complete
 
-    def violations(
-        self, rows: IntArray, constraints: Sequence[SpaceConstraint] | None = None
-    ) -> dict[str, FloatArray]:
+    def violations(self, rows: IntArray) -> dict[str, FloatArray]:
         """(n,) violation of each constraint by its text."""
         batch, shape = self.batch(rows), (len(rows),)
-        chosen = self.constraints if constraints is None else constraints
-        return {rule.text: np.broadcast_to(rule.violation(batch), shape) for rule in chosen}
+        return {
+            rule.text: np.broadcast_to(rule.violation(batch), shape) for rule in self.constraints
+        }
 
     def has_valid_levels(self, rows: IntArray) -> BoolArray:
         """(n,) whether every code is -1 or a level."""
@@ -264,13 +264,32 @@ class Structure:
             is_valid &= violation <= 0
         return is_valid
 
+    def keys(self, rows: IntArray) -> IntArray:
+        """(n,) a number for each of any rows with valid codes, absence included.
+
+        64-bit integers if they can number all rows of the space, else Python's.
+        """
+        keys: IntArray = np.zeros(len(rows), dtype=np.int64)
+        for columns, weights, size in self._key_parts:
+            if size is not None:
+                keys = keys.astype(object) * size
+            keys = keys + (rows[:, columns] + 1) @ weights
+        return keys
+
     @cached_property
-    def strides(self) -> IntArray:
-        """(d,) weights that number the raw rows, absence included."""
-        weights = [1]
-        for levels in reversed(self.n_levels[1:]):
-            weights.append(weights[-1] * (int(levels) + 1))
-        return np.array(weights[::-1], dtype=np.int64)
+    def _key_parts(self) -> list[tuple[slice, IntArray, int | None]]:
+        """Columns whose codes make one 64-bit number, its weights, its range if not the first."""
+        parts, stop = [], len(self.parameters)
+        while stop > 0:
+            weights, start, size = [], stop, 1
+            while start > 0 and size * (int(self.n_levels[start - 1]) + 1) < 2**63:
+                start -= 1
+                weights.append(size)
+                size *= int(self.n_levels[start]) + 1
+            stride = size if start else None
+            parts.append((slice(start, stop), np.array(weights[::-1], dtype=np.int64), stride))
+            stop = start
+        return parts[::-1]
 
     def roots(self, names: frozenset[str]) -> frozenset[int]:
         """Columns that an expression depends on, derived quantities looked through."""

@@ -48,8 +48,8 @@ class Truth:
 
 
 def is_enumerable(problem: Problem, most: int) -> bool:
-    """Whether the space can be numbered and has at most ``most`` designs."""
-    return problem.space.is_size_exact and problem.space.size <= most
+    """Whether the space has at most ``most`` designs."""
+    return problem.space.size <= most
 
 
 def exact_truth(

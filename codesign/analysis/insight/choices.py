@@ -139,8 +139,7 @@ def possible_codes(space: DesignSpace, column: int) -> list[int]:
     """Codes that designs of the space have there; -1 only where absence is a choice of its own."""
     for component in space.components:
         if column in component.columns:
-            place = component.columns.tolist().index(column)
-            codes: list[int] = np.unique(component.rows[:, place]).tolist()
+            codes: list[int] = component.possible_codes(column).tolist()
             if space.parameters[column].when:
                 return [code for code in codes if code >= 0]
             return codes

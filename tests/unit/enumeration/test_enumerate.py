@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from codesign.problem import build_problem
 from codesign.schema import Record
 from codesign.space import parse_space
 
+FAMILIES = Path(__file__).parents[1] / "space" / "families.yaml"
 SPACE = """
 parameters:
   width: {low: 1, high: 12}
@@ -227,7 +229,7 @@ def test_a_limit_that_is_known_before_evaluation_is_named_too():
 def test_a_space_too_large_to_be_listed_is_refused():
     wide = "parameters:\n" + "".join(f"  p{i}: {{low: 0, high: 99}}\n" for i in range(5))
     space = parse_space(wide + "constraints: [p0 + p1 + p2 + p3 + p4 <= 300]")
-    with pytest.raises(InputError, match="cannot be listed: fix some of its 5 parameters"):
+    with pytest.raises(InputError, match="choices of p0, p1, p2, p3, p4 are too many to be listed"):
         enumerate_front(replace(problem(), space=space))
 
 
@@ -299,3 +301,31 @@ def test_a_damaged_stored_front_is_computed_again(tmp_path):
 def test_rebuilding_is_needed_for_more_than_one_process():
     built = problem()
     assert equal(enumerate_front(built, workers=4), enumerate_front(built))
+
+
+class Families(Toy):
+    """Each family has a speed of its own; all else adds to speed and to power."""
+
+    required_parameters = frozenset({"family"})
+    optional_parameters = frozenset(parse_space(FAMILIES.read_text("utf-8")).names[1:])
+
+    def known_violations(self, designs):
+        return {"odd": designs["bits"].lookup(lambda bits: 1.0 if bits == 7 else -1.0)}
+
+    def evaluate(self, designs, metrics=None):
+        levels = {name: column.codes + 1.0 for name, column in designs.items()}
+        total = sum(levels.values())
+        speed = 3.0 * levels["family"] + np.minimum(total, 20.0) % 7
+        values = {"speed_tokens": speed, "power_watts": total, "area_units": total}
+        asked = list(values) if metrics is None else metrics
+        return Evaluation({name: values[name] for name in asked}, self.known_violations(designs))
+
+
+def test_the_front_of_a_space_of_families_is_that_of_all_its_designs():
+    built = problem(Families, constraints=(), space=FAMILIES.read_text("utf-8"))
+    assert built.space.keys(built.space.rows(np.array([0]))).dtype == object
+    front = enumerate_front(built)
+    assert front.n_designs == 103_800
+    assert front.n_evaluated + front.n_repeated + front.n_excluded == 103_800
+    assert len(front) > 5
+    assert agree(front, built)

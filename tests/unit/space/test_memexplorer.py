@@ -56,7 +56,6 @@ def test_memexplorer_has_the_published_number_of_designs(memexplorer):
     sizes = {component.names[0]: component.size for component in memexplorer.components}
     assert sizes["tier1_technology"] == 1982
     assert sizes["sram_dies"] == 9
-    assert memexplorer.is_size_exact
     hardware = memexplorer.fix(SOFTWARE | PRECISION)
     assert hardware.size == 16 * 5 * 9 * 1982 == 1_427_040
     assert memexplorer.fix(PRECISION).size == 1_427_040 * 36
@@ -103,7 +102,6 @@ def test_every_space_charges_the_edge_that_the_evaluator_charges(catalogs):
 
 def test_memexplorer_strict_is_memexplorer_with_lpddr_charged(memexplorer, catalogs):
     strict = load_space("memexplorer-strict", catalogs)
-    assert strict.is_size_exact
     assert strict.size == 16 * 5 * 9 * 1441 * 36 * 64 == 2_390_446_080
     # MemExplorer Table 1: 11, 15, 8.25 and 4.1 mm for HBM3E, HBM4, HBF and LPDDR5X.
     needed_mm = {"H2": 76.8, "H3": 93.3, "P2": 95.6, "D2": 79.3}
@@ -241,3 +239,16 @@ def test_a_space_survives_pickling_and_its_provenance_is_json(memexplorer):
 def test_an_unknown_space_offers_the_nearest(catalogs):
     with pytest.raises(InputError, match=r"'memexplorr'\. Did you mean 'memexplorer'"):
         load_space("memexplorr", catalogs)
+
+
+def test_numbers_and_samples_of_memexplorer_stay_those_that_campaigns_have_stored(memexplorer):
+    """As they were when the rows of each component were listed and sampled from the list."""
+    numbers = np.array([123_456_789, 3_000_000_000])
+    assert memexplorer.rows(numbers).tolist() == [
+        [0, 3, 0, 1, 0, 0, 2, 0, 2, 2, 0, 5, 0, 5, 0, 5, 0],
+        [14, 2, 1, 4, 3, 3, 1, 0, 0, 2, 0, 6, 3, 3, 2, 5, 0],
+    ]
+    assert memexplorer.sample(np.random.default_rng(40), 2).tolist() == [
+        [8, 0, 0, 4, 0, 1, 0, 2, 0, 1, 0, 6, 2, 4, 2, 3, 0],
+        [11, 3, 1, 4, 0, 2, 3, 1, 1, 1, 0, 0, 0, 4, 1, -1, -1],
+    ]

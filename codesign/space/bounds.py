@@ -1,0 +1,93 @@
+"""How large an expression's numbers can get: what tells when the order of a sum is free.
+
+Floating-point sums depend on the order of their terms, unless all are whole numbers below 2**53.
+A running value is kept in another order than the written one only in that case, so that a design
+counts as feasible while it is counted if and only if it does when it is looked at by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.space.nodes import Call, Count, Fold, FoldedCall, Node, Product, Sum
+
+_WHOLE_BELOW = 2.0**53
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of a number without looking at the design.
+
+    Attributes:
+        least: Least magnitude.
+        largest: Largest magnitude.
+        is_whole: It is always a whole number.
+        is_defined: It is never NaN.
+    """
+
+    least: float
+    largest: float
+    is_whole: bool
+    is_defined: bool
+
+    @classmethod
+    def of_table(cls, table: FloatArray) -> Bounds:
+        """From all values that it can have."""
+        if not np.isfinite(table).all():
+            return cls(0.0, math.inf, False, not np.isnan(table).any())
+        size = np.abs(table)
+        return cls(float(size.min()), float(size.max()), bool((table % 1 == 0).all()), True)
+
+
+def bounds_of(node: Node, operands: Sequence[Bounds]) -> Bounds:
+    """The bounds of a node from those of its operands; never too narrow."""
+    is_defined = all(part.is_defined for part in operands)
+    if node.is_condition:
+        return Bounds(1.0, 1.0, True, is_defined)
+    if isinstance(node, Count):
+        return Bounds(0.0, float(len(operands)), True, True)
+    is_whole = all(part.is_whole for part in operands)
+    largest = max(part.largest for part in operands)
+    if isinstance(node, Product):
+        return _of_product(node, operands, is_defined, is_whole)
+    if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
+        largest = sum(part.largest for part in operands)
+    elif isinstance(node, Call):
+        largest, is_whole = largest + 1.0, is_whole or node.function != "abs"
+    return Bounds(0.0, largest, is_whole, is_defined and math.isfinite(largest))
+
+
+def _of_product(
+    node: Product, operands: Sequence[Bounds], is_defined: bool, is_whole: bool
+) -> Bounds:
+    least, largest = 1.0, 1.0
+    for (is_divisor, _), part in zip(node.factors, operands, strict=True):
+        if not is_divisor:
+            least, largest = least * part.least, largest * part.largest
+        elif part.least > 0:
+            least, largest = least / part.largest, largest / part.least
+        else:
+            return Bounds(0.0, math.inf, False, False)
+    is_whole = is_whole and not any(is_divisor for is_divisor, _ in node.factors)
+    return Bounds(least, largest, is_whole, is_defined and math.isfinite(largest))
+
+
+def is_order_free(node: Fold, operands: Sequence[Bounds]) -> bool:
+    """Whether the operands may be taken in any order and give the same bits."""
+    if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
+        return (
+            all(part.is_whole for part in operands)
+            and sum(part.largest for part in operands) < _WHOLE_BELOW
+        )
+    if isinstance(node, Product):
+        return (
+            all(part.is_whole for part in operands)
+            and not any(is_divisor for is_divisor, _ in node.factors)
+            and math.prod(max(part.largest, 1.0) for part in operands) < _WHOLE_BELOW
+        )
+    return True

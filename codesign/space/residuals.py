@@ -1,0 +1,257 @@
+"""What is left of rules when some choices are made: the state in which designs are counted.
+
+Of every rule that depends on choices made and on others still to be made, only its known parts
+matter for the others: the running value of a sum whose first terms are known, whether one side
+of an "or" is met. Partial designs that agree in these cells have the same completions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.space.axes import ComponentAxis
+from codesign.space.bounds import Bounds, bounds_of, is_order_free
+from codesign.space.nodes import AllOf, AnyOf, Combination, Constant, Fold, Name, Node, Product
+from codesign.space.rules import ChoiceTable, Rule
+from codesign.space.structure import RowBatch, Structure
+
+
+class Term:
+    """A node of a rule, over choices that are made in a fixed order.
+
+    Attributes:
+        node: What it computes.
+        places: The choices that it depends on.
+        operands: The terms of its operands; none if it depends on one choice at most.
+        first: The first choice that it depends on; -1 if on none.
+        last: The last one.
+        table: Its value for each way to make its only choice, if it has one only.
+        bounds: What it can be.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        places: frozenset[int],
+        operands: tuple[Term, ...],
+        table: FloatArray | None,
+    ) -> None:
+        self.node = node
+        self.operands = operands
+        self.places = places
+        self.first, self.last = min(places, default=-1), max(places, default=-1)
+        self.table = None if table is None else _signs(table) if node.is_condition else table
+        known: list[Bounds] = [part.bounds for part in operands]
+        self.bounds: Bounds = (
+            bounds_of(node, known) if self.table is None else Bounds.of_table(self.table)
+        )
+        self._is_order_free = isinstance(node, Fold) and is_order_free(node, known)
+
+    def is_open(self, place: int) -> bool:
+        """Whether it depends on choices up to this place and on later ones."""
+        return 0 <= self.first <= place < self.last
+
+    def is_known(self, place: int) -> bool:
+        """Whether it depends on no choice after this place."""
+        return self.last <= place
+
+    def folded(self, place: int) -> list[int]:
+        """Which operands of a fold its running value has taken in after this place."""
+        known = [part.is_known(place) for part in self.operands]
+        if self._is_order_free:
+            return [position for position, is_known in enumerate(known) if is_known]
+        return list(range(known.index(False) if False in known else len(known)))
+
+
+class Cell(NamedTuple):
+    """What is remembered of a term: its value, or the running value of a fold."""
+
+    term: Term
+    is_running: bool
+
+
+class Terms:
+    """Builds the terms of rules; what occurs in several rules is one term.
+
+    Args:
+        structure: The space.
+        axes: The choices, in the order in which they are made.
+    """
+
+    def __init__(self, structure: Structure, axes: Sequence[ComponentAxis]) -> None:
+        self._structure, self._axes = structure, axes
+        self._place_of = {
+            int(column): place for place, axis in enumerate(axes) for column in axis.columns
+        }
+        self._places: dict[Node, frozenset[int]] = {}
+        self._terms: dict[Node, Term] = {}
+        self._batches: dict[int, RowBatch] = {}
+
+    def places(self, node: Node) -> frozenset[int]:
+        """The choices that a node depends on."""
+        if node not in self._places:
+            self._places[node] = self._places_of(node)
+        return self._places[node]
+
+    def _places_of(self, node: Node) -> frozenset[int]:
+        if isinstance(node, ChoiceTable):
+            return frozenset({node.place})
+        if isinstance(node, Name):
+            columns = self._structure.roots(frozenset({node.key}))
+            return frozenset(self._place_of[column] for column in columns)
+        return frozenset().union(*(self.places(part) for part in node.operands))
+
+    def term(self, node: Node) -> Term:
+        """The term of a node."""
+        if node not in self._terms:
+            self._terms[node] = self._term(node)
+        return self._terms[node]
+
+    def _term(self, node: Node) -> Term:
+        places = self.places(node)
+        if len(places) <= 1:
+            with np.errstate(all="ignore"):
+                table = node.evaluate(self._batch(min(places, default=0)))
+            length = len(self._axes[min(places)]) if places else 1
+            return Term(node, places, (), np.broadcast_to(table, (length,)))
+        if isinstance(node, Name):  # a derived quantity
+            derived = self._structure.derived[node.key].expression.node
+            node = Product(((False, derived), (False, Constant(node.scale))))
+        return Term(node, places, tuple(self.term(part) for part in node.operands), None)
+
+    def _batch(self, place: int) -> RowBatch:
+        """Every way to make a choice, all others absent."""
+        if place not in self._batches:
+            axis = self._axes[place]
+            rows = np.full((len(axis), len(self._structure.parameters)), -1, dtype=np.int64)
+            rows[:, axis.columns] = axis.choices
+            self._batches[place] = self._structure.batch(rows)
+        return self._batches[place]
+
+
+def _signs(violation: FloatArray) -> FloatArray:
+    """Of a violation what decides: -1 met, 1 not, NaN undefined."""
+    return np.where(violation <= 0, -1.0, np.where(np.isnan(violation), np.nan, 1.0))
+
+
+class Candidates:
+    """Partial designs, each a known state with one more choice made.
+
+    Args:
+        place: Which choice.
+        cells: (s,) arrays: what is remembered of the states.
+        parents: (n,) the state of each candidate.
+        digits: (n,) its choice.
+    """
+
+    def __init__(
+        self, place: int, cells: Mapping[Cell, FloatArray], parents: IntArray, digits: IntArray
+    ) -> None:
+        self._place, self._cells = place, cells
+        self.parents, self.digits = parents, digits
+        self._known: dict[Cell, FloatArray] = {}
+
+    def take(self, chosen: BoolArray) -> Candidates:
+        """Some of them."""
+        taken = Candidates(self._place, self._cells, self.parents[chosen], self.digits[chosen])
+        taken._known = {cell: values[chosen] for cell, values in self._known.items()}
+        return taken
+
+    def value(self, term: Term) -> FloatArray:
+        """(n,) values of a term that depends on no later choice; of a condition, the sign."""
+        known = self._cells.get(Cell(term, False))
+        return self._cell(
+            Cell(term, False), self._value if known is None else lambda _: known[self.parents]
+        )
+
+    def running(self, fold: Term) -> FloatArray:
+        """(n,) a fold's value over the operands that it has taken in."""
+        return self._cell(Cell(fold, True), self._running)
+
+    def _cell(self, cell: Cell, compute: Callable[[Term], FloatArray]) -> FloatArray:
+        if cell not in self._known:
+            with np.errstate(all="ignore"):
+                values = np.broadcast_to(compute(cell.term), self.digits.shape)
+            if cell.term.node.is_condition:
+                # Of what is always defined, NaN comes from cells that do not matter any more.
+                is_defined = cell.term.bounds.is_defined
+                values = np.where(values <= 0, -1.0, 1.0) if is_defined else _signs(values)
+            self._known[cell] = values
+        return self._known[cell]
+
+    def _value(self, term: Term) -> FloatArray:
+        if term.table is not None:
+            return term.table[self.digits if term.first >= 0 else np.zeros_like(self.digits)]
+        if isinstance(term.node, Combination):
+            return term.node.combine(*(self.value(part) for part in term.operands))
+        return self._running(term)
+
+    def _running(self, fold: Term) -> FloatArray:
+        node = fold.node
+        assert isinstance(node, Fold)
+        total: FloatArray = np.asarray(node.start)
+        pending = fold.folded(self._place)
+        before = Cell(fold, True)
+        if before in self._cells:
+            total = self._cells[before][self.parents]
+            done = set(fold.folded(self._place - 1))
+            pending = [position for position in pending if position not in done]
+        for position in pending:
+            total = node.step(total, position, self.value(fold.operands[position]))
+        return total
+
+    def demanded(self, term: Term, is_relevant: BoolArray) -> Iterator[tuple[Cell, BoolArray]]:
+        """The cells that a term needs later, and (n,) for which candidates it does.
+
+        Where one side of an "or" is met, or one of an "and" is not, the others are settled.
+        """
+        if term.first < 0 or term.first > self._place:
+            return
+        if term.is_known(self._place):
+            yield Cell(term, False), is_relevant
+            return
+        folded: set[int] = set()
+        if isinstance(term.node, Fold):
+            folded = set(term.folded(self._place))
+            if any(term.operands[position].first >= 0 for position in folded):
+                yield Cell(term, True), is_relevant
+                is_relevant = is_relevant & ~self._is_settled(term)
+        for position, part in enumerate(term.operands):
+            if position not in folded:
+                yield from self.demanded(part, is_relevant)
+
+    def _is_settled(self, term: Term) -> BoolArray:
+        if not term.bounds.is_defined or not isinstance(term.node, AllOf | AnyOf):
+            return np.zeros(self.digits.shape, dtype=bool)
+        is_met = self.running(term) <= 0
+        return is_met if isinstance(term.node, AnyOf) else ~is_met
+
+    def remembered(self, rules: Sequence[Term]) -> dict[Cell, FloatArray]:
+        """(n,) of each cell that these rules need later; 0 where it does not matter."""
+        relevant: dict[Cell, BoolArray] = {}
+        everywhere = np.ones(self.digits.shape, dtype=bool)
+        for rule in rules:
+            for cell, is_relevant in self.demanded(rule, everywhere):
+                known = relevant.setdefault(cell, is_relevant)
+                if known is not everywhere and known is not is_relevant:
+                    relevant[cell] = known | is_relevant
+        return {
+            cell: np.where(
+                is_relevant,
+                self.running(cell.term) if cell.is_running else self.value(cell.term),
+                0.0,
+            )
+            for cell, is_relevant in relevant.items()
+        }
+
+
+def compiled(
+    structure: Structure, axes: Sequence[ComponentAxis], rules: Sequence[Rule]
+) -> list[Term]:
+    """The rules as terms over choices that are made in the order of the axes."""
+    terms = Terms(structure, axes)
+    return [terms.term(rule.node) for rule in rules]

@@ -1,0 +1,134 @@
+"""The rules that tell the designs of a space from other rows, as conditions over its choices.
+
+Three kinds: a constraint holds; a parameter with a condition is present if and only if the
+condition is met (an optional one may be absent all the same); the repetitions of a part are in
+order. A row that keeps all of them is canonical, complete and feasible, and no other is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.space.axes import ComponentAxis
+from codesign.space.nodes import Combination, Leaf, Node, Values, verdict
+from codesign.space.structure import SpaceConstraint, Structure
+
+_PRESENT, _ABSENT, _FREE = 0.0, 1.0, 2.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition that every design keeps.
+
+    Attributes:
+        node: What computes its violation.
+        text: What it is, for messages.
+        where: Where the file says so.
+    """
+
+    node: Node
+    text: str
+    where: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceTable(Leaf):
+    """A number that depends on one choice.
+
+    Attributes:
+        place: Which choice.
+        table: (v,) its value for each of them.
+    """
+
+    place: int
+    table: FloatArray
+
+    def evaluate(self, values: Values) -> FloatArray:
+        return self.table
+
+
+@dataclass(frozen=True, eq=False)
+class Presence(Combination):
+    """Whether a parameter is present where, and only where, its condition is met."""
+
+    state: ChoiceTable
+    condition: Node
+    is_condition = True
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.state, self.condition
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        state, violation = operands
+        is_active = violation <= 0
+        return verdict(np.where(state == _PRESENT, is_active, (state == _FREE) | ~is_active))
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(Combination):
+    """Whether a repetition comes no later than the next one in their part's order."""
+
+    rank: ChoiceTable
+    next_rank: ChoiceTable
+    is_condition = True
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return self.rank, self.next_rank
+
+    def combine(self, *operands: FloatArray) -> FloatArray:
+        rank, next_rank = operands
+        return verdict(rank <= next_rank)
+
+
+def rules_of(
+    structure: Structure, axes: Sequence[ComponentAxis], constraints: Sequence[SpaceConstraint]
+) -> list[Rule]:
+    """The rules over these choices; of the constraints, only those that are passed."""
+    rules = list(_presences(structure, axes))
+    rules += _orders(axes)
+    rules += [
+        Rule(rule.expression.node, f"constraint {rule.text!r}", rule.where) for rule in constraints
+    ]
+    return rules
+
+
+def _presences(structure: Structure, axes: Sequence[ComponentAxis]) -> Iterator[Rule]:
+    for place, axis in enumerate(axes):
+        for member, column in enumerate(axis.columns.tolist()):
+            condition = structure.conditions.get(column)
+            if condition is None:
+                continue
+            absence = _FREE if structure.has_absence[column] else _ABSENT
+            state = np.where(axis.choices[:, member] >= 0, _PRESENT, absence)
+            if axis.part is not None:
+                state[axis.choices[:, 0] < 0] = _FREE  # what it would belong to is not there
+            name = structure.parameters[column].name
+            yield Rule(
+                Presence(ChoiceTable(place, state), condition.node),
+                f"condition {condition.text!r} of {name}",
+            )
+
+
+def _orders(axes: Sequence[ComponentAxis]) -> Iterator[Rule]:
+    repetitions: dict[str, list[ChoiceTable]] = {}
+    for place, axis in sorted(enumerate(axes), key=lambda item: int(item[1].columns[0])):
+        if axis.part is not None:
+            table = ChoiceTable(place, _ranks(axis).astype(np.float64))
+            repetitions.setdefault(axis.part.name, []).append(table)
+    for name, tables in repetitions.items():
+        for table, following in pairwise(tables):
+            yield Rule(InOrder(table, following), f"order of {name}")
+
+
+def _ranks(axis: ComponentAxis) -> IntArray:
+    """(v,) place of each choice in the order of the part."""
+    if axis.part is None:
+        return np.arange(len(axis))
+    return np.asarray(axis.part.ranks[(axis.choices + 1) @ axis.part.strides])

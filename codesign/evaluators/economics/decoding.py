@@ -125,10 +125,10 @@ class Decoding:
         share = load.batch / stages / self.tokens.generated_tokens
         if self.speculation is None:
             return time + own * share, length, own + time
-        both = own + self._prefill_s(self.speculation.draft, load.n_devices, stages)
+        with_draft = own + self._prefill_s(self.speculation.draft, load.n_devices, stages)
         (plain,) = self.target.best_times(replace(load, queries=(1,)))
-        drafts = (length > 0) & (self.always | (time + both * share < plain + own * share))
-        time, prefill = np.where(drafts, time, plain), np.where(drafts, both, own)
+        drafts = (length > 0) & (self.always | (time + with_draft * share < plain + own * share))
+        time, prefill = np.where(drafts, time, plain), np.where(drafts, with_draft, own)
         return time + prefill * share, np.where(drafts, length, 0), prefill + time
 
     def _prefill_s(self, passes: ForwardPass, n_devices: FloatArray, stages: float) -> FloatArray:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codesign.hardware.nccl import Fabric
 
 _SPACE = "memexplorer"
+_DEVICE = "h100"
 _FLAGS = {
     "model": "--model",
     "context_tokens": "--context-tokens",
@@ -81,8 +82,11 @@ def economics(
         str | None, typer.Option(help="Limit on the time per output token, such as '50 ms'.")
     ] = None,
     speculate: Annotated[
-        bool, typer.Option(help="Draft tokens ahead with a smaller model where it is faster.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            help="Draft tokens ahead with a smaller model where it is faster. [not under fitted]"
+        ),
+    ] = None,
     draft: Annotated[str, typer.Option(help="The model that drafts.")] = "llama-3-8b",
     draft_kv_heads: Annotated[
         int | None, typer.Option(help="Its key and value heads, instead of its own.")
@@ -131,8 +135,12 @@ def economics(
         ),
     ] = False,
     profile: Annotated[
-        str, typer.Option(help="epoch (the paper's figures), or plain (those of the files).")
-    ] = "epoch",
+        str | None,
+        typer.Option(
+            help="fitted (kernels as measured), epoch (the paper's figures) or plain (sustained "
+            "rates of the files). [fitted; epoch with a flag that only they have, such as --tp]"
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help=f"Repeatable: {_OWNERSHIP}"),
@@ -151,6 +159,26 @@ def economics(
 
     _check_numbers(alpha, devices, batch, max_devices, max_batch, grid)
     _check_figure(figure)
+    roofline_flags = {
+        "--design": design is not None,
+        "--speculate": bool(speculate),
+        "--continuous": continuous,
+        "--devices": devices is not None,
+        "--batch": batch is not None,
+        "--tp": tp is not None,
+        "--pp": pp is not None,
+        "--ep": ep is not None,
+        "--layout": layout is not None,
+    }
+    stray = [name for name, is_given in roofline_flags.items() if is_given]
+    profile = profile or ("epoch" if stray else _FITTED)
+    is_fitted = profile == _FITTED
+    if is_fitted and stray:
+        problem = "expected --profile epoch or plain with it; fitted searches whole instances"
+        raise InputError(f"{problem} of a device, without a draft", stray[0])
+    if is_fitted:
+        profile, speculate = "plain", False
+    speculate = True if speculate is None else speculate
     sold = {
         "price_usd_per_hour": price_per_hour,
         "capital_cost_usd": capital_cost,
@@ -160,6 +188,8 @@ def economics(
         "profile": profile,
     }
     options = _options(sold, read_pairs("--option", option, as_yaml=True))
+    if is_fitted:
+        _check_fitted_options(options)
     tokens = _request_tokens(prompt_tokens, generated_tokens, context_tokens)
     if tokens is not None:
         context_tokens = tokens.prompt_tokens + tokens.generated_tokens
@@ -180,7 +210,9 @@ def economics(
     serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads, tokens)
     _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
     tried = Grid(grid, max_devices, min(max_batch, users or max_batch))
-    if devices is not None and batch is not None:
+    if is_fitted:
+        points = _fitted_points(workload, options, serving, formats, tokens, device, tried)
+    elif devices is not None and batch is not None:
         points = _point(serving, devices, batch, continuous)
     else:
         points = (feasible_points if continuous else buildable_points)(
@@ -197,15 +229,75 @@ def economics(
         alpha,
         _question(serving, formats, tokens, users, limits)
         | {"rent": _rent_words(serving, options)}
-        | _conventions(serving, workload, speculate, options),
+        | (
+            _fitted_conventions(options)
+            if is_fitted
+            else _conventions(serving, workload, speculate, options)
+        ),
         points=points,
         users=users,
-        notes=_notes(model, draft if speculate else None, points, tried),
+        notes=[
+            *_notes(model, draft if speculate else None, points, tried),
+            *(_fitted_notes(device) if is_fitted else ()),
+        ],
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
         as_json, lambda: to_document(economics_report), lambda: to_tables(economics_report, rows)
     )
+
+
+_FITTED = "fitted"
+_OF_ROOFLINES = ("compute_cap", "bandwidth_cap", "link_bandwidth", "network_bandwidth", "node_size")
+"""Options of sustained rates, which fitted kernels do not have."""
+
+
+def _check_fitted_options(options: EconomicsOptions) -> None:
+    for name in _OF_ROOFLINES:
+        if getattr(options, name) is not None:
+            problem = "expected --profile epoch or plain with it; every fitted kernel has its own"
+            raise InputError(f"{problem} efficiency", f"--option {name}")
+
+
+def _fitted_points(
+    workload: EconomicsWorkload,
+    options: EconomicsOptions,
+    serving: DeviceServing,
+    formats: Formats,
+    tokens: RequestTokens | None,
+    device: str | None,
+    tried: Grid,
+) -> Points:
+    from codesign.evaluators.economics.fitted_points import fitted_points
+    from codesign.hardware.device import load_device
+
+    return fitted_points(
+        workload.model,
+        load_device(device or _DEVICE, "--device"),
+        formats,
+        serving.usd_per_hour,
+        tried,
+        workload.context_tokens,
+        tokens,
+        options.demand_tokens_per_s,
+    )
+
+
+def _fitted_conventions(options: EconomicsOptions) -> dict[str, str]:
+    demand = options.demand_tokens_per_s
+    return {
+        "times": "laws of kernels and collectives that are fitted to measurements",
+        "speculation": "none",
+        "profile": _FITTED,
+    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+
+
+def _fitted_notes(device: str | None) -> list[str]:
+    """What is known of the errors of the device's predictions."""
+    from codesign.hardware.device import load_device
+    from codesign.machines.device.expected_error import describe_expected_error
+
+    return describe_expected_error(load_device(device or _DEVICE).key)
 
 
 def _check_numbers(
@@ -275,7 +367,7 @@ def _offer(
     if design is None:
         if space is not None:
             raise InputError("expected --design with --space")
-        return device_offer(device or "h100", options), {}
+        return device_offer(device or _DEVICE, options), {}
     if device is not None:
         raise InputError("expected --device or --design, got both")
     from codesign import api

@@ -20,7 +20,8 @@ def document(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, 
 
 
 def test_a_frontier_is_one_json_document_with_its_ends_and_their_splits(capsys) -> None:
-    found = document([*LLAMA, "--device", "h100", "--weight-format", "int8", *SMALL], capsys)
+    words = ["--device", "h100", "--weight-format", "int8", "--profile", "epoch", *SMALL]
+    found = document([*LLAMA, *words], capsys)
     speeds = [row["tokens_per_s"] for row in found["frontier"]]
     assert speeds == sorted(speeds)
     assert found["fastest"]["tokens_per_s"] == speeds[-1] == pytest.approx(189, rel=0.01)
@@ -31,6 +32,26 @@ def test_a_frontier_is_one_json_document_with_its_ends_and_their_splits(capsys) 
     )
     assert found["alpha_optimal"]["split"]["layout"] == "1d"
     assert found["device"]["usd_per_hour"] == 3.0
+
+
+def test_a_device_s_prices_follow_from_fitted_kernels_and_say_how_far_those_err(capsys) -> None:
+    words = ["--weight-format", "fp8", "--activation-format", "fp8", *SMALL]
+    words += ["--prompt-tokens", "2000", "--generated-tokens", "500"]
+    found = document([*LLAMA, "--device", "h100", *words], capsys)
+    assert found["conventions"]["profile"] == "fitted"
+    assert any("error on this device" in note for note in found["notes"])
+    # Each end is a platform whose step, with the prefill of others between, takes as long.
+    fastest = found["fastest"]
+    split = fastest["split"]
+    platform = ["platform", "--model", "llama-3.3-70b", "--device", "h100", "--format", "fp8"]
+    platform += ["--tp", f"{split['tensor']:.0f}", "--pp", f"{split['pipeline']:.0f}"]
+    platform += ["--batch", f"{fastest['batch']:.0f}", *words[-4:]]
+    metrics = document(platform, capsys)["metrics"]
+    prefill = fastest["batch"] / 500 / metrics["prefill_requests_per_s"]
+    step = metrics["time_per_output_token_s"] + prefill
+    assert fastest["tokens_per_s"] == pytest.approx(1 / step)
+    price = 3.0 * fastest["n_devices"] / 3600 * step / fastest["batch"] * 1e6
+    assert fastest["usd_per_million_tokens"] == pytest.approx(price)
 
 
 def test_the_papers_frontier_over_real_numbers_is_there_on_request(capsys) -> None:
@@ -100,7 +121,7 @@ def test_a_bought_design_whose_power_nobody_states_draws_its_tdp(capsys) -> None
 
 
 def test_a_device_without_8_bit_floats_says_in_what_it_multiplies(capsys) -> None:
-    words = ["--device", "a100", "--weight-format", "fp8", *SMALL]
+    words = ["--device", "a100", "--weight-format", "fp8", "--profile", "epoch", *SMALL]
     found = document([*LLAMA, *words], capsys)
     assert found["device"]["sustained_flop_per_s"] == pytest.approx(0.8 * 312e12)
     assert any("multiply in fp16" in note for note in found["notes"])
@@ -146,20 +167,22 @@ def test_speed_and_price_say_whether_prefill_is_in_them(capsys) -> None:
 
 
 def test_notes_say_what_a_reader_could_take_for_more_than_it_is(capsys) -> None:
-    own = document(["economics", "--model", "llama-3-8b", *SMALL], capsys)
+    epoch = [*SMALL, "--profile", "epoch"]
+    own = document(["economics", "--model", "llama-3-8b", *epoch], capsys)
     assert own["conventions"]["speculation"] == "none"  # no model drafts for itself
     (note,) = own["notes"]
     assert "the largest batch that is tried, 10,000" in note
-    limited = document([*LLAMA, *SMALL, "--output-token", "20 ms"], capsys)
+    limited = document([*LLAMA, *epoch, "--output-token", "20 ms"], capsys)
     assert limited["notes"] == []
     other = document(
-        ["economics", "--model", "qwen3-32b", *SMALL, "--output-token", "9 ms"], capsys
+        ["economics", "--model", "qwen3-32b", *epoch, "--output-token", "9 ms"], capsys
     )
     assert "llama-3-8b knows 128,256 tokens and qwen3-32b 151,936" in other["notes"][0]
 
 
 def test_what_does_not_fit_names_an_instance_that_can_be_built(capsys) -> None:
     words = ["--device", "groq-lpu", "--price-per-hour", "1", "--context-tokens", "1000000"]
+    words += ["--profile", "epoch"]
     assert main(["economics", "--model", "llama-3-8b", *words]) == 2
     shown = capsys.readouterr().err
     assert "does not fit 512 devices: one request needs 146.1 GB, there are 117.8 GB" in shown
@@ -190,7 +213,10 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--devices", "8.5", "--batch", "9"], "--devices: expected a whole number, or --cont"),
         (["--devices", "8", "--batch", "8", "--ep", "2"], "has no experts, got 2"),
         (["--devices", "1", "--batch", "4"], "needs 154 GB, has 80 GB; 2 devices would hold it"),
-        (["--max-devices", "1"], "does not fit 1 device:"),
+        (["--max-devices", "1", "--profile", "epoch"], "does not fit 1 device:"),
+        (["--max-devices", "1"], "llama-3.3-70b does not fit 1 of NVIDIA H100"),
+        (["--profile", "fitted", "--tp", "8"], "--tp: expected --profile epoch or plain with it"),
+        (["--option", "compute_cap=0.5"], "compute_cap: expected --profile epoch or plain"),
         (["--devices", "8"], "expected --devices and --batch together"),
         (["--tp", "8"], "--tp and --pp fix the devices, so they need --batch"),
         (["--context-tokens", "nan"], "should be a finite number, got nan"),

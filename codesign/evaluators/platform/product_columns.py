@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
 from codesign.hardware.device import SAME_RATE, Device
+from codesign.machines.device.experts import expert_kernel
 from codesign.machines.device.formats import (
     ProductFormat,
     format_on,
@@ -78,7 +79,7 @@ def product_columns(
         has_fine_scales=_gathered(number, [k.has_fine_scales for *_, k in kernels]) > 0,
         wanted=np.array([wanted for wanted, _, _ in kernels])[number],
         multiply=np.array([kernel.multiply for _, _, kernel in kernels])[number],
-        expert_kernels=np.array([_expert_kernel(k) for *_, k in kernels])[number],
+        expert_kernels=np.array([expert_kernel(k) for *_, k in kernels])[number],
     )
 
 
@@ -91,19 +92,6 @@ def _kernel(
     wanted = product_format(weight, activation)
     kernel = format_on(find(device), wanted)
     return wanted.multiply, find(device).peak_flop_per_s(kernel.multiply), kernel
-
-
-def _expert_kernel(kernel: ProductFormat) -> str:
-    """Which of the limits of experts' kernels the products of some formats have.
-
-    Limiting assumption: formats that nobody measured have the limit of the nearest that somebody
-    did: weights that are converted to 16 bits that of int4, integers that of 8-bit floats.
-    """
-    if kernel.is_weight_converted:
-        return "int4-weights" if kernel.multiply in ("bf16", "fp16") else "fp8"
-    return {"fp4": "nvfp4", "fp8": "fp8", "int8": "fp8", "int4": "nvfp4"}.get(
-        kernel.multiply, "bf16"
-    )
 
 
 _WIDTHS = {

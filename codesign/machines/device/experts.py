@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.formats import ProductFormat
 from codesign.machines.device.links import Texts, by_kind
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Fraction, Record, quantity
@@ -33,33 +34,31 @@ _Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
 _Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 
 
-@dataclass(frozen=True)
-class ExpertFormat:
-    """How experts' weights are stored and multiplied.
+EXPERT_KERNELS = (
+    "bf16", "fp8", "fp8-block", "int4-weights", "mxfp4-weights", "mxfp8", "nvfp4",
+)  # fmt: skip
+"""Kernels of grouped products that somebody measured, by which a core is limited."""
 
-    Attributes:
-        weight_bytes: Bytes of a weight, its scales included.
-        math: Precision of the device's peak that counts.
-        core_limit: Name of the limit of the kernels that exist, see ``ExpertConstants``.
+
+def expert_kernel(kernel: ProductFormat) -> str:
+    """Which of the kernels of grouped products multiplies some formats.
+
+    Limiting assumption: formats that nobody measured have the limit of the nearest that somebody
+    did: weights with shared scales that are converted to 16 bits that of mxfp4, others that of
+    int4; integers that of floats of the same width.
+
+    Examples:
+        >>> from codesign.machines.device.formats import product_format
+        >>> expert_kernel(product_format("mxfp4", "bf16"))
+        'mxfp4-weights'
     """
-
-    weight_bytes: float
-    math: str
-    core_limit: str
-
-
-EXPERT_FORMATS: dict[tuple[str, str], ExpertFormat] = {
-    ("bf16", "bf16"): ExpertFormat(2.0, "bf16", "bf16"),
-    ("fp8", "fp8"): ExpertFormat(1.0, "fp8", "fp8"),
-    ("fp8_block128", "fp8_group128"): ExpertFormat(1.0, "fp8", "fp8-block"),
-    ("int4", "bf16"): ExpertFormat(0.5 + 2 / 64, "bf16", "int4-weights"),
-    ("int4", "fp8"): ExpertFormat(0.5 + 2 / 64, "fp8", "fp8"),
-    ("mxfp4", "bf16"): ExpertFormat(0.5 + 1 / 32, "bf16", "mxfp4-weights"),
-    ("mxfp4", "mxfp8"): ExpertFormat(0.5 + 1 / 32, "fp8", "mxfp8"),
-    ("nvfp4", "nvfp4"): ExpertFormat(0.5 + 1 / 16, "fp4", "nvfp4"),
-}
-"""By format of weights and of activations; scales as the formats state them, int4 with 16 bits for
-each 64 weights [ours] (groups of 32 to 128 are in use)."""
+    if kernel.is_weight_converted:
+        has_scales = kernel.weight_bits % 1 > 0
+        if kernel.multiply in ("bf16", "fp16"):
+            return "mxfp4-weights" if has_scales else "int4-weights"
+        return "mxfp8" if has_scales else "fp8"
+    names = {"fp4": "nvfp4", "fp8": "fp8", "int8": "fp8", "int4": "nvfp4"}
+    return names.get(kernel.multiply, "bf16")
 
 
 class ExpertConstants(Record):

@@ -1,6 +1,6 @@
-"""The errors that users are told to expect: ``python -m codesign.studies.validation.expected_errors``.
+"""The errors that users are told to expect: those of the studies ``kernels`` and ``requests``.
 
-They are those of the studies ``kernels`` and ``requests``, by device.
+``python -m codesign.studies.validation.expected_errors`` writes them, by device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Errors = dict[str, dict[str, list[float]]]
 def expected_errors_text() -> str:
     """The file ``expected_errors.yaml`` of the shipped constants and tables."""
     of_kernels, of_requests = kernels.run(), requests.run()
-    lines = ["how: codesign validate kernels requests"]
+    lines = ["how: python -m codesign.studies.validation.expected_errors"]
     lines += ["requests:", *_section(_by_device(of_requests, "error"))]
     lines += ["kernels:", *_section(_by_device(of_kernels, "error"))]
     unseen = {

@@ -102,3 +102,10 @@ def read_kernel_table(path: Path | str = KERNELS_FILE) -> KernelTable:
         raise InputError(f"columns are missing: {', '.join(missing)}", str(path))
     columns = {name: np.array([row[name] or "" for row in rows]) for name in names}
     return KernelTable(columns, np.arange(2, len(rows) + 2))
+
+
+def joined(first: KernelTable, second: KernelTable) -> KernelTable:
+    """The rows of two tables; columns that only one has are empty in the other."""
+    names = dict.fromkeys((*first.text, *second.text))
+    text = {name: np.concatenate([first.words(name), second.words(name)]) for name in names}
+    return KernelTable(text, np.concatenate([first.lines, second.lines]))

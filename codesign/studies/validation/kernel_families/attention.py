@@ -6,6 +6,8 @@ frameworks and versions that ran the case; which they were is chance that no law
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
@@ -17,20 +19,21 @@ from codesign.machines.device.attention import (
     attention_work_flop,
 )
 from codesign.machines.device.rates import DeviceRates
-from codesign.studies.validation.kernel_families.record_fit import (
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     fill,
-    fit_record,
-    missing_reasons,
+    find_reasons,
+    multiplies,
     predict_rows,
-    shipped,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("attention_prefill", "attention_encoder", "attention_decode")
+TARGET = 0.12
 SIZES = ("batch", "input_tokens", "past_tokens", "query_heads", "kv_heads", "head_dim")
-MAY_BE_0 = {"past_tokens": 0.0}
-_16_BITS = ("bf16", "fp16")
+MAY_BE_0 = ("past_tokens",)
+FORMATS = ("bf16", "fp16", "fp8")
 _MOST_SHARED_HEADS = 32
 START = AttentionConstants(
     matrix_fraction=0.7,
@@ -52,20 +55,23 @@ MOST = {"matrix_fraction": 1.0, "eight_bit_gain": 1.0, "bandwidth_fraction": 1.0
 
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
-    formats = {"activation_dtype": (*_16_BITS, "fp8"), "kv_dtype": (*_16_BITS, "fp8", "")}
-    reasons = missing_reasons(table, SIZES, formats, MAY_BE_0)
-    is_encoder = table.words("operator") == "attention_encoder"
-    unknown = ~np.isin(table.words("operator"), OPERATORS)
-    reasons[(reasons == "") & unknown] = "no attention kernel"
-    reasons[(reasons == "") & ~is_encoder & (table.words("kv_dtype") == "")] = "no kv_dtype"
-    reasons[(reasons == "") & ~is_encoder & np.isnan(table["window"])] = "no window"
-    return reasons
+    has_cache = table.words("operator") != "attention_encoder"
+    return find_reasons(
+        table,
+        OPERATORS,
+        SIZES,
+        formats={"activation_dtype": FORMATS, "kv_dtype": (*FORMATS, "")},
+        may_be_0=MAY_BE_0,
+        more={
+            "kv_dtype is not stated": has_cache & (table.words("kv_dtype") == ""),
+            "window is not stated": has_cache & np.isnan(table["window"]),
+        },
+    )
 
 
 def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -> FloatArray:
     """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    load = shipped("attention", AttentionConstants, constants)
-    return predict_rows(table, left_out(table), _times_s, load)
+    return predict_rows(table, left_out(table), _law, "attention", AttentionConstants, constants)
 
 
 def roofline_s(table: KernelTable) -> FloatArray:
@@ -76,9 +82,7 @@ def roofline_s(table: KernelTable) -> FloatArray:
 def fit(table: KernelTable) -> AttentionConstants:
     """Constants that make the rows come out best; see :func:`usable`."""
     rows = table.take((left_out(table) == "") & usable(table))
-    return fit_record(
-        START, tuple(START.model_dump()), lambda c: _times_s(rows, c), rows["latency_s"], MOST
-    )
+    return fit_constants(START, _law(rows), rows["latency_s"], most=MOST)
 
 
 def usable(table: KernelTable) -> BoolArray:
@@ -102,12 +106,11 @@ def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
 
 def multiplies_8_bits(table: KernelTable) -> BoolArray:
     """(q,) whether the products are of 8 bits: the input is, or the cache is on recent devices."""
-    able = np.array([device is not None and "fp8" in device.peak for device in table.devices])
     recent = np.asarray(table.rates.has_fp4) == 1
     is_8 = (table.words("activation_dtype") == "fp8") | (
         recent & (table.words("kv_dtype") == "fp8")
     )
-    return np.asarray(able & is_8)
+    return np.asarray(multiplies(table, "fp8") & is_8)
 
 
 def shapes(table: KernelTable) -> Attention:
@@ -135,8 +138,9 @@ def shapes(table: KernelTable) -> Attention:
     )
 
 
-def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
-    return attention_time_s(shapes(table), table.rates, constants, is_cached=True)
+def _law(table: KernelTable) -> Callable[[AttentionConstants], FloatArray]:
+    shape, rates = shapes(table), table.rates
+    return lambda constants: attention_time_s(shape, rates, constants, is_cached=True)
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:

@@ -10,16 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codesign.columns import FloatArray
 from codesign.errors import UnknownNameError
-from codesign.machines.device.constants import load_constants
 from codesign.machines.device.energy import EnergyConstants, kernel_energy_joules
 from codesign.machines.device.formats import operand_format
 from codesign.studies.validation.kernel_families.log_fit import fit_constants
-from codesign.studies.validation.kernel_families.shipping import constants_text, ship
-from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
+from codesign.studies.validation.kernel_families.rows import Reasons, find_reasons, predict_rows
+from codesign.studies.validation.kernel_table import KernelTable
 
 SHORTEST_S = 1e-4
 START = EnergyConstants(
@@ -42,29 +40,24 @@ class _Work:
     multiply_bits: FloatArray
 
 
-def left_out(table: KernelTable) -> NDArray[np.str_]:
-    """Why the energy of each row is not predicted, (q,); empty where it is."""
-    reasons = np.full(len(table), "", dtype=object)
-    families = table.words("operator")
-    reasons[~np.isin(families, tuple(_COUNTS))] = "its work and traffic are not counted"
-    unknown = np.array([device is None for device in table.devices])
-    reasons[(reasons == "") & unknown] = "no file describes the device"
-    limits = np.isnan(np.broadcast_to(table.rates.power_watts, len(table)))
-    reasons[(reasons == "") & limits] = "no power limit is stated"
-    reasons[(reasons == "") & np.isnan(table["power_watts"])] = "its power was not measured"
-    eager = (table.words("framework") == "vLLM") & (table.words("weight_dtype") == "fp8_block128")
-    eager &= table.words("operator") == "gemm"
-    reasons[(reasons == "") & eager] = "the host starts each product, and the device waits"
+def left_out(table: KernelTable) -> Reasons:
+    """(q,) why the energy of a row is not predicted; empty where it is."""
+    operators, work = table.words("operator"), _work(table)
+    is_eager = (table.words("framework") == "vLLM") & (operators == "gemm")
+    is_eager &= table.words("weight_dtype") == "fp8_block128"
     is_uneven = (table.words("routing") != "balanced") | (table["ep"] > 1)
-    is_uneven &= table.words("operator") == "moe_experts"
-    reasons[(reasons == "") & is_uneven] = "how much of its routing runs here is not counted"
-    short = ~(table["latency_s"] >= SHORTEST_S)
-    reasons[(reasons == "") & short] = "too short to sample its power"
-    rows = np.flatnonzero(reasons == "")
-    work = _work(table.take(rows))
-    is_missing = np.isnan(work.flop + work.traffic_bytes + work.multiply_bits)
-    reasons[rows[is_missing]] = "a size or a format is missing"
-    return reasons.astype(np.str_)
+    more = {
+        "no power limit is stated": np.isnan(np.broadcast_to(table.rates.power_watts, len(table))),
+        "its power was not measured": np.isnan(table["power_watts"]),
+        "the host starts each product, and the device waits": is_eager,
+        "how much of its routing runs here is not counted": is_uneven
+        & (operators == "moe_experts"),
+        "too short to sample its power": ~(table["latency_s"] >= SHORTEST_S),
+        "a size or a format is missing": np.isnan(
+            work.flop + work.traffic_bytes + work.multiply_bits
+        ),
+    }
+    return find_reasons(table, tuple(_COUNTS), (), more=more)
 
 
 def measured_joules(table: KernelTable) -> FloatArray:
@@ -74,31 +67,19 @@ def measured_joules(table: KernelTable) -> FloatArray:
 
 def predict_joules(table: KernelTable, constants: EnergyConstants | None = None) -> FloatArray:
     """Joules of each row over its measured time, (q,); NaN where it is left out."""
-    joules = np.full(len(table), np.nan)
-    rows = np.flatnonzero(left_out(table) == "")
-    chosen = table.take(rows)
-    work, rates, seconds = _work(chosen), chosen.rates, chosen["latency_s"]
-    used = constants or load_constants("energy", EnergyConstants, "gpu")
-    joules[rows] = kernel_energy_joules(
-        seconds, work.flop, work.traffic_bytes, work.multiply_bits, rates, used
-    )
-    return joules
+    return predict_rows(table, left_out(table), _law, "energy", EnergyConstants, constants)
 
 
 def fit(table: KernelTable) -> EnergyConstants:
     """Constants of energy, fitted to the rows that are predicted."""
     chosen = table.take(left_out(table) == "")
-    work, rates, seconds = _work(chosen), chosen.rates, chosen["latency_s"]
     return fit_constants(
         START,
-        FREE,
-        lambda constants: kernel_energy_joules(
-            seconds, work.flop, work.traffic_bytes, work.multiply_bits, rates, constants
-        ),
+        _law(chosen),
         measured_joules(chosen),
-        groups(chosen),
-        {},
-        MOST,
+        groups=groups(chosen),
+        free=FREE,
+        most=MOST,
     )
 
 
@@ -110,6 +91,13 @@ def groups(table: KernelTable) -> list[str]:
         f"{device} {operator} {width:g} bits"
         for (device, operator), width in zip(names, bits, strict=True)
     ]
+
+
+def _law(table: KernelTable) -> Callable[[EnergyConstants], FloatArray]:
+    work, rates, seconds = _work(table), table.rates, table["latency_s"]
+    return lambda constants: kernel_energy_joules(
+        seconds, work.flop, work.traffic_bytes, work.multiply_bits, rates, constants
+    )
 
 
 def _gemm(table: KernelTable) -> _Work:
@@ -216,23 +204,3 @@ def _width(bits: FloatArray) -> FloatArray:
 def _softmax_bits(table: KernelTable) -> FloatArray:
     """Attention counts as 16 bits: its exponentials, not its multipliers, make its power."""
     return np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0)
-
-
-def main() -> None:
-    """Fit to all rows of the shipped table and write the shipped constants."""
-    table = read_kernel_table()
-    fitted = fit(table)
-    n_rows = int(np.sum(left_out(table) == ""))
-    sources = {"gpu": f"fitted to {n_rows} kernels of H200 and B200"}
-    sources |= dict.fromkeys(("tpu", "igpu", "npu", "cpu"), "no measurements; those of gpu")
-    how = (
-        "python -m codesign.studies.validation.kernel_families.energy, to the watts of kernels of "
-        "0.1 ms and more in kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, "
-        "Apache-2.0); robust least squares of the logarithm of predicted over measured joules, a "
-        "device, operator and width weighing as the square root of its rows"
-    )
-    ship("energy", constants_text(how, dict.fromkeys(sources, fitted), sources, {}))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codesign.columns import FloatArray
 from codesign.machines.device.collectives import CollectiveConstants
@@ -20,39 +18,45 @@ from codesign.machines.device.expert_exchange import (
     partners,
 )
 from codesign.studies.validation.kernel_families.collectives import links_of_rows
-from codesign.studies.validation.kernel_families.log_least_squares import fit_constants
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
 from codesign.studies.validation.kernel_families.rows import (
-    basic_reasons,
-    first_reason,
-    predict_rows_s,
+    Reasons,
+    fill,
+    find_reasons,
+    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
-FAMILY = "expert_exchange"
+OPERATORS = EXCHANGE_KINDS
+TARGET = 0.15
 _SIZES = ("tokens", "experts", "top_k", "hidden", "devices", "nodes")
-_START = {
-    "normal_start": 25e-6,
-    "normal_hop": 25e-6,
-    "low_latency_start": 15e-6,
-    "low_latency_hop": 23e-6,
-    "core_copy": 2e9,
-    "expert_copy": 4e9,
-    "token_copy": 0.5e9,
-    "link": 0.6,
-    "network": 0.9,
-}
-_MOST = {"link": 1.0, "network": 1.0}
+START = ExchangeConstants.model_validate(
+    {
+        "normal_start": "25 us",
+        "normal_hop": "25 us",
+        "low_latency_start": "15 us",
+        "low_latency_hop": "23 us",
+        "core_copy": "2 GB/s",
+        "expert_copy": "4 GB/s",
+        "token_copy": "0.5 GB/s",
+        "link": 0.6,
+        "network": 0.9,
+        "latency_factor": {},
+    }
+)
+"""Where the fit starts: round numbers. The factors are those of collectives."""
+MOST = {"link": 1.0, "network": 1.0}
 
 
-def left_out(table: KernelTable) -> NDArray[np.str_]:
+def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row is not predicted; empty where it is."""
-    reasons = basic_reasons(table, EXCHANGE_KINDS, _SIZES)
     links = links_of_rows(table)
-    reasons["the device's file states no link"] = np.isnan(links.bandwidth_bytes_per_s)
-    reasons["the device's file states no network"] = (table["nodes"] > 1) & np.isnan(
-        links.network_bytes_per_s
-    )
-    return first_reason(reasons)
+    more = {
+        "the device's file states no link": np.isnan(links.bandwidth_bytes_per_s),
+        "the device's file states no network": (table["nodes"] > 1)
+        & np.isnan(links.network_bytes_per_s),
+    }
+    return find_reasons(table, OPERATORS, _SIZES, more=more)
 
 
 def predict_s(table: KernelTable, constants: ExchangeConstants | None = None) -> FloatArray:
@@ -62,8 +66,9 @@ def predict_s(table: KernelTable, constants: ExchangeConstants | None = None) ->
         table: (q,) rows.
         constants: For all rows; None: those shipped for each device's class.
     """
-    kept = left_out(table) == ""
-    return predict_rows_s(table, kept, _law, FAMILY, ExchangeConstants, constants)
+    return predict_rows(
+        table, left_out(table), _law, "expert_exchange", ExchangeConstants, constants
+    )
 
 
 def roofline_s(table: KernelTable) -> FloatArray:
@@ -71,40 +76,20 @@ def roofline_s(table: KernelTable) -> FloatArray:
 
     Low-latency tokens count once for every partner, too: more need not be sent.
     """
-    kept = left_out(table) == ""
-    times, rows = np.full(len(table), np.nan), table.take(kept)
-    links = links_of_rows(rows)
-    tokens, experts, top_k, hidden, devices, nodes = (rows[name] for name in _SIZES)
-    dispatched = np.char.find(rows.words("operator"), "dispatch") >= 0
-    token_bytes = hidden * np.where(dispatched, DISPATCH_BYTES, COMBINE_BYTES)
-    groups = np.where(nodes > 1, nodes, devices)
-    rate = np.where(nodes > 1, links.network_bytes_per_s, links.bandwidth_bytes_per_s)
-    times[kept] = tokens * token_bytes * partners(groups, experts, top_k) / rate
-    return times
+    return fill(table, left_out(table), _roofline_s)
 
 
-def fit(table: KernelTable, latency_factor: Mapping[str, float] | None = None) -> ExchangeConstants:
-    """The constants that fit the rows best.
-
-    Args:
-        table: (q,) rows.
-        latency_factor: By kind of link, as collectives have it; None: the shipped ones.
-    """
+def fit(table: KernelTable) -> ExchangeConstants:
+    """The constants that fit the rows best; factors on latencies are those of collectives."""
     table = table.take(left_out(table) == "")
-    group = np.char.add(table.words("device"), table.words("operator"))
-    factors = dict(
-        latency_factor or load_constants("collectives", CollectiveConstants, "gpu").latency_factor
-    )
-    times_s = _law(table)
-
-    def constants(numbers: Mapping[str, float]) -> ExchangeConstants:
-        values: dict[str, Any] = dict(numbers)
-        return ExchangeConstants.model_construct(**values, latency_factor=factors)
-
-    return constants(
-        fit_constants(
-            lambda numbers: times_s(constants(numbers)), _START, _MOST, table["latency_s"], group
-        )
+    factors = load_constants("collectives", CollectiveConstants, "gpu").latency_factor
+    return fit_constants(
+        START.model_copy(update={"latency_factor": factors}),
+        _law(table),
+        table["latency_s"],
+        groups=np.char.add(table.words("device"), table.words("operator")),
+        free=[name for name in ExchangeConstants.model_fields if name != "latency_factor"],
+        most=MOST,
     )
 
 
@@ -126,3 +111,13 @@ def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
         return times
 
     return times_s
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    links = links_of_rows(table)
+    tokens, experts, top_k, hidden, devices, nodes = (table[name] for name in _SIZES)
+    dispatched = np.char.find(table.words("operator"), "dispatch") >= 0
+    token_bytes = hidden * np.where(dispatched, DISPATCH_BYTES, COMBINE_BYTES)
+    groups = np.where(nodes > 1, nodes, devices)
+    rate = np.where(nodes > 1, links.network_bytes_per_s, links.bandwidth_bytes_per_s)
+    return np.asarray(tokens * token_bytes * partners(groups, experts, top_k) / rate)

@@ -7,22 +7,26 @@ block scales are started by the host, one by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
 from codesign.errors import UnknownNameError
 from codesign.hardware.device import Device
-from codesign.machines.device.constants import load_constants
 from codesign.machines.device.formats import ProductFormat, format_on, product_format
 from codesign.machines.device.gemm import GemmConstants, Products, gemm_time_s
-from codesign.studies.validation.kernel_families.constants_fit import fit_constants
-from codesign.studies.validation.kernel_families.shipping import constants_text, ship
-from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.rows import (
+    Reasons,
+    find_reasons,
+    predict_rows,
+)
+from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("gemm",)
+TARGET = 0.08
 COPIES = 6.0
 """Copies of the weights that the benchmark cycles through."""
 EAGER_S = 250e-6
@@ -74,21 +78,18 @@ class _Case:
     problem: str
 
 
-def left_out(table: KernelTable) -> NDArray[np.str_]:
-    """Why each row is not predicted, (q,); empty where it is."""
-    reasons = np.array([case.problem for case in _cases(table)], dtype=object)
-    sizes = np.stack([table[name] for name in ("m", "n", "k")])
-    reasons[(reasons == "") & ~np.all(sizes >= 1, axis=0)] = "a size is missing or 0"
-    slower = (reasons == "") & (table.words("fastest") == "0")
-    reasons[slower] = "another row has the same product, measured faster"
-    rows = np.flatnonzero(reasons == "")
-    if len(rows):
-        chosen = table.take(rows)
-        is_eager = (chosen.words("framework") == "vLLM") & _has_blocks(chosen)
-        reasons[rows[is_eager & (roofline_s(chosen) < EAGER_S)]] = (
-            "the host starts each product, and takes longer than its roofline"
-        )
-    return reasons.astype(np.str_)
+def left_out(table: KernelTable) -> Reasons:
+    """(q,) why a row is not predicted; empty where it is."""
+    problems = np.array([case.problem for case in _cases(table)], dtype=np.str_)
+    is_eager = (table.words("framework") == "vLLM") & _has_blocks(table)
+    more = {
+        "another row has the same product, measured faster": table.words("fastest") == "0",
+        "the host starts each product, and takes longer than its roofline": is_eager
+        & (_roofline_s(table) < EAGER_S),
+    }
+    reasons = find_reasons(table, OPERATORS, ("m", "n", "k"))
+    reasons = np.where(reasons == "", problems, reasons)
+    return np.where(reasons == "", find_reasons(table, OPERATORS, (), more=more), reasons)
 
 
 def predict_s(table: KernelTable, constants: GemmConstants | None = None) -> FloatArray:
@@ -98,37 +99,25 @@ def predict_s(table: KernelTable, constants: GemmConstants | None = None) -> Flo
         table: Rows of products; any other row is left out.
         constants: Those of all devices. Left out: the shipped ones of each device's class.
     """
-    seconds = np.full(len(table), np.nan)
-    rows = np.flatnonzero(left_out(table) == "")
-    classes = np.array([device.device_class if device else "" for device in table.devices])
-    for name in sorted(set(classes[rows].tolist())):
-        own = rows[classes[rows] == name]
-        chosen = table.take(own)
-        used = constants or load_constants("gemm", GemmConstants, name)
-        seconds[own] = gemm_time_s(_products(chosen), chosen.rates, used)
-    return seconds
+    return predict_rows(table, left_out(table), _law, "gemm", GemmConstants, constants)
 
 
 def roofline_s(table: KernelTable) -> FloatArray:
-    """The larger of work over peak and traffic over bandwidth of each row, (q,); NaN if unknown."""
-    products = _products(table)
-    traffic_s = products.weight_bytes + products.activation_bytes
-    traffic_s = np.asarray(traffic_s / table.rates.bandwidth_bytes_per_s)
-    return np.maximum(products.work_flop / products.peak_flop_per_s, traffic_s)
+    """(q,) the larger of work over peak and traffic over bandwidth; NaN where left out."""
+    return np.where(left_out(table) == "", _roofline_s(table), np.nan)
 
 
 def fit(table: KernelTable) -> GemmConstants:
     """Constants of products, fitted to the rows that are predicted."""
     chosen = table.take(left_out(table) == "")
-    products, rates = _products(chosen), chosen.rates
     return fit_constants(
         START,
-        FREE,
-        lambda constants: gemm_time_s(products, rates, constants),
+        _law(chosen),
         chosen["latency_s"],
-        groups(chosen),
-        LEAST,
-        MOST,
+        groups=groups(chosen),
+        free=FREE,
+        least=LEAST,
+        most=MOST,
     )
 
 
@@ -139,6 +128,18 @@ def groups(table: KernelTable) -> list[str]:
         strict=True,
     )
     return [" ".join(words) for words in names]
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    products = _products(table)
+    traffic_s = products.weight_bytes + products.activation_bytes
+    traffic_s = np.asarray(traffic_s / table.rates.bandwidth_bytes_per_s)
+    return np.maximum(products.work_flop / products.peak_flop_per_s, traffic_s)
+
+
+def _law(table: KernelTable) -> Callable[[GemmConstants], FloatArray]:
+    products, rates = _products(table), table.rates
+    return lambda constants: gemm_time_s(products, rates, constants)
 
 
 def _cases(table: KernelTable) -> list[_Case]:
@@ -157,10 +158,8 @@ def _cases(table: KernelTable) -> list[_Case]:
 def _case(
     device: Device | None, operator: str, weight: str, activation: str, framework: str
 ) -> _Case:
-    if operator not in OPERATORS:
-        return _Case(None, np.nan, "not a matrix product")
-    if device is None:
-        return _Case(None, np.nan, "no file describes the device")
+    if operator not in OPERATORS or device is None:
+        return _Case(None, np.nan, "")  # said by others
     if (device.key, weight) == ("l40s", "fp8_block128"):
         weight, activation = "fp8", "bf16"  # so the table's description, and so do its times
     # SGLang's int8 products find a scale for every row of their input.
@@ -208,51 +207,3 @@ def _cached_share(table: KernelTable, weight_bytes: FloatArray) -> FloatArray:
 
 def _has_blocks(table: KernelTable) -> BoolArray:
     return np.asarray(table.words("weight_dtype") == "fp8_block128")
-
-
-_UNITS = {
-    "integer_core_rate": "FLOP/s",
-    "operand_rate": "B/s",
-    "convert_rate": "1/s",
-} | dict.fromkeys(("start", "quantize", "fine_scales", "ramp"), "s")
-_SMALL = {"igpu": (1.0, 0.845), "npu": (0.2, 1.155), "cpu": (0.874, 0.0944)}
-"""Rates of arithmetic and of memory over those of the class gpu, as they came out for the 18 rows
-of measured_calibration.csv on three AMD devices with the constants before these."""
-
-
-def shipped_classes(fitted: GemmConstants) -> dict[str, GemmConstants]:
-    """Constants of every class of devices, from those fitted to GPUs.
-
-    Few large cores, as other devices than GPUs have, are fed as fast as they multiply, multiply
-    integers at their peak, and fill a tile's pipeline while the tile before drains [ours].
-    """
-    large_cores = {"operand_rate": 1e13, "integer_core_rate": 1e18, "wave": 0.01}
-    classes = {"gpu": fitted, "tpu": fitted.model_copy(update=large_cores)}
-    for name, (compute, bandwidth) in _SMALL.items():
-        scaled = {
-            "compute": fitted.compute * compute,
-            "bandwidth": min(fitted.bandwidth * bandwidth, 1.0),
-        }
-        classes[name] = fitted.model_copy(update=large_cores | scaled)
-    return classes
-
-
-def main() -> None:
-    """Fit to all rows of the shipped table and write the shipped constants."""
-    table = read_kernel_table().of(OPERATORS)
-    n_rows = int(np.sum(left_out(table) == ""))
-    sources = {"gpu": f"fitted to {n_rows} kernels of A100, L40S, H100, H200 and B200"}
-    sources["tpu"] = "no measurements; those of gpu, large cores [ours]"
-    for name in _SMALL:
-        sources[name] = "as tpu; two rates from 18 measurements of the three classes igpu, npu, cpu"
-    how = (
-        "python -m codesign.studies.validation.kernel_families.gemm, to the products of "
-        "kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0); robust "
-        "least squares of the logarithm of predicted over measured time, a device and format "
-        "weighing as the square root of its rows"
-    )
-    ship("gemm", constants_text(how, shipped_classes(fit(table)), sources, _UNITS))
-
-
-if __name__ == "__main__":
-    main()

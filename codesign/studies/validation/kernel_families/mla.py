@@ -7,6 +7,7 @@ head of 576 elements, of which 512 are also the value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,17 +20,18 @@ from codesign.machines.device.attention import (
 )
 from codesign.machines.device.constants import load_constants
 from codesign.studies.validation.kernel_families import attention
-from codesign.studies.validation.kernel_families.record_fit import (
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     fill,
-    fit_record,
-    missing_reasons,
+    find_reasons,
+    multiplies,
     predict_rows,
-    shipped,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("mla_prefill", "mla_decode")
+TARGET = 0.15
 FITTED = (
     "matrix_fraction",
     "eight_bit_gain",
@@ -47,19 +49,18 @@ nothing before and part no keys."""
 
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
-    formats = ("bf16", "fp16", "fp8")
-    known = {"activation_dtype": formats, "kv_dtype": formats}
-    sizes = (*attention.SIZES, "value_head_dim")
-    reasons = missing_reasons(table, sizes, known, attention.MAY_BE_0)
-    unknown = ~np.isin(table.words("operator"), OPERATORS)
-    reasons[(reasons == "") & unknown] = "no kernel of latent attention"
-    return reasons
+    return find_reasons(
+        table,
+        OPERATORS,
+        (*attention.SIZES, "value_head_dim"),
+        formats=dict.fromkeys(("activation_dtype", "kv_dtype"), attention.FORMATS),
+        may_be_0=attention.MAY_BE_0,
+    )
 
 
 def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -> FloatArray:
     """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    load = shipped("mla", AttentionConstants, constants)
-    return predict_rows(table, left_out(table), _times_s, load)
+    return predict_rows(table, left_out(table), _law, "mla", AttentionConstants, constants)
 
 
 def roofline_s(table: KernelTable) -> FloatArray:
@@ -71,7 +72,7 @@ def fit(table: KernelTable) -> AttentionConstants:
     """Constants that make the rows come out best, from those of attention; see :func:`usable`."""
     rows = table.take((left_out(table) == "") & usable(table))
     start: AttentionConstants = load_constants("attention", AttentionConstants, "gpu")
-    return fit_record(start, FITTED, lambda c: _times_s(rows, c), rows["latency_s"], attention.MOST)
+    return fit_constants(start, _law(rows), rows["latency_s"], free=FITTED, most=attention.MOST)
 
 
 def usable(table: KernelTable) -> BoolArray:
@@ -89,8 +90,7 @@ def usable(table: KernelTable) -> BoolArray:
 def shapes(table: KernelTable) -> Attention:
     """What the rows ask for, (q,) each."""
     is_decode = table.words("operator") == "mla_decode"
-    able = np.array([device is not None and "fp8" in device.peak for device in table.devices])
-    is_8 = able & is_decode & (table.words("kv_dtype") == "fp8")
+    is_8 = multiplies(table, "fp8") & is_decode & (table.words("kv_dtype") == "fp8")
     return replace(
         attention.shapes(table),
         shares_values=is_decode,
@@ -103,8 +103,9 @@ def _is_old(table: KernelTable) -> BoolArray:
     return np.isin(table.words("device"), _OLD)
 
 
-def _times_s(table: KernelTable, constants: AttentionConstants) -> FloatArray:
-    return attention_time_s(shapes(table), table.rates, constants, is_cached=True)
+def _law(table: KernelTable) -> Callable[[AttentionConstants], FloatArray]:
+    shape, rates = shapes(table), table.rates
+    return lambda constants: attention_time_s(shape, rates, constants, is_cached=True)
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:

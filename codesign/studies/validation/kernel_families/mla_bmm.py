@@ -5,6 +5,8 @@ Rows of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from codesign.columns import FloatArray
@@ -15,17 +17,18 @@ from codesign.machines.device.absorbing import (
     absorbing_traffic_bytes,
     absorbing_work_flop,
 )
-from codesign.studies.validation.kernel_families.record_fit import (
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     fill,
-    fit_record,
-    missing_reasons,
+    find_reasons,
+    multiplies,
     predict_rows,
-    shipped,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("mla_absorb_query", "mla_absorb_value")
+TARGET = 0.15
 _LATENT, _UNROTATED = 512, 128
 START = AbsorbingConstants(
     bandwidth_fraction=0.8,
@@ -42,16 +45,12 @@ MOST = {"bandwidth_fraction": 1.0}
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
     formats = {"weight_dtype": ("bf16", "fp16", "fp8")}
-    reasons = missing_reasons(table, ("tokens", "query_heads"), formats)
-    unknown = ~np.isin(table.words("operator"), OPERATORS)
-    reasons[(reasons == "") & unknown] = "no absorbing product"
-    return reasons
+    return find_reasons(table, OPERATORS, ("tokens", "query_heads"), formats=formats)
 
 
 def predict_s(table: KernelTable, constants: AbsorbingConstants | None = None) -> FloatArray:
     """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    load = shipped("absorbing", AbsorbingConstants, constants)
-    return predict_rows(table, left_out(table), _times_s, load)
+    return predict_rows(table, left_out(table), _law, "absorbing", AbsorbingConstants, constants)
 
 
 def roofline_s(table: KernelTable) -> FloatArray:
@@ -62,16 +61,13 @@ def roofline_s(table: KernelTable) -> FloatArray:
 def fit(table: KernelTable) -> AbsorbingConstants:
     """Constants that make the rows come out best."""
     rows = table.take(left_out(table) == "")
-    return fit_record(
-        START, tuple(START.model_dump()), lambda c: _times_s(rows, c), rows["latency_s"], MOST
-    )
+    return fit_constants(START, _law(rows), rows["latency_s"], most=MOST)
 
 
 def shapes(table: KernelTable) -> Absorbing:
     """What the rows ask for, (q,) each."""
     is_query = table.words("operator") == "mla_absorb_query"
     has_8_bits = table.words("weight_dtype") == "fp8"
-    able = np.array([device is not None and "fp8" in device.peak for device in table.devices])
     recent = np.asarray(table.rates.has_fp4) == 1  # runs them in 16 bits (the table's notes)
     return Absorbing(
         tokens=table["tokens"],
@@ -79,12 +75,13 @@ def shapes(table: KernelTable) -> Absorbing:
         inner=np.where(is_query, _UNROTATED, _LATENT),
         outer=np.where(is_query, _LATENT, _UNROTATED),
         weight_bits=np.where(has_8_bits, 8.0, 16.0),
-        math_bits=np.where(has_8_bits & able & ~recent, 8.0, 16.0),
+        math_bits=np.where(has_8_bits & multiplies(table, "fp8") & ~recent, 8.0, 16.0),
     )
 
 
-def _times_s(table: KernelTable, constants: AbsorbingConstants) -> FloatArray:
-    return absorbing_time_s(shapes(table), table.rates, constants, is_cached=True)
+def _law(table: KernelTable) -> Callable[[AbsorbingConstants], FloatArray]:
+    shape, rates = shapes(table), table.rates
+    return lambda constants: absorbing_time_s(shape, rates, constants, is_cached=True)
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from codesign.schema import Record
 from codesign.studies.validation.kernel_table import KernelTable
 
 Constants = TypeVar("Constants", bound=Record)
+Reasons: TypeAlias = NDArray[np.str_]
+"""(q,) why a row is not predicted; empty where it is."""
+Law: TypeAlias = Callable[[KernelTable], Callable[[Constants], FloatArray]]
+"""Gives the (q,) seconds of rows as a function of constants."""
 
 
 def device_numbers(table: KernelTable, number: Callable[[Device], float]) -> FloatArray:
@@ -24,60 +28,84 @@ def device_numbers(table: KernelTable, number: Callable[[Device], float]) -> Flo
 
 def device_texts(table: KernelTable, text: Callable[[Device], str]) -> NDArray[np.str_]:
     """(q,) a text of every row's device; empty where the device is unknown."""
-    return np.array(["" if item is None else text(item) for item in table.devices])
+    texts = ["" if item is None else text(item) for item in table.devices]
+    return np.array(texts, dtype=np.str_)
 
 
-def basic_reasons(
-    table: KernelTable, operators: Sequence[str], sizes: Sequence[str]
-) -> dict[str, BoolArray]:
-    """What must hold for any row: a known operator and device, sizes above 0.
+def multiplies(table: KernelTable, number_format: str) -> BoolArray:
+    """(q,) whether the matrix units of every row's device take a format."""
+    has_format = device_numbers(table, lambda device: float(number_format in device.peak))
+    return np.equal(has_format, 1.0)
+
+
+def find_reasons(
+    table: KernelTable,
+    operators: Sequence[str],
+    sizes: Sequence[str],
+    *,
+    formats: Mapping[str, Sequence[str]] | None = None,
+    may_be_0: Sequence[str] = (),
+    more: Mapping[str, BoolArray] | None = None,
+) -> Reasons:
+    """(q,) the first reason why a row cannot be predicted; empty where there is none.
 
     Args:
         table: (q,) rows.
         operators: Those that the family predicts.
-        sizes: Columns that must be stated.
-
-    Returns:
-        (q,) where each reason to leave a row out applies, by reason.
+        sizes: Columns that must state a number above 0.
+        formats: Number formats that the law knows, by column.
+        may_be_0: Sizes that may be 0.
+        more: (q,) where other reasons apply, by reason.
     """
     reasons = {
         "the operator is not of this family": ~np.isin(table.words("operator"), operators),
-        "no file describes the device": np.array([item is None for item in table.devices]),
+        "no file describes the device": np.array(
+            [item is None for item in table.devices], dtype=np.bool_
+        ),
     }
     for name in sizes:
-        with np.errstate(invalid="ignore"):
-            reasons[f"{name} is not stated"] = ~(table[name] > 0)
-    return reasons
+        numbers = table[name]
+        has_size = numbers >= 0 if name in may_be_0 else numbers > 0
+        reasons[f"{name} is not stated"] = np.isnan(numbers)
+        reasons[f"{name} is too small"] = ~has_size
+    for column, known in (formats or {}).items():
+        reasons[f"{column} is not known"] = ~np.isin(table.words(column), known)
+    reasons |= more or {}
+    masks = [np.asarray(mask, dtype=np.bool_) for mask in reasons.values()]
+    return np.select(masks, list(reasons), default="").astype(np.str_)
 
 
-def first_reason(reasons: Mapping[str, BoolArray]) -> NDArray[np.str_]:
-    """(q,) the first reason that applies to each row; empty where none does."""
-    masks = list(reasons.values())
-    return np.select(masks, list(reasons), default="") if masks else np.array([])
+def fill(
+    table: KernelTable, reasons: Reasons, function: Callable[[KernelTable], FloatArray]
+) -> FloatArray:
+    """(q,) a function of the rows that are not left out; NaN of the others."""
+    kept, values = reasons == "", np.full(len(table), np.nan)
+    if kept.any():
+        values[kept] = function(table.take(kept))
+    return values
 
 
-def predict_rows_s(
+def predict_rows(
     table: KernelTable,
-    kept: BoolArray,
-    law: Callable[[KernelTable], Callable[[Constants], FloatArray]],
+    reasons: Reasons,
+    law: Law[Constants],
     family: str,
     record: type[Constants],
     constants: Constants | None,
 ) -> FloatArray:
-    """(q,) seconds of the rows that are kept, NaN of the others.
+    """(q,) predictions of the rows that are not left out, NaN of the others.
 
     Args:
         table: (q,) rows.
-        kept: (q,) rows to predict; their devices are known.
-        law: Gives the seconds of rows as a function of constants.
+        reasons: (q,) why rows are left out.
+        law: Gives predictions of rows as a function of constants.
         family: File of the shipped constants.
         record: What it holds for a class of devices.
         constants: For all rows; None: those shipped for the class of each row's device.
     """
-    times = np.full(len(table), np.nan)
+    values, kept = np.full(len(table), np.nan), reasons == ""
     classes = device_texts(table, lambda device: device.device_class)
     for name in sorted(set(classes[kept].tolist())):
         chosen = kept & (classes == name)
-        own = constants or load_constants(family, record, name)
-        times[chosen] = law(table.take(chosen))(own)
-    return times
+        values[chosen] = law(table.take(chosen))(constants or load_constants(family, record, name))
+    return values

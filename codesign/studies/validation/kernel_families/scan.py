@@ -6,7 +6,10 @@ two algorithms a prefill ran: fused (FlashInfer, FlashKDA) or chunk by chunk thr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
 from codesign.machines.device.scan import (
@@ -19,17 +22,26 @@ from codesign.machines.device.scan import (
     scan_traffic_bytes,
     scan_work_flop,
 )
-from codesign.studies.validation.kernel_families.record_fit import (
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     fill,
-    fit_record,
-    missing_reasons,
+    find_reasons,
     predict_rows,
-    shipped,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
-FAMILIES = ("gdn", "kda", "mamba2")
+_CONVOLUTIONS = (
+    *("gdn_conv_prefill", "gdn_conv_decode", "mamba2_conv_prefill", "mamba2_conv_decode"),
+    *("kda_conv_prefill", "kda_conv_decode", "kda_conv_verify"),
+)
+_SCANS = (
+    *("gdn_scan_prefill", "gdn_scan_decode", "mamba2_scan_prefill", "kda_scan_prefill"),
+    *("kda_scan_decode", "kda_scan_verify"),
+    *("kda_conv_and_scan_decode", "kda_conv_and_scan_verify"),
+)
+OPERATORS = (*_CONVOLUTIONS, *_SCANS)
+TARGET = 0.15
 _FUSED = ("chunk_gated_delta_rule_flashinfer", "flashkda_fwd")
 _MIXED = "fused_recurrent_gated_delta_rule"
 """A decode that reads 16 bits of a state and writes 32 [ours]: it is faster than 32 both ways allow
@@ -62,19 +74,16 @@ def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
     formats = {"activation_dtype": ("bf16", "fp16")}
     shared = ("batch", "input_tokens")
-    scans = (*shared, "key_heads", "value_heads", "key_head_dim", "value_head_dim")
-    of_scan = missing_reasons(table, scans, formats)
-    of_convolution = missing_reasons(table, (*shared, "conv_width", "conv_channels"), formats)
-    reasons = np.where(has_scan(table), of_scan, of_convolution)
-    return np.where(
-        (reasons == "") & ~np.isin(table.words("family"), FAMILIES), "no linear attention", reasons
-    )
+    heads = ("key_heads", "value_heads", "key_head_dim", "value_head_dim")
+    of_scan = find_reasons(table, _SCANS, (*shared, *heads), formats=formats)
+    channels = ("conv_width", "conv_channels")
+    of_convolution = find_reasons(table, _CONVOLUTIONS, (*shared, *channels), formats=formats)
+    return np.where(has_scan(table), of_scan, of_convolution)
 
 
 def predict_s(table: KernelTable, constants: ScanConstants | None = None) -> FloatArray:
     """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    load = shipped("scan", ScanConstants, constants)
-    return predict_rows(table, left_out(table), _times_s, load)
+    return predict_rows(table, left_out(table), _law, "scan", ScanConstants, constants)
 
 
 def roofline_s(table: KernelTable) -> FloatArray:
@@ -85,14 +94,12 @@ def roofline_s(table: KernelTable) -> FloatArray:
 def fit(table: KernelTable) -> ScanConstants:
     """Constants that make the rows come out best."""
     rows = table.take(left_out(table) == "")
-    return fit_record(
-        START, tuple(START.model_dump()), lambda c: _times_s(rows, c), rows["latency_s"], MOST
-    )
+    return fit_constants(START, _law(rows), rows["latency_s"], most=MOST)
 
 
 def has_scan(table: KernelTable) -> BoolArray:
     """(q,) whether the call scans, maybe after a convolution in the same kernel."""
-    return np.asarray(np.char.find(table.words("operator"), "scan") >= 0)
+    return np.isin(table.words("operator"), _SCANS)
 
 
 def convolutions(table: KernelTable) -> Convolution:
@@ -102,7 +109,7 @@ def convolutions(table: KernelTable) -> Convolution:
         tokens=table["input_tokens"],
         channels=table["conv_channels"],
         width=table["conv_width"],
-        launches=np.where(table.words("family") == "kda", 3.0, 1.0),  # queries, keys, values
+        launches=np.where(_model(table) == "kda", 3.0, 1.0),  # queries, keys, values
         is_prefill=_is_prefill(table),
         # The convolution of Mamba's authors, which TensorRT-LLM runs for all models.
         takes_sequences=table.words("framework") == "TensorRT-LLM",
@@ -111,7 +118,7 @@ def convolutions(table: KernelTable) -> Convolution:
 
 def scans(table: KernelTable) -> Scan:
     """What the rows of scans ask for, (q,) each."""
-    families = table.words("family")
+    family = _model(table)
     return Scan(
         sequences=table["batch"],
         tokens=table["input_tokens"],
@@ -122,20 +129,31 @@ def scans(table: KernelTable) -> Scan:
         is_prefill=_is_prefill(table),
         keeps_states=np.char.find(table.words("operator"), "verify") >= 0,
         is_fused=np.isin(table.words("kernel"), _FUSED),
-        has_channel_gates=families == "kda",
+        has_channel_gates=family == "kda",
         state_bits=np.where(table.words("kernel") == _MIXED, 24.0, 32.0),
-        chunk_tokens=np.where(families == "mamba2", _MAMBA_CHUNK_TOKENS, 64.0),
+        chunk_tokens=np.where(family == "mamba2", _MAMBA_CHUNK_TOKENS, 64.0),
     )
+
+
+def _model(table: KernelTable) -> NDArray[np.str_]:
+    """(q,) which kind of linear attention a row is of."""
+    return np.asarray(np.char.partition(table.words("operator"), "_")[:, 0])
 
 
 def _is_prefill(table: KernelTable) -> BoolArray:
     return np.asarray(np.char.find(table.words("operator"), "prefill") >= 0)
 
 
-def _times_s(table: KernelTable, constants: ScanConstants) -> FloatArray:
-    convolution_s = convolution_time_s(convolutions(table), table.rates, constants, is_cached=True)
-    scan_s = scan_time_s(scans(table), table.rates, constants, is_cached=True)
-    return np.where(has_scan(table), scan_s, convolution_s)
+def _law(table: KernelTable) -> Callable[[ScanConstants], FloatArray]:
+    is_scan, rates = has_scan(table), table.rates
+    scan, convolution = scans(table), convolutions(table)
+
+    def times_s(constants: ScanConstants) -> FloatArray:
+        scan_s = scan_time_s(scan, rates, constants, is_cached=True)
+        convolution_s = convolution_time_s(convolution, rates, constants, is_cached=True)
+        return np.where(is_scan, scan_s, convolution_s)
+
+    return times_s
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:

@@ -11,12 +11,14 @@ import pytest
 from codesign.hardware.device import load_device
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.experts import (
-    EXPERT_FORMATS,
+    EXPERT_KERNELS,
     ExpertConstants,
     ExpertWork,
+    expert_kernel,
     experts_time_s,
     rank_load,
 )
+from codesign.machines.device.formats import product_format
 from codesign.machines.device.rates import DeviceRates, device_rates
 
 CONSTANTS = load_constants("experts", ExpertConstants, "gpu")
@@ -88,7 +90,7 @@ def test_weights_of_a_repeated_call_stay_in_the_cache_while_they_fit() -> None:
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "l40s"])
-@pytest.mark.parametrize("limit", sorted({item.core_limit for item in EXPERT_FORMATS.values()}))
+@pytest.mark.parametrize("limit", EXPERT_KERNELS)
 def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: str) -> None:
     rates, peak = rates_of(name), load_device(name).peak_flop_per_s("bf16")
     pairs = np.geomspace(1, 1e6, 40)
@@ -103,6 +105,30 @@ def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: st
     assert (experts_time_s(work, 2 * peak, faster, CONSTANTS) <= times).all()
     wider = replace(work, expert_hidden=2 * 14336.0)
     assert (experts_time_s(wider, peak, rates, CONSTANTS) > times).all()
+
+
+@pytest.mark.parametrize(
+    ("weight", "activation", "kernel"),
+    [
+        ("bf16", "bf16", "bf16"),
+        ("fp8", "fp8", "fp8"),
+        ("int8", "int8", "fp8"),
+        ("int4", "bf16", "int4-weights"),
+        ("int4", "fp8", "fp8"),
+        ("mxfp4", "bf16", "mxfp4-weights"),
+        ("mxfp4", "mxfp8", "mxfp8"),
+        ("nvfp4", "nvfp4", "nvfp4"),
+        ("int4", "int4", "nvfp4"),
+    ],
+)
+def test_formats_have_the_kernel_that_somebody_measured(
+    weight: str, activation: str, kernel: str
+) -> None:
+    assert expert_kernel(product_format(weight, activation)) == kernel
+
+
+def test_every_kernel_of_experts_has_a_limit() -> None:
+    assert set(CONSTANTS.core_limits) == set(EXPERT_KERNELS)
 
 
 def test_an_even_draw_leaves_some_experts_idle() -> None:

@@ -57,7 +57,8 @@ def rates_of(name: str) -> DeviceRates:
 
 
 def shipped(name: str) -> GemmConstants:
-    return load_constants("gemm", GemmConstants, load_device(name).device_class)
+    constants: GemmConstants = load_constants("gemm", GemmConstants, load_device(name).device_class)
+    return constants
 
 
 def sizes(n_products: int = 400) -> Products:
@@ -110,7 +111,7 @@ def test_other_formats_start_later_by_what_their_constants_say() -> None:
     plain = Products(m=1.0, n=16.0, k=16.0, peak_flop_per_s=100e12)
     base = float(gemm_time_s(plain, PLAIN, IDEAL))
 
-    def later_s(**fields: float | bool) -> float:
+    def later_s(**fields: bool) -> float:
         return float(gemm_time_s(replace(plain, **fields), PLAIN, IDEAL)) - base
 
     assert later_s(is_input_quantized=True) == pytest.approx(2e-6, rel=1e-2)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from codesign.errors import InputError
 from codesign.machines.device.elementwise import MIXING_KINDS
 from codesign.machines.device.expert_exchange import EXCHANGE_KINDS
+from codesign.schema import Record
 from codesign.studies.validation.kernel_families import (
     collectives,
     elementwise,
     expert_exchange,
     experts,
 )
-from codesign.studies.validation.kernel_families.log_least_squares import fit_constants
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
 from codesign.studies.validation.kernel_families.routing import first_rank_load
-from codesign.studies.validation.kernel_families.write_constants import constants_text
-from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
+from codesign.studies.validation.kernel_table import KernelTable, joined, read_kernel_table
+from codesign.studies.validation.operator_rows import read_operator_rows
 
 FAMILIES = (collectives, elementwise, expert_exchange, experts)
 
@@ -68,11 +69,11 @@ QUANTIZE = rows("quantize_bf16_to_fp8", m="8", k="4096")
         (collectives, ALL_REDUCE, {"device": "L40S", "nodes": "2"}, "states no network"),
         (expert_exchange, DISPATCH, {"top_k": ""}, "top_k is not stated"),
         (expert_exchange, DISPATCH, {"device": "A40"}, "states no network"),
-        (experts, MOE, {"weight_dtype": "int3"}, "no such format of experts"),
+        (experts, MOE, {"weight_dtype": "int3"}, "formats of the experts are not known"),
         (experts, MOE, {"routing": "zipf"}, "routing is not understood"),
         (experts, MOE, {"ep": "7"}, "do not spread evenly"),
         (elementwise, QUANTIZE, {"m": ""}, "m is not stated"),
-        (elementwise, QUANTIZE, {"activation_dtype": "fp8"}, "only inputs of 16 bits"),
+        (elementwise, QUANTIZE, {"activation_dtype": "fp8"}, "activation_dtype is not known"),
     ],
 )
 def test_what_is_missing_or_unknown_is_left_out_with_a_reason(
@@ -112,7 +113,7 @@ def test_shipped_constants_reproduce_the_measured_times(
 
 
 def test_the_profile_of_a_layer_is_reproduced() -> None:
-    profile = elementwise.read_layer_profile()
+    profile = read_operator_rows()[0].of(elementwise.OPERATORS)
     assert len(profile) == 256
     assert set(profile.words("operator")) == {"add", *elementwise.ROW_KERNELS}
     # 2 x 4096 elements of a token in a norm of Llama-2-7B; median in-sample 13 %.
@@ -141,17 +142,34 @@ def test_balanced_and_skewed_draws_of_the_source() -> None:
     assert first_rank_load(4096, 256, 8, 8, 1.2) == (pairs, active)
 
 
+class Line(Record):
+    """Constants of a test: a start, slopes by kind, and one that no row depends on."""
+
+    start: float
+    slopes: dict[str, float]
+    unused: float
+    kept: float = 5.0
+
+
 def test_a_fit_finds_the_constants_that_made_the_times() -> None:
     size = np.geomspace(1, 1e4, 50)
-    times = 3.0 + 0.02 * size
     fitted = fit_constants(
-        lambda numbers: numbers["start"] + numbers["slope"] * size,
-        {"start": 1.0, "slope": 0.1, "unused": 7.0},
-        {"slope": 1.0},
-        times,
-        np.full(50, "all"),
+        Line(start=1.0, slopes={"all": 0.1}, unused=7.0),
+        lambda line: line.start + line.slopes["all"] * size,
+        3.0 + 0.02 * size,
+        groups=["small"] * 20 + ["large"] * 30,
+        free=("start", "slopes", "unused"),
+        most={"slopes": 1.0},
     )
-    assert fitted == pytest.approx({"start": 3.0, "slope": 0.02, "unused": 7.0}, rel=1e-2)
+    assert fitted.start == pytest.approx(3.0, rel=1e-2)
+    assert fitted.slopes == pytest.approx({"all": 0.02}, rel=1e-2)
+    assert fitted.unused == pytest.approx(7.0)
+    assert fitted.kept == 5.0
+
+
+def test_a_fit_without_rows_is_an_error() -> None:
+    with pytest.raises(InputError, match="got none"):
+        fit_constants(Line(start=1.0, slopes={}, unused=1.0), lambda _: np.array([]), np.array([]))
 
 
 def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table: KernelTable) -> None:
@@ -162,14 +180,8 @@ def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table: KernelTable
     np.testing.assert_allclose(collectives.predict_s(sample, again), shipped, rtol=0.12)
 
 
-def test_a_file_of_constants_has_units_and_sources() -> None:
-    text = constants_text("by hand", {"gpu": {"start": 2e-6, "link": 0.5}}, {"gpu": "nobody"})
-    assert "    start: 2 us\n    link: 0.5\n" in text
-    assert text.endswith("sources:\n  gpu: nobody\n")
-
-
 def test_joined_tables_keep_the_columns_of_both() -> None:
-    joined = elementwise.joined(QUANTIZE, ALL_REDUCE)
-    assert joined.words("m").tolist() == ["8", ""]
-    assert joined.words("devices").tolist() == ["", "8"]
-    assert replace(joined).lines.tolist() == [2, 2]
+    both = joined(QUANTIZE, ALL_REDUCE)
+    assert both.words("m").tolist() == ["8", ""]
+    assert both.words("devices").tolist() == ["", "8"]
+    assert both.lines.tolist() == [2, 2]

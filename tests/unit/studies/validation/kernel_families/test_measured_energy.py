@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from codesign.machines.device.constants import load_constants
+from codesign.machines.device.energy import EnergyConstants
 from codesign.studies.validation.kernel_families import energy as family
 from codesign.studies.validation.kernel_table import KernelTable, read_kernel_table
 
@@ -46,7 +48,7 @@ def test_a_row_without_counted_work_or_reliable_watts_says_why() -> None:
     )
     reasons = family.left_out(table).tolist()
     assert reasons[0] == ""
-    words = ("counted", "measured", "short", "device", "missing", "host", "routing")
+    words = ("family", "measured", "short", "device", "missing", "host", "routing")
     assert all(word in reason for word, reason in zip(words, reasons[1:], strict=True))
     assert np.isfinite(family.predict_joules(table)).tolist() == [True] + [False] * 7
 
@@ -57,7 +59,7 @@ def test_energy_of_a_decode_depends_on_the_cache_that_it_reads() -> None:
     table = rows(GEMM | decode, GEMM | decode | {"kv_dtype": "fp8"})
     both = family.predict_joules(table)
     read = 64 * 4096 * 8 * 256 * 1.0
-    per_byte = family.load_constants("energy", family.EnergyConstants, "gpu").byte * 700 / 4800e9
+    per_byte = load_constants("energy", EnergyConstants, "gpu").byte * 700 / 4800e9
     assert both[0] - both[1] == pytest.approx(read * per_byte, rel=1e-6)
 
 

@@ -1,0 +1,99 @@
+"""The command that fits the shipped constants: what it writes, and that it wrote those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codesign.errors import UnknownNameError
+from codesign.machines.device.absorbing import AbsorbingConstants
+from codesign.machines.device.attention import AttentionConstants
+from codesign.machines.device.collectives import CollectiveConstants
+from codesign.machines.device.constants import FOLDER, load_constants
+from codesign.machines.device.elementwise import ElementwiseConstants
+from codesign.machines.device.energy import EnergyConstants
+from codesign.machines.device.engine import EngineConstants
+from codesign.machines.device.expert_exchange import ExchangeConstants
+from codesign.machines.device.experts import ExpertConstants
+from codesign.machines.device.gemm import GemmConstants
+from codesign.machines.device.scan import ScanConstants
+from codesign.schema import Record, read_document
+from codesign.studies.validation import fit_kernels
+from codesign.studies.validation.kernel_families import engine
+
+RECORDS: dict[str, type[Record]] = {
+    "gemm": GemmConstants,
+    "attention": AttentionConstants,
+    "mla": AttentionConstants,
+    "mla_bmm": AbsorbingConstants,
+    "scan": ScanConstants,
+    "experts": ExpertConstants,
+    "elementwise": ElementwiseConstants,
+    "collectives": CollectiveConstants,
+    "expert_exchange": ExchangeConstants,
+    "energy": EnergyConstants,
+    "engine": EngineConstants,
+}
+
+
+def shipped(family: str, device_class: str) -> dict[str, Any]:
+    file = fit_kernels.FILES.get(family, family)
+    constants: Record = load_constants(file, RECORDS[family], device_class)
+    return constants.model_dump()
+
+
+def test_every_family_has_a_file_and_every_file_a_family() -> None:
+    assert set(RECORDS) == set(fit_kernels.ALL_FAMILIES)
+    files = {fit_kernels.FILES.get(name, name) for name in RECORDS}
+    assert files == {path.stem for path in FOLDER.glob("*.yaml")}
+
+
+@pytest.mark.parametrize("family", RECORDS)
+def test_a_shipped_file_is_what_the_command_writes(family: str) -> None:
+    data = read_document(FOLDER / f"{fit_kernels.FILES.get(family, family)}.yaml").data
+    assert f"python -m codesign.studies.validation.fit_kernels {family}" in data["how"]
+    assert "@" in data["how"]  # the version of the data
+    assert set(data["classes"]) == set(data["sources"]) == set(fit_kernels.CLASSES)
+    for constants in data["classes"].values():
+        assert set(constants) == set(RECORDS[family].model_fields)
+    measured = RECORDS[family].model_validate(data["classes"]["gpu"])
+    for device_class in fit_kernels.CLASSES:
+        derived = fit_kernels.class_constants(measured, device_class).model_dump()
+        for name, value in shipped(family, device_class).items():
+            assert value == pytest.approx(derived[name], rel=2e-3), (device_class, name)
+
+
+def test_a_written_file_is_read_as_it_was_fitted() -> None:
+    fitted = EngineConstants.model_validate({"host_start": "30 us", "rank_deviation": "5 us"})
+    text = fit_kernels.constants_text("engine", "requests", fitted, "2 requests")
+    assert "    host_start: 30 us\n    rank_deviation: 5 us\n" in text
+    assert '  gpu: "fitted to 2 requests"\n' in text
+
+
+def test_other_classes_have_large_cores_and_shares_of_their_own() -> None:
+    gpu, tpu, cpu = (shipped("gemm", name) for name in ("gpu", "tpu", "cpu"))
+    assert tpu["bandwidth"] == gpu["bandwidth"]
+    assert cpu["bandwidth"] < 0.1 * gpu["bandwidth"]
+    assert tpu["operand_rate"] > 10 * gpu["operand_rate"]
+    assert shipped("attention", "npu")["bandwidth_fraction"] <= 1.0
+    assert shipped("attention", "tpu")["block_cycles"] == pytest.approx(
+        shipped("attention", "gpu")["block_cycles"] / 16, rel=1e-3
+    )
+
+
+def test_an_unknown_family_is_an_error_before_anything_is_written() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'gemm'"):
+        fit_kernels.main(["gem"])
+
+
+def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() -> None:
+    requests = engine.cases()
+    assert {case.engine for case in requests} == {"eager", "turbomind"}
+    # Every third: those of all devices, sizes and quantities.
+    fitted = engine.fit(requests[::3])
+    gpu = shipped("engine", "gpu")
+    assert fitted.host_start == pytest.approx(gpu["host_start"], rel=0.05)
+    assert fitted.rank_deviation == pytest.approx(gpu["rank_deviation"], rel=0.5)
+    assert 30e-6 < gpu["host_start"] < 40e-6
+    assert 6e-6 < gpu["rank_deviation"] < 11e-6

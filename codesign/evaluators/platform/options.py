@@ -13,11 +13,12 @@ validate genz`` holds to its answers.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from codesign.hardware.collectives import WARM_UP_S, Algorithm
+from codesign.hardware.collectives import Algorithm
 from codesign.schema import Fraction, Record, quantity
 
 Profile: TypeAlias = Literal["fitted", "ideal", "genz"]
@@ -27,37 +28,18 @@ Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
 Engine: TypeAlias = Literal["graphs", "streams", "eager"]
 AttentionParallelism: TypeAlias = Literal["data", "tensor"]
 
-_PEAK_RATES = {
-    "compute_efficiency": 1.0,
-    "memory_efficiency": 1.0,
-    "link_efficiency": 1.0,
-    "slow_efficiency": 1.0,
+_RULES: dict[Profile, str] = {
+    "fitted": "codesign.evaluators.platform.fitted:FittedRules",
+    "ideal": "codesign.evaluators.platform.rules:ServingRules",
+    "genz": "codesign.conventions.genz:GenzRules",
 }
-_PROFILES: dict[str, dict[str, Any]] = {
-    "fitted": {
-        # [ours] copies from host memory reach about what links reach [GenZ, section IV-E].
-        "slow_efficiency": 0.75,
-        "attention": "data",
-        "has_nodes": True,
-        "router_all_reduce": False,
-    },
-    "ideal": {
-        **_PEAK_RATES,
-        "warm_up": 0.0,
-        "attention": "data",
-        "has_nodes": True,
-        "router_all_reduce": False,
-    },
-    "genz": {
-        **_PEAK_RATES,
-        "warm_up": WARM_UP_S,
-        "attention": "tensor",
-        "has_nodes": False,
-        "router_all_reduce": True,
-    },
-}
-_OF_ROOFLINES = ("compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up")
-"""Options that mean nothing where kernels have fitted efficiencies of their own."""
+"""Module and class of each profile's rules, imported when they are asked for."""
+
+
+def rules_class(profile: Profile) -> Any:
+    """The class of a profile's rules, a :class:`.rules.ServingRules`."""
+    module, _, name = _RULES[profile].partition(":")
+    return getattr(import_module(module), name)
 
 
 class PlatformOptions(Record):
@@ -120,32 +102,21 @@ class PlatformOptions(Record):
 
     @model_validator(mode="after")
     def _check(self) -> PlatformOptions:
-        stray = [name for name in _OF_ROOFLINES if getattr(self, name) is not None]
-        if self.profile == "fitted" and stray:
+        meaningless = rules_class(self.profile).meaningless_options
+        stray = [name for name in meaningless if getattr(self, name) is not None]
+        if stray:
+            others = " or ".join(name for name in _RULES if name != self.profile)
             raise ValueError(
-                f"{', '.join(stray)}: expected profile ideal or genz; under fitted every kernel "
+                f"{', '.join(stray)}: expected profile {others}; under {self.profile} every kernel "
                 "has an efficiency of its own"
             )
         return self
 
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""
-        chosen = {
-            name: value
-            for name, value in _PROFILES[self.profile].items()
-            if getattr(self, name) is None
-        }
+        defaults = rules_class(self.profile).defaults
+        chosen = {name: defaults[name] for name in defaults if getattr(self, name) is None}
         return self.model_copy(update=chosen)
-
-    @property
-    def is_genz(self) -> bool:
-        """Whether the public tool's conventions hold."""
-        return self.profile == "genz"
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether kernels take the time of laws that are fitted to measurements."""
-        return self.profile == "fitted"
 
     @property
     def has_data_attention(self) -> bool:

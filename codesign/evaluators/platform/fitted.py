@@ -403,46 +403,60 @@ def _message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     for large batches or that for small ones. Without graphs a collective waits
     for the last of its ranks.
     """
-    platform = kernels.platform
-    inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
-    ranks, nodes = inner * outer, outer
-    if message.kind in _EXCHANGES:
-        mixture = kernels.model.moe_dims
-        tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
-        return np.minimum(
-            *(
-                kernels.by_class(
-                    "expert_exchange",
-                    ExchangeConstants,
-                    lambda constants, kind=kind: expert_exchange_time_s(  # type: ignore[misc]
-                        kind, tokens, float(mixture.n_routed_experts),
-                        float(mixture.num_experts_per_tok), float(kernels.model.hidden_size),
-                        ranks, nodes, platform.links, constants,
-                    ),
-                )
-                for kind in _EXCHANGES[message.kind]
-            )
-        )  # fmt: skip
+    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
+    ranks = inner * nodes
     size = message.elements * _ROW_BITS / 8.0
-    if message.kind == "send":
-        return _send_s(kernels, message, size)
+    match message.kind:
+        case "dispatch" | "combine":
+            return _exchange_s(kernels, message, ranks, nodes)
+        case "send":
+            return _send_s(kernels, message, size)
+        case kind:
+            time = _collective_s(kernels, kind, size, ranks, nodes)
+    if kernels.options.engine != "graphs":
+        wait = kernels.by_class(
+            "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
+        )
+        return np.asarray(wait + time)
+    if kind == "all_reduce":
+        return np.minimum(time, _collective_s(kernels, "custom_all_reduce", size, ranks, nodes))
+    return time
 
-    def time(kind: CollectiveKind) -> FloatArray:
+
+def _collective_s(
+    kernels: FittedKernels,
+    kind: CollectiveKind,
+    size: FloatArray,
+    ranks: FloatArray | float,
+    nodes: FloatArray | float,
+) -> FloatArray:
+    """(n,) time of one collective among ranks that are in step."""
+    links = kernels.platform.links
+    return kernels.by_class(
+        "collectives", CollectiveConstants,
+        lambda constants: collective_time_s(kind, size, ranks, nodes, links, constants),
+    )  # fmt: skip
+
+
+def _exchange_s(
+    kernels: FittedKernels, message: Message, ranks: FloatArray, nodes: FloatArray
+) -> FloatArray:
+    """(n,) time in which tokens go to their experts, or come back, by the faster of two kernels."""
+    mixture, hidden = kernels.model.moe_dims, float(kernels.model.hidden_size)
+    experts, links = float(mixture.n_routed_experts), kernels.platform.links
+    top_k = float(mixture.num_experts_per_tok)
+    tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
+
+    def time(kind: ExchangeKind) -> FloatArray:
         return kernels.by_class(
-            "collectives", CollectiveConstants,
-            lambda constants: collective_time_s(
-                kind, size, ranks, nodes, platform.links, constants
+            "expert_exchange", ExchangeConstants,
+            lambda constants: expert_exchange_time_s(
+                kind, tokens, experts, top_k, hidden, ranks, nodes, links, constants
             ),
         )  # fmt: skip
 
-    if kernels.options.engine == "graphs":
-        if message.kind == "all_reduce":
-            return np.minimum(time("all_reduce"), time("custom_all_reduce"))
-        return time(message.kind)
-    wait = kernels.by_class(
-        "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
-    )
-    return wait + time(message.kind)
+    normal, low_latency = _EXCHANGES[message.kind]
+    return np.minimum(time(normal), time(low_latency))
 
 
 def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
@@ -455,14 +469,7 @@ def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
 def _send_s(kernels: FittedKernels, message: Message, size: FloatArray) -> FloatArray:
     """Mean time over the boundaries of the pipeline, of which some are between nodes."""
     between = boundary_share(message, kernels.platform)
-
-    def time(nodes: float) -> FloatArray:
-        return kernels.by_class(
-            "collectives", CollectiveConstants,
-            lambda constants: collective_time_s(
-                "send", size, 2.0, nodes, kernels.platform.links, constants
-            ),
-        )  # fmt: skip
-
-    far = np.where(between > 0, between * time(2.0), 0.0)
-    return far + np.where(between < 1, (1 - between) * time(1.0), 0.0)
+    near = _collective_s(kernels, "send", size, 2.0, 1.0)
+    far = _collective_s(kernels, "send", size, 2.0, 2.0)
+    slow = np.where(between > 0, between * far, 0.0)
+    return slow + np.where(between < 1, (1 - between) * near, 0.0)

@@ -1,11 +1,11 @@
-"""How a platform is modelled: the choices that measurements, bounds and GenZ make differently.
+"""How a platform is modelled: the choices that measurements, bounds and papers make differently.
 
-Three profiles set them together. ``fitted`` is the default: every kernel and collective takes the
-time that laws fitted to measurements give (:mod:`codesign.machines.device`). ``ideal`` is a bound:
-peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked up,
-logits are computed where a token is predicted, and a batch of tokens reads the experts that it is
-expected to touch. ``genz`` has the conventions of the public tool of [GenZ]_, which ``codesign
-validate genz`` holds to its answers.
+A profile sets them together, by its rules. ``fitted`` is the default: every kernel and collective
+takes the time that laws fitted to measurements give (:mod:`codesign.machines.device`). ``ideal`` is
+a bound: peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked
+up, logits are computed where a token is predicted, and a batch of tokens reads the experts that it
+is expected to touch. Further profiles have the conventions of others (:mod:`codesign.conventions`),
+such as those of the public tool of [GenZ]_.
 
 .. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference
    Use Cases, 2024, and its tool GenZ-LLM-Analyzer, version 0.0.16.
@@ -67,8 +67,8 @@ class PlatformOptions(Record):
     all_reduce: Algorithm = "ring"
     """``ring`` (Eq. 3) or ``tree``, a double binary tree: fewer steps for small messages."""
     router_all_reduce: bool | None = None
-    """Whether ``genz`` splits the router too and adds up its scores by an all-reduce, as GenZ's
-    tool does; its paper has two all-reduces a layer (Eq. 5). Other profiles do not split it."""
+    """Whether a router that is split has its scores added up by an all-reduce, as in GenZ's tool;
+    its paper has two all-reduces a layer (Eq. 5). Only that tool's conventions split it."""
     has_nodes: bool | None = None
     """Whether groups that exceed the devices that a node links use the network between nodes;
     if not, all devices are joined by links."""
@@ -85,16 +85,16 @@ class PlatformOptions(Record):
     that a collective waits for the last of its ranks; ``eager``, where the host starts one kernel
     after the other, as serving engines of 2023 did, and a pass takes at least as long as that."""
     warm_up: Seconds | None = None
-    """Time to start a collective; nothing under ``ideal``, 5 us under ``genz``."""
+    """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None
     """What expert parallelism does to attention: under ``data`` every group of tensor-parallel
     devices serves its own requests and keeps their cache alone, and a token is sent once to each
     group that has an expert of its, as DeepSeek-V3 is deployed (its technical report, section 3.4);
     under ``tensor`` all groups share every request's heads and add up what their experts give."""
     onchip_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 18000 * 2.0**30
-    """Bandwidth at which profile ``genz`` reads activations that stay on chip: 18,000 GiB/s, the
-    default of its tool for every device. Elsewhere all activations of every operator pass the
-    memory."""
+    """Bandwidth at which activations that stay on chip are read by GenZ's conventions: 18,000
+    GiB/s, the default of its tool for every device. Elsewhere all activations of every operator
+    pass the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None

@@ -95,26 +95,21 @@ class GenzRules(ServingRules):
             shares={"router": RankShare(work=router, input=router, output=whole_output)},
         )
 
-    def expert_loads(
-        self,
-        model: LanguageModel,
-        platform: Platform,
-        share: RankShare,
-        parts: Sequence[StreamPart],
-    ) -> Loads:
+    def expert_loads(self, sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
         """A rank's experts are one wide matrix.
 
         In a prefill every expert of the rank takes a whole number of tokens; in a decode step
         ``k`` experts are read, whatever the batch, and every token meets all of them.
         """
         stream, i = parts[0].stream, parts[0].position
-        table, moe = stream.table, model.moe_dims
+        table, moe, ep = stream.table, sharding.model.moe_dims, sharding.platform.ep
+        share = sharding.share(table.names[i])
         tokens = float(table.m_per_request[i])
         if stream.is_prefill:
-            experts = np.floor(moe.n_routed_experts / platform.ep)
+            experts = np.floor(moe.n_routed_experts / ep)
             tokens = float(tokens * moe.num_experts_per_tok // moe.n_routed_experts)
         else:
-            experts = np.maximum(np.ceil(moe.num_experts_per_tok / platform.ep), 1.0)
+            experts = np.maximum(np.ceil(moe.num_experts_per_tok / ep), 1.0)
         rows = tokens * parts[0].requests
         k, n = table.k[i] * share.input, table.n[i] * share.output
         is_down = split_rule(table.names[i]).axis == "rows"
@@ -130,16 +125,12 @@ class GenzRules(ServingRules):
         return not stream.is_prefill and name not in ("router", "lm_head")
 
     def expert_messages(
-        self,
-        model: LanguageModel,
-        platform: Platform,
-        tokens: FloatArray,
-        streams: Sequence[Stream],
+        self, sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray
     ) -> list[Message]:
         """It adds up the router's partial scores, and in decode as many as the model is wide."""
+        model, mixture = sharding.model, sharding.model.moe_dims
         width, sparse = float(model.hidden_size), float(model.n_moe_layers)
-        tp, ep, adjacent = platform.tp, platform.ep, np.ones_like(tokens)
-        mixture = model.moe_dims
+        tp, ep, adjacent = sharding.platform.tp, sharding.platform.ep, np.ones_like(tokens)
         routed = mixture.n_routed_experts if streams[0].is_prefill else width
         times = sparse if self.options.router_all_reduce else 0.0
         sent = tokens * mixture.num_experts_per_tok * width
@@ -151,17 +142,16 @@ class GenzRules(ServingRules):
 
     def footprint(
         self,
-        model: LanguageModel,
-        platform: Platform,
         sharding: Sharding,
         table: OperatorTable,
         cached: CachedTokens,
         list_pass: Callable[[], Sequence[DeviceWork]],
     ) -> DeviceFootprint:
         """What one pass reads, of all stages of the pipeline, and of all experts."""
+        platform = sharding.platform
         weights = kv = np.zeros_like(platform.tp)
         for item in list_pass():
-            weights = weights + _held_bytes(model, platform, sharding, item) * item.count
+            weights = weights + _held_bytes(sharding, item) * item.count
             kv = kv + item.kv_bytes * item.count
         return DeviceFootprint(weights, kv, platform.fast_capacity, stages=platform.pp)
 
@@ -208,15 +198,10 @@ class GenzRooflines(Rooflines):
         return 0.0
 
 
-def _held_bytes(
-    model: LanguageModel, platform: Platform, sharding: Sharding, item: DeviceWork
-) -> FloatArray:
+def _held_bytes(sharding: Sharding, item: DeviceWork) -> FloatArray:
     """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
     if not item.expert_elements:
         return item.weight_bytes
-    return (
-        item.expert_elements
-        * platform.weight_bytes
-        * sharding.share(item.name).work
-        * np.ceil(model.moe_dims.n_routed_experts / platform.ep)
-    )
+    platform = sharding.platform
+    part_bytes = item.expert_elements * platform.weight_bytes * sharding.share(item.name).work
+    return part_bytes * np.ceil(sharding.model.moe_dims.n_routed_experts / platform.ep)

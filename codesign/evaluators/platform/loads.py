@@ -9,9 +9,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.device_work import Stream
-from codesign.evaluators.platform.platform import Platform
-from codesign.evaluators.platform.sharding import RankShare
-from codesign.workload.model import LanguageModel
+from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.workload.operators import OperatorTable, expected_distinct_experts
 
 
@@ -74,20 +72,18 @@ def dense_loads(share: RankShare, parts: Sequence[StreamPart]) -> Loads:
     )
 
 
-def expected_expert_loads(
-    model: LanguageModel, platform: Platform, share: RankShare, parts: Sequence[StreamPart]
-) -> Loads:
+def expected_expert_loads(sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
     table, i = parts[0].stream.table, parts[0].position
-    moe = model.moe_dims
+    share, moe, ep = sharding.share(table.names[i]), sharding.model.moe_dims, sharding.platform.ep
     touched = expected_distinct_experts(
         total_of(parts, lambda t, j: float(t.m_per_request[j])),
         np.asarray(float(moe.n_routed_experts)),
         np.asarray(float(moe.num_experts_per_tok)),
     )
     return Loads(
-        mac=total_of(parts, _mac) * share.work / platform.ep,
-        weights=table.weight_elements[i] * touched / platform.ep * share.work,
-        input_elements=total_of(parts, read_elements) * share.input / platform.ep,
-        output_elements=total_of(parts, written_elements) * share.output / platform.ep,
+        mac=total_of(parts, _mac) * share.work / ep,
+        weights=table.weight_elements[i] * touched / ep * share.work,
+        input_elements=total_of(parts, read_elements) * share.input / ep,
+        output_elements=total_of(parts, written_elements) * share.output / ep,
     )

@@ -11,7 +11,6 @@ from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.model import (
-    LanguageModel,
     kv_elements_per_token,
     parameters_by_part,
     state_bytes,
@@ -77,19 +76,14 @@ class Residence:
     offloaded_share: FloatArray
 
 
-def footprint(
-    model: LanguageModel,
-    platform: Platform,
-    sharding: Sharding,
-    table: OperatorTable,
-    cached: CachedTokens,
-) -> DeviceFootprint:
+def footprint(sharding: Sharding, table: OperatorTable, cached: CachedTokens) -> DeviceFootprint:
     """Weights, KV cache and states of the fullest device when the last token is generated.
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
     """
+    model, platform = sharding.model, sharding.platform
     layers = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    in_layers, embedding, head = _weights(model, platform, sharding, table)
+    in_layers, embedding, head = _weights(sharding, table)
     tied = 0.0 if model.tie_word_embeddings else head
     ends = np.where(platform.pp > 1, np.maximum(embedding, head), embedding + tied)
     weights = (in_layers * layers + ends) * platform.weight_bytes
@@ -105,12 +99,10 @@ def footprint(
     return DeviceFootprint(weights, kv, platform.fast_capacity)
 
 
-def _weights(
-    model: LanguageModel, platform: Platform, sharding: Sharding, table: OperatorTable
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Elements in the layers, in the embedding and in the LM head, of one device's part."""
-    zero = np.zeros_like(platform.tp)
-    layers = zero
+    model, platform = sharding.model, sharding.platform
+    layers = zero = np.zeros_like(platform.tp)
     for i, name in enumerate(table.names):
         if table.groups[i] in ("embedding", "lm_head"):
             continue

@@ -21,26 +21,23 @@ from codesign.workload.model import LanguageModel
 
 
 def list_messages(
-    model: LanguageModel,
-    platform: Platform,
-    sharding: Sharding,
-    streams: Sequence[Stream],
-    rules: ServingRules,
+    sharding: Sharding, streams: Sequence[Stream], rules: ServingRules
 ) -> list[Message]:
     """The messages of a pass of one replica."""
+    platform, width = sharding.platform, sharding.model.hidden_size
     products = [stream for stream in streams if stream.has_products]
     tokens = _rows(platform, products, "tokens")
     logits = _rows(platform, products, "logits")
     messages = [
-        *_attention(model, platform, sharding, streams, tokens),
-        *_mlp(model, platform, tokens, products, rules),
-        *_ends(model, platform, tokens, logits, products),
+        *_attention(sharding, streams, tokens),
+        *_mlp(sharding, products, tokens, rules),
+        *_ends(sharding, products, tokens, logits),
     ]
     hops = np.maximum(platform.pp - 1, 0)
-    width = model.hidden_size * tokens
+    sent, stride = width * tokens, platform.stage_devices
     return [
         *messages,
-        Message("stage_to_stage", "send", False, hops, width, platform.pp, platform.stage_devices),
+        Message("stage_to_stage", "send", False, hops, sent, platform.pp, stride),
     ]
 
 
@@ -57,13 +54,8 @@ def _rows(platform: Platform, streams: Sequence[Stream], quantity: str) -> Float
     return total
 
 
-def _attention(
-    model: LanguageModel,
-    platform: Platform,
-    sharding: Sharding,
-    streams: Sequence[Stream],
-    tokens: FloatArray,
-) -> list[Message]:
+def _attention(sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray) -> list[Message]:
+    model, platform = sharding.model, sharding.platform
     layers, ranks = float(model.n_attention_layers), platform.attention_ranks
     adjacent = np.ones_like(ranks)
     messages = [
@@ -99,28 +91,22 @@ def _value_width(model: LanguageModel) -> float:
 
 
 def _mlp(
-    model: LanguageModel,
-    platform: Platform,
-    tokens: FloatArray,
-    streams: Sequence[Stream],
-    rules: ServingRules,
+    sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray, rules: ServingRules
 ) -> list[Message]:
+    model, tp = sharding.model, sharding.platform.tp
     elements, adjacent = tokens * float(model.hidden_size), np.ones_like(tokens)
     dense = float(model.n_dense_layers)
-    messages = [Message("mlp_output", "all_reduce", True, dense, elements, platform.tp, adjacent)]
+    messages = [Message("mlp_output", "all_reduce", True, dense, elements, tp, adjacent)]
     if not model.is_mixture:
         return messages
-    return [*messages, *rules.expert_messages(model, platform, tokens, streams)]
+    return [*messages, *rules.expert_messages(sharding, streams, tokens)]
 
 
 def _ends(
-    model: LanguageModel,
-    platform: Platform,
-    tokens: FloatArray,
-    logits: FloatArray,
-    streams: Sequence[Stream],
+    sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray, logits: FloatArray
 ) -> list[Message]:
-    ranks, adjacent = platform.attention_ranks, np.ones_like(tokens)
+    model, ranks = sharding.model, sharding.platform.attention_ranks
+    adjacent = np.ones_like(tokens)
     messages = []
     if any("embedding" in stream.table.groups for stream in streams):
         elements = tokens * model.hidden_size

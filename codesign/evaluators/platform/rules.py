@@ -27,7 +27,7 @@ from codesign.evaluators.platform.options import PlatformOptions, rules_class
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.roofline import Rooflines
-from codesign.evaluators.platform.sharding import RankShare, Sharding
+from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
 from codesign.workload.operators import OperatorTable
@@ -102,34 +102,23 @@ class ServingRules:
         """A rank's parts of the operators."""
         return Sharding(model, platform)
 
-    def expert_loads(
-        self,
-        model: LanguageModel,
-        platform: Platform,
-        share: RankShare,
-        parts: Sequence[StreamPart],
-    ) -> Loads:
+    def expert_loads(self, sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
         """What the tokens ask of a rank's experts."""
-        return expected_expert_loads(model, platform, share, parts)
+        return expected_expert_loads(sharding, parts)
 
     def keeps_on_chip(self, name: str, stream: Stream) -> bool:
         """Whether an operator's activations stay on chip; scores of attention always do."""
         return False
 
     def expert_messages(
-        self,
-        model: LanguageModel,
-        platform: Platform,
-        tokens: FloatArray,
-        streams: Sequence[Stream],
+        self, sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray
     ) -> list[Message]:
         """Messages of layers with experts."""
-        return expert_messages(model, platform, tokens, self.options.has_data_attention)
+        has_data_attention = self.options.has_data_attention
+        return expert_messages(sharding.model, sharding.platform, tokens, has_data_attention)
 
     def footprint(
         self,
-        model: LanguageModel,
-        platform: Platform,
         sharding: Sharding,
         table: OperatorTable,
         cached: CachedTokens,
@@ -138,14 +127,12 @@ class ServingRules:
         """What a device keeps, of the operators of a table and the tokens in the cache.
 
         Args:
-            model: The language model.
-            platform: Devices and parallelism.
             sharding: A rank's parts of the operators.
             table: Operators of a prefill, which have all weights.
             cached: Tokens in the cache when the last is generated.
             list_pass: Lists a device's work in the pass that is looked at.
         """
-        return footprint(model, platform, sharding, table, cached)
+        return footprint(sharding, table, cached)
 
     @property
     def slow_efficiency(self) -> float:

@@ -47,10 +47,10 @@ class PlatformServing:
 
     def work(self, streams: list[Stream]) -> list[DeviceWork]:
         """The work of one device in a pass."""
-        return list_work(self.model, self.platform, self.sharding, streams, self.rules)
+        return list_work(self.sharding, streams, self.rules)
 
     def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
-        messages = list_messages(self.model, self.platform, self.sharding, streams, self.rules)
+        messages = list_messages(self.sharding, streams, self.rules)
         timing = self.rules.timing(self.model, self.platform, self.residence(kept))
         return time_pass(timing, self.work(streams), messages)
 
@@ -71,9 +71,7 @@ class PlatformServing:
 
     def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
         table, cached = self.passes.prompts[0].table, self.passes.cached
-        return self.rules.footprint(
-            self.model, self.platform, self.sharding, table, cached, lambda: self.work(streams)
-        )
+        return self.rules.footprint(self.sharding, table, cached, lambda: self.work(streams))
 
     @cached_property
     def prefill_passes(self) -> list[tuple[int, TimedPass]]:

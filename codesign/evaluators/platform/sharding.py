@@ -52,6 +52,7 @@ class Sharding:
         parts: Mapping[Dimension, FloatArray] | None = None,
         shares: Mapping[str, RankShare] | None = None,
     ) -> None:
+        self.model, self.platform = model, platform
         ranks, tp = platform.attention_ranks, platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
         self.kv = kept_part(model, ranks)

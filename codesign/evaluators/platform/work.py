@@ -22,8 +22,7 @@ from codesign.evaluators.platform.loads import (
 )
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.rules import ServingRules
-from codesign.evaluators.platform.sharding import RankShare, Sharding
-from codesign.workload.model import LanguageModel
+from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.operators import Group, OperatorTable
 from codesign.workload.split_rules import split_rule
 
@@ -31,11 +30,7 @@ _BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
 
 
 def list_work(
-    model: LanguageModel,
-    platform: Platform,
-    sharding: Sharding,
-    streams: Sequence[Stream],
-    rules: ServingRules,
+    sharding: Sharding, streams: Sequence[Stream], rules: ServingRules
 ) -> list[DeviceWork]:
     """The operators of a pass on one device, in the order in which they first run.
 
@@ -50,16 +45,15 @@ def list_work(
             is_scan = kernel == "scan" and rules.has_vector_kernels
             if kind == "linear_attention" or _state_bytes(stream.table, i) or is_scan:
                 if stream.has_products:
-                    operators.append(_with_state(platform, sharding, stream, i))
+                    operators.append(_with_state(sharding, stream, i))
             elif kind == "vector" and not rules.has_vector_kernels:
                 continue
             elif stream.table.is_attention[i] or kernel == "attention":
-                operators.append(_attention(platform, sharding, stream, i, rules))
+                operators.append(_attention(sharding, stream, i, rules))
             elif stream.has_products and name not in done:
                 done.add(name)
-                parts = _parts(platform, streams, name)
-                share = sharding.share(name)
-                operators.append(_product(model, platform, share, parts, rules))
+                parts = _parts(sharding.platform, streams, name)
+                operators.append(_product(sharding, parts, rules))
     return operators
 
 
@@ -77,22 +71,14 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[Str
     return parts
 
 
-def _product(
-    model: LanguageModel,
-    platform: Platform,
-    share: RankShare,
-    parts: Sequence[StreamPart],
-    rules: ServingRules,
-) -> DeviceWork:
+def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = parts[0].stream, parts[0].position
     table, name = stream.table, stream.table.names[i]
+    platform, share = sharding.platform, sharding.share(name)
     is_routed = bool(table.is_routed[i])
     is_by_heads = split_rule(name).axis == "heads"
-    if is_routed:
-        loads = rules.expert_loads(model, platform, share, parts)
-    else:
-        loads = dense_loads(share, parts)
+    loads = rules.expert_loads(sharding, parts) if is_routed else dense_loads(share, parts)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
     is_kept = rules.keeps_on_chip(name, stream)
@@ -120,13 +106,14 @@ def _state_bytes(table: OperatorTable, i: int) -> float:
     return float(table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i])
 
 
-def _with_state(platform: Platform, sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
+def _with_state(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
     """An operator of linear attention: its products, and all that moves of its state.
 
     Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
     has the state; the states of all requests are in the model's own format.
     """
-    table, share = stream.table, sharding.share(stream.table.names[i])
+    table, platform = stream.table, sharding.platform
+    share = sharding.share(table.names[i])
     requests = platform.own_requests(stream.requests)
     tokens = requests / platform.sp if stream.is_prefill else requests
     is_product = table.kinds[i] == "linear_attention"
@@ -154,11 +141,9 @@ def _with_state(platform: Platform, sharding: Sharding, stream: Stream, i: int) 
     )
 
 
-def _attention(
-    platform: Platform, sharding: Sharding, stream: Stream, i: int, rules: ServingRules
-) -> DeviceWork:
+def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) -> DeviceWork:
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
-    table = stream.table
+    table, platform = stream.table, sharding.platform
     share = sharding.share(table.names[i])
     requests = platform.own_requests(stream.attention_requests)
     # A prompt's tokens are spread over the ranks of a sequence, which gather all keys; in a

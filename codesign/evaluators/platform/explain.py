@@ -11,7 +11,6 @@ from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.roofline import OperatorTime
 from codesign.evaluators.platform.serving import PlatformServing
-from codesign.machines.device.expected_error import describe_expected_error
 
 
 def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
@@ -102,9 +101,7 @@ def _power(serving: PlatformServing) -> list[dict[str, Any]]:
 
 def _notes(serving: PlatformServing) -> list[str]:
     options, request = serving.options, serving.request
-    notes = [*_profile_notes(serving), *_format_notes(serving)]
-    if not options.is_genz:
-        notes.append("A decode step is the mean step of the answer.")
+    notes = serving.rules.notes(serving.device_key, serving.platform.products)
     notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap
@@ -116,44 +113,3 @@ def _notes(serving: PlatformServing) -> list[str]:
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
     return notes
-
-
-def _profile_notes(serving: PlatformServing) -> list[str]:
-    options = serving.options
-    if options.is_genz:
-        return [
-            "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16.",
-            "Norms, softmax, activations, sampling and launches cost nothing.",
-        ]
-    if options.is_fitted:
-        started = {
-            "graphs": "replayed from graphs",
-            "streams": "queued ahead by the host",
-            "eager": "started one by one by the host",
-        }[options.engine]
-        return [
-            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
-            "sampling and scheduling between steps cost nothing.",
-            *describe_expected_error(serving.device_key),
-        ]
-    parts = {
-        "compute": options.compute_efficiency,
-        "memory": options.memory_efficiency,
-        "links": options.link_efficiency,
-    }
-    listed = ", ".join(f"{name} {value:.0%}" for name, value in parts.items() if value is not None)
-    return [
-        f"Profile ideal, a bound: rooflines with {listed} of the datasheet's rates; norms, "
-        "softmax, activations, sampling and launches cost nothing."
-    ]
-
-
-def _format_notes(serving: PlatformServing) -> list[str]:
-    """What the device does with formats that it has no multiplier for."""
-    products = serving.platform.products
-    if serving.options.is_genz or not products.is_widened[0]:
-        return []
-    return [
-        f"{serving.device_key} does not multiply {products.wanted[0]}: products run in "
-        f"{products.multiply[0]}, the weights keep their format in memory."
-    ]

@@ -7,19 +7,19 @@ row for a norm with the addition before it. Kernels of a device run one after th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, boundary_share
+from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.memory import Residence
-from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.roofline import OperatorTime, time_operator
-from codesign.evaluators.platform.work import DeviceWork
+from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.roofline import OperatorTime, Rooflines
+from codesign.evaluators.platform.rules import ServingRules
 from codesign.hardware.collectives import split_over_nodes
 from codesign.machines.device.attention import (
     Attention,
@@ -43,6 +43,7 @@ from codesign.machines.device.energy import (
     kernel_energy_joules,
 )
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
+from codesign.machines.device.expected_error import describe_expected_error
 from codesign.machines.device.expert_exchange import (
     ExchangeConstants,
     ExchangeKind,
@@ -100,30 +101,50 @@ def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
         yield group
 
 
+class FittedRules(ServingRules):
+    """The physical rules, with the time of laws of kernels."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {
+        # [ours] copies from host memory reach about what links reach [GenZ, section IV-E].
+        "slow_efficiency": 0.75,
+        "attention": "data",
+        "has_nodes": True,
+        "router_all_reduce": False,
+    }
+    meaningless_options: ClassVar[tuple[str, ...]] = (
+        "compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up"
+    )  # fmt: skip
+    has_vector_kernels: ClassVar[bool] = True
+    joins_contexts: ClassVar[bool] = True
+
+    def timing(self, model: LanguageModel, platform: Platform, residence: Residence) -> Rooflines:
+        """The time of kernels that a serving engine starts."""
+        return FittedKernels(model, platform, self.options, residence)
+
+    def timing_notes(self, device: str) -> list[str]:
+        """How kernels are started, and how far the laws are from measurements."""
+        started = {
+            "graphs": "replayed from graphs",
+            "streams": "queued ahead by the host",
+            "eager": "started one by one by the host",
+        }[self.options.engine]
+        return [
+            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
+            "sampling and scheduling between steps cost nothing.",
+            *describe_expected_error(device),
+        ]
+
+
 @dataclass(frozen=True)
-class FittedKernels:
-    """The laws of kernels on the devices of a batch of platforms.
-
-    Attributes:
-        model: The language model.
-        platform: Devices, links, parallelism.
-        options: Resolved options.
-        residence: Where weights and KV cache lie.
-    """
-
-    model: LanguageModel
-    platform: Platform
-    options: PlatformOptions
-    residence: Residence
+class FittedKernels(Rooflines):
+    """The laws of kernels on the devices of a batch of platforms; rooflines are their bounds."""
 
     def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
         """The kernels of a pass, in the order in which they first run."""
         return [self._launch(group) for group in launches(work)]
 
     def _launch(self, group: Sequence[DeviceWork]) -> OperatorTime:
-        bounds = [
-            time_operator(item, self.platform, self.residence, self.options) for item in group
-        ]
+        bounds = [self.bound(item) for item in group]
         first = group[0]
         once = _LAWS[first.kernel](self, group)
         name = first.name if len(group) == 1 else _name_of(group)
@@ -168,11 +189,19 @@ class FittedKernels:
             self.platform.rates, bandwidth_bytes_per_s=1.0 / self.residence.kept_s_per_byte
         )
 
-    def host_start_s(self) -> FloatArray:
-        """(n,) time in which the host starts one kernel."""
-        return self.by_class(
+    def started_s(self, layers_s: FloatArray, operators: Sequence[OperatorTime]) -> FloatArray:
+        """(n,) time of all layers, at least that in which a host starts their kernels."""
+        if self.options.engine != "eager":
+            return layers_s
+        n_started = sum(item.count for item in operators if item.is_in_layers)
+        host_start_s = self.by_class(
             "engine", EngineConstants, lambda constants: np.asarray(constants.host_start)
         )
+        return np.maximum(layers_s, n_started * host_start_s)
+
+    def message_s(self, message: Message) -> FloatArray:
+        """(n,) time of one instance of a message."""
+        return _message_s(self, message)
 
     def by_class(
         self, family: str, record: type[Constants], law: Callable[[Constants], FloatArray]
@@ -367,53 +396,67 @@ _EXCHANGES: dict[str, tuple[ExchangeKind, ExchangeKind]] = {
 }
 
 
-def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
+def _message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     """(n,) time of one instance of a message.
 
     An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of tokens
     for large batches or that for small ones. Without graphs a collective waits
     for the last of its ranks.
     """
-    platform = kernels.platform
-    inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
-    ranks, nodes = inner * outer, outer
-    if message.kind in _EXCHANGES:
-        mixture = kernels.model.moe_dims
-        tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
-        return np.minimum(
-            *(
-                kernels.by_class(
-                    "expert_exchange",
-                    ExchangeConstants,
-                    lambda constants, kind=kind: expert_exchange_time_s(  # type: ignore[misc]
-                        kind, tokens, float(mixture.n_routed_experts),
-                        float(mixture.num_experts_per_tok), float(kernels.model.hidden_size),
-                        ranks, nodes, platform.links, constants,
-                    ),
-                )
-                for kind in _EXCHANGES[message.kind]
-            )
-        )  # fmt: skip
+    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
+    ranks = inner * nodes
     size = message.elements * _ROW_BITS / 8.0
-    if message.kind == "send":
-        return _send_s(kernels, message, size)
+    match message.kind:
+        case "dispatch" | "combine":
+            return _exchange_s(kernels, message, ranks, nodes)
+        case "send":
+            return _send_s(kernels, message, size)
+        case kind:
+            time = _collective_s(kernels, kind, size, ranks, nodes)
+    if kernels.options.engine != "graphs":
+        wait = kernels.by_class(
+            "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
+        )
+        return np.asarray(wait + time)
+    if kind == "all_reduce":
+        return np.minimum(time, _collective_s(kernels, "custom_all_reduce", size, ranks, nodes))
+    return time
 
-    def time(kind: CollectiveKind) -> FloatArray:
+
+def _collective_s(
+    kernels: FittedKernels,
+    kind: CollectiveKind,
+    size: FloatArray,
+    ranks: FloatArray | float,
+    nodes: FloatArray | float,
+) -> FloatArray:
+    """(n,) time of one collective among ranks that are in step."""
+    links = kernels.platform.links
+    return kernels.by_class(
+        "collectives", CollectiveConstants,
+        lambda constants: collective_time_s(kind, size, ranks, nodes, links, constants),
+    )  # fmt: skip
+
+
+def _exchange_s(
+    kernels: FittedKernels, message: Message, ranks: FloatArray, nodes: FloatArray
+) -> FloatArray:
+    """(n,) time in which tokens go to their experts, or come back, by the faster of two kernels."""
+    mixture, hidden = kernels.model.moe_dims, float(kernels.model.hidden_size)
+    experts, links = float(mixture.n_routed_experts), kernels.platform.links
+    top_k = float(mixture.num_experts_per_tok)
+    tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
+
+    def time(kind: ExchangeKind) -> FloatArray:
         return kernels.by_class(
-            "collectives", CollectiveConstants,
-            lambda constants: collective_time_s(
-                kind, size, ranks, nodes, platform.links, constants
+            "expert_exchange", ExchangeConstants,
+            lambda constants: expert_exchange_time_s(
+                kind, tokens, experts, top_k, hidden, ranks, nodes, links, constants
             ),
         )  # fmt: skip
 
-    if kernels.options.engine == "graphs":
-        if message.kind == "all_reduce":
-            return np.minimum(time("all_reduce"), time("custom_all_reduce"))
-        return time(message.kind)
-    wait = kernels.by_class(
-        "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
-    )
-    return wait + time(message.kind)
+    normal, low_latency = _EXCHANGES[message.kind]
+    return np.minimum(time(normal), time(low_latency))
 
 
 def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
@@ -426,14 +469,7 @@ def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
 def _send_s(kernels: FittedKernels, message: Message, size: FloatArray) -> FloatArray:
     """Mean time over the boundaries of the pipeline, of which some are between nodes."""
     between = boundary_share(message, kernels.platform)
-
-    def time(nodes: float) -> FloatArray:
-        return kernels.by_class(
-            "collectives", CollectiveConstants,
-            lambda constants: collective_time_s(
-                "send", size, 2.0, nodes, kernels.platform.links, constants
-            ),
-        )  # fmt: skip
-
-    far = np.where(between > 0, between * time(2.0), 0.0)
-    return far + np.where(between < 1, (1 - between) * time(1.0), 0.0)
+    near = _collective_s(kernels, "send", size, 2.0, 1.0)
+    far = _collective_s(kernels, "send", size, 2.0, 2.0)
+    slow = np.where(between > 0, between * far, 0.0)
+    return slow + np.where(between < 1, (1 - between) * near, 0.0)

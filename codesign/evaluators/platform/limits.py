@@ -19,20 +19,18 @@ _LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
 
 
 def limits(serving: PlatformServing) -> Mapping[str, FloatArray]:
-    """(n,) violations by name; ``<= 0`` is within.
-
-    GenZ's tool rounds splits up instead, but for experts, and asks for no links.
-    """
+    """(n,) violations by name; ``<= 0`` is within."""
     violations = {
         "memory": np.maximum(
             excess(serving.prefill_footprint, serving.platform, serving.options),
             excess(serving.decode_footprint, serving.platform, serving.options),
         ),
         "experts": _experts(serving),
+        **_even_splits(serving),
+        "links": _links(serving),
     }
-    if serving.options.is_genz:
-        return violations
-    return violations | _even_splits(serving) | {"links": _links(serving)}
+    unchecked = serving.rules.unchecked_limits
+    return {name: values for name, values in violations.items() if name not in unchecked}
 
 
 def _uneven(amount: FloatArray | float, parts: FloatArray) -> FloatArray:
@@ -95,8 +93,7 @@ def _memory_words(serving: PlatformServing) -> str:
     if serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
         at_hand += float(platform.slow_capacity[0])
     kept = serving.decode_footprint
-    stages = float(platform.pp[0]) if serving.options.is_genz else 1.0
-    parts = [float(part[0]) / stages for part in (kept.weight_bytes, kept.kv_bytes)]
+    parts = [float((part / kept.stages)[0]) for part in (kept.weight_bytes, kept.kv_bytes)]
     weights, cache = (format_engineering(part, "B") for part in parts)
     fits = ", ".join(_ways_to_fit(serving, need, at_hand, parts))
     return (

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.passes import RequestPasses
-from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.evaluators.platform.work import DeviceWork
 from codesign.workload.model import (
-    LanguageModel,
     kv_elements_per_token,
     parameters_by_part,
     state_bytes,
@@ -30,14 +26,38 @@ class DeviceFootprint:
     Attributes:
         weight_bytes: Bytes of weights.
         kv_bytes: Bytes of the KV cache of the batch that is served.
-        need_bytes: Bytes that must be kept; GenZ's tool counts all stages of the pipeline.
         room_bytes: Capacity of the fast memory for these bytes.
+        stages: Stages of the pipeline whose bytes are counted together.
     """
 
     weight_bytes: FloatArray
     kv_bytes: FloatArray
-    need_bytes: FloatArray
     room_bytes: FloatArray
+    stages: FloatArray | float = 1.0
+
+    @property
+    def need_bytes(self) -> FloatArray:
+        """Bytes that must be kept."""
+        return self.weight_bytes + self.kv_bytes
+
+
+@dataclass(frozen=True)
+class CachedTokens:
+    """Tokens whose keys and values the cache holds at the end of an answer.
+
+    Sliding layers hold no more than their window; the counts are means over all layers.
+
+    Attributes:
+        of_prompt: Tokens of a prompt.
+        of_beam: Tokens that a beam generated.
+        beams: Beams of a request.
+        next_prompts: Prompts of further requests, which are being prefilled.
+    """
+
+    of_prompt: float
+    of_beam: float
+    beams: int
+    next_prompts: int
 
 
 @dataclass(frozen=True)
@@ -56,37 +76,33 @@ class Residence:
     offloaded_share: FloatArray
 
 
-def footprint(
-    model: LanguageModel, platform: Platform, sharding: Sharding, passes: RequestPasses
-) -> DeviceFootprint:
+def footprint(sharding: Sharding, table: OperatorTable, cached: CachedTokens) -> DeviceFootprint:
     """Weights, KV cache and states of the fullest device when the last token is generated.
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
     """
+    model, platform = sharding.model, sharding.platform
     layers = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    in_layers, embedding, head = _weights(model, platform, sharding, passes.prompts[0].table)
+    in_layers, embedding, head = _weights(sharding, table)
     tied = 0.0 if model.tie_word_embeddings else head
     ends = np.where(platform.pp > 1, np.maximum(embedding, head), embedding + tied)
     weights = (in_layers * layers + ends) * platform.weight_bytes
-    per_request = passes.prefix_tokens + passes.request.n_beams * passes.suffix_tokens
-    # In mixed passes one more request is being prefilled.
+    per_request = cached.of_prompt + cached.beams * cached.of_beam
     requests = platform.own_requests(platform.batch)
-    held = per_request * requests + passes.prefix_tokens * passes.request.mixed
+    held = per_request * requests + cached.of_prompt * cached.next_prompts
     per_token = kv_elements_per_token(model) * sharding.kv * layers / platform.sp
     kv = held * per_token * platform.kv_bytes
     if model.n_linear_layers:
         # Every beam has a state of its own.
-        states = requests * passes.request.n_beams + passes.request.mixed
+        states = requests * cached.beams + cached.next_prompts
         kv = kv + states * state_bytes(model) * state_part(model, platform.attention_ranks) * layers
-    return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
+    return DeviceFootprint(weights, kv, platform.fast_capacity)
 
 
-def _weights(
-    model: LanguageModel, platform: Platform, sharding: Sharding, table: OperatorTable
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _weights(sharding: Sharding, table: OperatorTable) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Elements in the layers, in the embedding and in the LM head, of one device's part."""
-    zero = np.zeros_like(platform.tp)
-    layers = zero
+    model, platform = sharding.model, sharding.platform
+    layers = zero = np.zeros_like(platform.tp)
     for i, name in enumerate(table.names):
         if table.groups[i] in ("embedding", "lm_head"):
             continue
@@ -101,53 +117,26 @@ def _weights(
     return layers, embedding, vocabulary
 
 
-def genz_footprint(
-    model: LanguageModel, platform: Platform, sharding: Sharding, work: Sequence[DeviceWork]
-) -> DeviceFootprint:
-    """Footprint as GenZ's tool counts it: what one pass reads, of all stages and of all experts."""
-    weights = sum(
-        (_held(model, platform, sharding, item) * item.count for item in work),
-        np.zeros_like(platform.tp),
-    )
-    kv = sum((item.kv_bytes * item.count for item in work), np.zeros_like(platform.tp))
-    return DeviceFootprint(weights, kv, weights + kv, platform.fast_capacity)
-
-
-def _held(
-    model: LanguageModel, platform: Platform, sharding: Sharding, item: DeviceWork
-) -> FloatArray:
-    """Weights that an operator keeps: of an expert's matrix, those of all experts of the rank."""
-    if not item.expert_elements:
-        return item.weight_bytes
-    return (
-        item.expert_elements
-        * platform.weight_bytes
-        * sharding.share(item.name).work
-        * np.ceil(model.moe_dims.n_routed_experts / platform.ep)
-    )
-
-
 def excess(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> FloatArray:
     """Relative excess of what must be kept over the memories that may keep it; <= 0 fits."""
-    stages = platform.pp if options.is_genz else 1.0
     room = kept.room_bytes
     if options.offload:
         room = room + np.where(np.isnan(platform.slow_bandwidth), 0.0, platform.slow_capacity)
-    return np.where(np.isinf(room), -1.0, kept.need_bytes / (room * stages) - 1.0)
+    return np.where(np.isinf(room), -1.0, kept.need_bytes / (room * kept.stages) - 1.0)
 
 
-def reside(kept: DeviceFootprint, platform: Platform, options: PlatformOptions) -> Residence:
+def reside(
+    kept: DeviceFootprint, platform: Platform, options: PlatformOptions, slow_efficiency: float
+) -> Residence:
     """Read rates when a fixed share of everything kept lies in the slow memory (Eq. 1).
 
     Both memories are read at once, so a byte takes the longer of its two shares. Without
     offload everything is read from the fast memory, and :func:`excess` says if it fits.
     """
     fast = 1.0 / (platform.fast_bandwidth * (options.memory_efficiency or 1.0))
-    # GenZ's tool tests the whole pipeline, but spreads it over one device's memory.
-    stages = platform.pp if options.is_genz else 1.0
-    exceeds = (kept.need_bytes > kept.room_bytes * stages) & bool(options.offload)
+    # Stages that are counted together are tested together, but spread over one device's memory.
+    exceeds = (kept.need_bytes > kept.room_bytes * kept.stages) & bool(options.offload)
     share = np.where(exceeds, 1.0 - kept.room_bytes / kept.need_bytes, 0.0)
-    slow_efficiency = options.memory_efficiency if options.is_genz else options.slow_efficiency
-    slow = 1.0 / (platform.slow_bandwidth * (slow_efficiency or 1.0))
+    slow = 1.0 / (platform.slow_bandwidth * slow_efficiency)
     split = np.maximum((1.0 - share) * fast, np.where(exceeds, share * slow, 0.0))
     return Residence(fast, np.where(exceeds, split, fast), share)

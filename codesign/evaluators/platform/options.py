@@ -1,11 +1,11 @@
-"""How a platform is modelled: the choices that measurements, bounds and GenZ make differently.
+"""How a platform is modelled: the choices that measurements, bounds and papers make differently.
 
-Three profiles set them together. ``fitted`` is the default: every kernel and collective takes the
-time that laws fitted to measurements give (:mod:`codesign.machines.device`). ``ideal`` is a bound:
-peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked up,
-logits are computed where a token is predicted, and a batch of tokens reads the experts that it is
-expected to touch. ``genz`` has the conventions of the public tool of [GenZ]_, which ``codesign
-validate genz`` holds to its answers.
+A profile sets them together, by its rules. ``fitted`` is the default: every kernel and collective
+takes the time that laws fitted to measurements give (:mod:`codesign.machines.device`). ``ideal`` is
+a bound: peak rates, and nothing starts. In both a causal mask is skipped, embedding rows are looked
+up, logits are computed where a token is predicted, and a batch of tokens reads the experts that it
+is expected to touch. Further profiles have the conventions of others (:mod:`codesign.conventions`),
+such as those of the public tool of [GenZ]_.
 
 .. [GenZ] A. Bambhaniya et al., Demystifying Platform Requirements for Diverse LLM Inference
    Use Cases, 2024, and its tool GenZ-LLM-Analyzer, version 0.0.16.
@@ -13,11 +13,12 @@ validate genz`` holds to its answers.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from codesign.hardware.collectives import WARM_UP_S, Algorithm
+from codesign.hardware.collectives import Algorithm
 from codesign.schema import Fraction, Record, quantity
 
 Profile: TypeAlias = Literal["fitted", "ideal", "genz"]
@@ -27,37 +28,18 @@ Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
 Engine: TypeAlias = Literal["graphs", "streams", "eager"]
 AttentionParallelism: TypeAlias = Literal["data", "tensor"]
 
-_PEAK_RATES = {
-    "compute_efficiency": 1.0,
-    "memory_efficiency": 1.0,
-    "link_efficiency": 1.0,
-    "slow_efficiency": 1.0,
+_RULES: dict[Profile, str] = {
+    "fitted": "codesign.evaluators.platform.fitted:FittedRules",
+    "ideal": "codesign.evaluators.platform.rules:ServingRules",
+    "genz": "codesign.conventions.genz:GenzRules",
 }
-_PROFILES: dict[str, dict[str, Any]] = {
-    "fitted": {
-        # [ours] copies from host memory reach about what links reach [GenZ, section IV-E].
-        "slow_efficiency": 0.75,
-        "attention": "data",
-        "has_nodes": True,
-        "router_all_reduce": False,
-    },
-    "ideal": {
-        **_PEAK_RATES,
-        "warm_up": 0.0,
-        "attention": "data",
-        "has_nodes": True,
-        "router_all_reduce": False,
-    },
-    "genz": {
-        **_PEAK_RATES,
-        "warm_up": WARM_UP_S,
-        "attention": "tensor",
-        "has_nodes": False,
-        "router_all_reduce": True,
-    },
-}
-_OF_ROOFLINES = ("compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up")
-"""Options that mean nothing where kernels have fitted efficiencies of their own."""
+"""Module and class of each profile's rules, imported when they are asked for."""
+
+
+def rules_class(profile: Profile) -> Any:
+    """The class of a profile's rules, a :class:`.rules.ServingRules`."""
+    module, _, name = _RULES[profile].partition(":")
+    return getattr(import_module(module), name)
 
 
 class PlatformOptions(Record):
@@ -85,8 +67,8 @@ class PlatformOptions(Record):
     all_reduce: Algorithm = "ring"
     """``ring`` (Eq. 3) or ``tree``, a double binary tree: fewer steps for small messages."""
     router_all_reduce: bool | None = None
-    """Whether ``genz`` splits the router too and adds up its scores by an all-reduce, as GenZ's
-    tool does; its paper has two all-reduces a layer (Eq. 5). Other profiles do not split it."""
+    """Whether a router that is split has its scores added up by an all-reduce, as in GenZ's tool;
+    its paper has two all-reduces a layer (Eq. 5). Only that tool's conventions split it."""
     has_nodes: bool | None = None
     """Whether groups that exceed the devices that a node links use the network between nodes;
     if not, all devices are joined by links."""
@@ -103,16 +85,16 @@ class PlatformOptions(Record):
     that a collective waits for the last of its ranks; ``eager``, where the host starts one kernel
     after the other, as serving engines of 2023 did, and a pass takes at least as long as that."""
     warm_up: Seconds | None = None
-    """Time to start a collective; nothing under ``ideal``, 5 us under ``genz``."""
+    """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None
     """What expert parallelism does to attention: under ``data`` every group of tensor-parallel
     devices serves its own requests and keeps their cache alone, and a token is sent once to each
     group that has an expert of its, as DeepSeek-V3 is deployed (its technical report, section 3.4);
     under ``tensor`` all groups share every request's heads and add up what their experts give."""
     onchip_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 18000 * 2.0**30
-    """Bandwidth at which profile ``genz`` reads activations that stay on chip: 18,000 GiB/s, the
-    default of its tool for every device. Elsewhere all activations of every operator pass the
-    memory."""
+    """Bandwidth at which activations that stay on chip are read by GenZ's conventions: 18,000
+    GiB/s, the default of its tool for every device. Elsewhere all activations of every operator
+    pass the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
@@ -120,32 +102,21 @@ class PlatformOptions(Record):
 
     @model_validator(mode="after")
     def _check(self) -> PlatformOptions:
-        stray = [name for name in _OF_ROOFLINES if getattr(self, name) is not None]
-        if self.profile == "fitted" and stray:
+        meaningless = rules_class(self.profile).meaningless_options
+        stray = [name for name in meaningless if getattr(self, name) is not None]
+        if stray:
+            others = " or ".join(name for name in _RULES if name != self.profile)
             raise ValueError(
-                f"{', '.join(stray)}: expected profile ideal or genz; under fitted every kernel "
+                f"{', '.join(stray)}: expected profile {others}; under {self.profile} every kernel "
                 "has an efficiency of its own"
             )
         return self
 
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""
-        chosen = {
-            name: value
-            for name, value in _PROFILES[self.profile].items()
-            if getattr(self, name) is None
-        }
+        defaults = rules_class(self.profile).defaults
+        chosen = {name: defaults[name] for name in defaults if getattr(self, name) is None}
         return self.model_copy(update=chosen)
-
-    @property
-    def is_genz(self) -> bool:
-        """Whether the public tool's conventions hold."""
-        return self.profile == "genz"
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether kernels take the time of laws that are fitted to measurements."""
-        return self.profile == "fitted"
 
     @property
     def has_data_attention(self) -> bool:

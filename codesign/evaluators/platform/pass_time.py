@@ -8,14 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.communication import Message, message_time_s
-from codesign.evaluators.platform.fitted import FittedKernels, message_s
-from codesign.evaluators.platform.memory import Residence
-from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.roofline import OperatorTime, time_message, time_operator
-from codesign.evaluators.platform.work import DeviceWork
-from codesign.workload.model import LanguageModel
+from codesign.evaluators.platform.communication import Message
+from codesign.evaluators.platform.device_work import DeviceWork
+from codesign.evaluators.platform.roofline import OperatorTime, Rooflines, time_message
 
 
 @dataclass(frozen=True)
@@ -56,48 +51,31 @@ class TimedPass:
 
 
 def time_pass(
-    model: LanguageModel,
-    platform: Platform,
-    work: Sequence[DeviceWork],
-    messages: Sequence[Message],
-    residence: Residence,
-    options: PlatformOptions,
+    timing: Rooflines, work: Sequence[DeviceWork], messages: Sequence[Message]
 ) -> TimedPass:
     """All operators of a pass, and how long it takes through the whole pipeline.
 
     With overlap, collectives and operators each hide the shorter of the two; what is sent from
     stage to stage is never hidden.
     """
-    unknown = np.full_like(platform.tp, np.nan)
-    if options.is_fitted:
-        kernels = FittedKernels(model, platform, options, residence)
-        idle = kernels.idle_watts()
-        timed = kernels.times(work)
-        timed += [time_message(item, platform, message_s(kernels, item), idle) for item in messages]
-    else:
-        idle = unknown
-        timed = [time_operator(item, platform, residence, options) for item in work]
-        timed += [
-            time_message(item, platform, message_time_s(item, platform, options), unknown)
-            for item in messages
-        ]
+    platform, n_layers = timing.platform, timing.model.num_hidden_layers
+    idle, has_overlap = timing.idle_watts(), timing.options.overlap
+    timed = timing.times(work)
+    timed += [time_message(item, platform, timing.message_s(item), idle) for item in messages]
     pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle)
-    layers = _joint(pass_without_totals, options, in_layers=True)
-    ends = _joint(pass_without_totals, options, in_layers=False)
-    share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
+    layers = _joint(pass_without_totals, has_overlap, in_layers=True)
+    ends = _joint(pass_without_totals, has_overlap, in_layers=False)
+    share = np.ceil(n_layers / platform.pp) / n_layers
     send = pass_without_totals.part_s("send")
-    if options.is_fitted and options.engine == "eager":
-        started = sum(item.count for item in timed if item.is_in_layers)
-        layers = np.maximum(layers, started * kernels.host_start_s())
+    layers = timing.started_s(layers, timed)
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(timed, layers + ends + send, layers * share + ends + one_send, idle)
 
 
-def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> FloatArray:
+def _joint(times: TimedPass, has_overlap: bool, in_layers: bool) -> FloatArray:
     """Operators and collectives of the layers, or of the model's ends."""
     zero = np.zeros_like(times.total_s)
     chosen = [item for item in times.operators if item.is_in_layers == in_layers]
     busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
     talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
-    return np.maximum(busy, talking) if options.overlap else busy + talking
-
+    return np.maximum(busy, talking) if has_overlap else busy + talking

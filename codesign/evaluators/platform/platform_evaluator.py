@@ -18,13 +18,14 @@ from codesign.evaluators.platform.explain import explain
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.passes import RequestPasses
+from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platforms import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
-    Platform,
     build_platform,
 )
 from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
 from codesign.metrics import PLATFORM_METRICS, Metric
@@ -59,8 +60,9 @@ class PlatformEvaluator:
     ) -> None:
         self.workload = workload
         self.options = (options or PlatformOptions()).resolved()
-        if workload.mixed and self.options.is_genz:
-            raise InputError("mixed: expected profile 'physical'; 'genz' has no mixed passes")
+        if workload.mixed and not rules_of(self.options).has_mixed_passes:
+            expected = "mixed: expected profile 'fitted' or 'ideal'"
+            raise InputError(f"{expected}; {self.profile!r} has no mixed passes")
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
         self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())

@@ -1,21 +1,23 @@
-"""Devices, links, parallelism and formats from the columns of a design batch; (n,) each."""
+"""Platforms from the columns of a design batch, and the parameters that such a batch may have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray
 from codesign.errors import UnknownNameError
 from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
+from codesign.evaluators.platform.rules import rules_of
 from codesign.hardware.collectives import Link
 from codesign.hardware.device import Device
 from codesign.machines.device.links import LinkRates, link_rates
 from codesign.machines.device.rates import DeviceRates, device_rates
-from codesign.workload.precision import bits_per_element, multiply_bits
+from codesign.workload.precision import bits_per_element
 
 DEGREES = (
     "tensor_parallel",
@@ -42,93 +44,6 @@ REQUIRED_PARAMETERS = frozenset({"device", "batch_size"})
 OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMATS, *OVERRIDES})
 
 
-@dataclass(frozen=True)
-class Platform:
-    """``n`` platforms.
-
-    Attributes:
-        flop_per_s: Peak arithmetic rate of a device at the width of its products.
-        products: How the devices multiply the formats of weights and activations.
-        rates: Datasheet numbers that the laws of kernels need.
-        links: Numbers of the devices' links that the laws of messages need.
-        devices: Key of each device.
-        device_class: Class of each device, whose efficiencies its kernels have.
-        fast_bandwidth: Peak bytes per second of a device's memory.
-        fast_capacity: Capacity of a device's memory, bytes.
-        slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
-        slow_capacity: Capacity of the memory behind it, bytes; infinite where none is stated.
-        link: Links within a node; their bandwidth is NaN where none is stated.
-        network: Links between nodes; their bandwidth is NaN where none is stated.
-        node_size: Devices of one node, which links join.
-        power_watts: Board power limit of a device; NaN where none is stated.
-        tp: Devices over which a layer's matrices are split.
-        pp: Stages of the pipeline.
-        ep: Groups of devices over which experts are spread.
-        sp: Groups of devices over which a sequence is spread.
-        dp: Replicas of the model.
-        batch: Requests of one replica; not whole where the replicas do not divide the batch.
-        weight_bytes: Bytes of one weight.
-        activation_bytes: Bytes of one activation.
-        kv_bytes: Bytes of one element of the KV cache.
-        attention_groups: Groups of devices of one stage that serve requests of their own.
-    """
-
-    flop_per_s: FloatArray
-    products: ProductColumns
-    rates: DeviceRates
-    links: LinkRates
-    devices: Column
-    device_class: Column
-    fast_bandwidth: FloatArray
-    fast_capacity: FloatArray
-    slow_bandwidth: FloatArray
-    slow_capacity: FloatArray
-    link: Link
-    network: Link
-    node_size: FloatArray
-    power_watts: FloatArray
-    tp: FloatArray
-    pp: FloatArray
-    ep: FloatArray
-    sp: FloatArray
-    dp: FloatArray
-    batch: FloatArray
-    weight_bytes: FloatArray
-    activation_bytes: FloatArray
-    kv_bytes: FloatArray
-    attention_groups: FloatArray
-
-    @property
-    def attention_ranks(self) -> FloatArray:
-        """Devices over which attention heads and the vocabulary are split."""
-        return self.tp * self.ep / self.attention_groups
-
-    def own_requests(self, requests: FloatArray) -> FloatArray:
-        """Of so many requests of a replica, those of the group that serves the most."""
-        return np.where(
-            self.attention_groups > 1, np.ceil(requests / self.attention_groups), requests
-        )
-
-    @property
-    def stage_devices(self) -> FloatArray:
-        """Devices of one stage of one replica."""
-        return self.tp * self.ep * self.sp
-
-    @property
-    def n_devices(self) -> FloatArray:
-        """Number of all devices."""
-        return self.stage_devices * self.pp * self.dp
-
-    def micro_batch(self, is_genz: bool) -> FloatArray:
-        """Requests that pass through the pipeline together.
-
-        GenZ's tool divides the batch by the stages and drops the rest.
-        """
-        if is_genz:
-            return np.maximum(np.floor(self.batch / self.pp), 1.0)
-        return np.ceil(self.batch / self.pp)
-
-
 def build_platform(
     designs: Columns, devices: Mapping[str, Device], options: PlatformOptions
 ) -> Platform:
@@ -150,14 +65,9 @@ def build_platform(
     if options.slow_bandwidth is not None:
         slow = np.full(chosen.n, options.slow_bandwidth)
     links, networks = _links(chosen, options)
-    products = product_columns(
-        chosen.column,
-        chosen.find,
-        _format(designs, "weight_format", chosen.n),
-        _format(designs, "activation_format", chosen.n),
-    )
+    products = _products(designs, chosen, options)
     return Platform(
-        flop_per_s=_flop_per_s(designs, chosen, products, options),
+        flop_per_s=_flop_per_s(designs, products),
         products=products,
         rates=_rates(designs, chosen),
         links=_link_rates(chosen),
@@ -241,18 +151,18 @@ def _bytes(designs: Columns, name: str, n: int) -> FloatArray:
     return _format(designs, name, n).lookup(lambda item: bits_per_element(item) / 8.0)
 
 
-def _flop_per_s(
-    designs: Columns, chosen: _Chosen, products: ProductColumns, options: PlatformOptions
-) -> FloatArray:
+def _products(designs: Columns, chosen: _Chosen, options: PlatformOptions) -> ProductColumns:
+    """How the devices multiply the formats, by the rules of the profile."""
+    weights = _format(designs, "weight_format", chosen.n)
+    activations = _format(designs, "activation_format", chosen.n)
+    products = product_columns(chosen.column, chosen.find, weights, activations)
+    peak = chosen.lookup(lambda device: device.peak_flop_per_s("bf16"))
+    return rules_of(options).products(products, weights, activations, peak)
+
+
+def _flop_per_s(designs: Columns, products: ProductColumns) -> FloatArray:
     """Peak rate of products; a design's own rate is that at 16 bits, narrower ones are faster."""
     rates, bits = products.peak_flop_per_s, products.multiply_bits
-    if options.is_genz:
-        # GenZ halves the time of a product with each halving of its width, on every device.
-        bits = np.maximum(
-            _format(designs, "weight_format", chosen.n).lookup(multiply_bits),
-            _format(designs, "activation_format", chosen.n).lookup(multiply_bits),
-        )
-        rates = chosen.lookup(lambda device: device.peak_flop_per_s("bf16")) * (16.0 / bits)
     if "compute_flop_per_s" not in designs:
         return rates
     override_flop_per_s = designs["compute_flop_per_s"].lookup(float, absent=np.nan) * 16.0 / bits

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.communication import Message
+from codesign.evaluators.platform.communication import Message, message_time_s
+from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.options import PlatformOptions
-from codesign.evaluators.platform.platforms import Platform
-from codesign.evaluators.platform.work import DeviceWork
+from codesign.evaluators.platform.platform import Platform
+from codesign.workload.model import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -43,31 +45,67 @@ class OperatorTime:
     joules: FloatArray
 
 
-def time_operator(
-    work: DeviceWork, platform: Platform, residence: Residence, options: PlatformOptions
-) -> OperatorTime:
-    """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
-    rate = platform.flop_per_s * (options.compute_efficiency or 1.0)
-    compute = 2.0 * work.mac / rate
-    kept = work.weight_bytes + work.kv_bytes
-    near = residence.fast_s_per_byte
-    streamed = residence.kept_s_per_byte if options.is_genz else near
-    onchip = work.onchip_bytes / (options.onchip_bandwidth * (options.memory_efficiency or 1.0))
-    memory = kept * residence.kept_s_per_byte + work.activation_bytes * streamed + onchip
-    if options.is_genz:
-        memory = np.where(work.mac > 0, memory, 0.0)
-    return OperatorTime(
-        name=work.name,
-        part="attention" if work.kernel == "attention" else "linear",
-        is_in_layers=work.block == "layers",
-        count=np.full_like(compute, work.count),
-        time_s=work.count * np.maximum(compute, memory),
-        compute_s=work.count * compute,
-        memory_s=work.count * memory,
-        mac=work.count * work.mac,
-        bytes=work.count * (kept + work.activation_bytes),
-        joules=np.full_like(compute, np.nan),
-    )
+@dataclass(frozen=True)
+class Rooflines:
+    """The time of a pass's operators, each as long as arithmetic or memory alone, and messages.
+
+    Attributes:
+        model: The language model.
+        platform: Devices, links, parallelism.
+        options: Resolved options.
+        residence: Where weights and KV cache lie.
+    """
+
+    model: LanguageModel
+    platform: Platform
+    options: PlatformOptions
+    residence: Residence
+
+    def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
+        """The operators of a pass, in the order in which they first run."""
+        return [self.bound(item) for item in work]
+
+    def bound(self, work: DeviceWork) -> OperatorTime:
+        """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
+        rate = self.platform.flop_per_s * (self.options.compute_efficiency or 1.0)
+        compute = 2.0 * work.mac / rate
+        memory = self.memory_s(work)
+        kept = work.weight_bytes + work.kv_bytes
+        return OperatorTime(
+            name=work.name,
+            part="attention" if work.kernel == "attention" else "linear",
+            is_in_layers=work.block == "layers",
+            count=np.full_like(compute, work.count),
+            time_s=work.count * np.maximum(compute, memory),
+            compute_s=work.count * compute,
+            memory_s=work.count * memory,
+            mac=work.count * work.mac,
+            bytes=work.count * (kept + work.activation_bytes),
+            joules=np.full_like(compute, np.nan),
+        )
+
+    def memory_s(self, work: DeviceWork) -> FloatArray:
+        """(n,) time that the memory alone takes; what stays on chip takes none."""
+        kept = work.weight_bytes + work.kv_bytes
+        moved = work.activation_bytes * self.residence.fast_s_per_byte
+        return kept * self.residence.kept_s_per_byte + moved
+
+    @property
+    def send_warm_up_s(self) -> float:
+        """Time to start a message from stage to stage."""
+        return self.options.warm_up or 0.0
+
+    def message_s(self, message: Message) -> FloatArray:
+        """(n,) time of one instance of a message."""
+        return message_time_s(message, self.platform, self.options, self.send_warm_up_s)
+
+    def idle_watts(self) -> FloatArray:
+        """(n,) power of a device that waits for others; NaN, since there is no law of energy."""
+        return np.full_like(self.platform.tp, np.nan)
+
+    def started_s(self, layers_s: FloatArray, operators: Sequence[OperatorTime]) -> FloatArray:
+        """(n,) time of all layers, with the time in which their operators are started: nothing."""
+        return layers_s
 
 
 def time_message(

@@ -7,21 +7,16 @@ from functools import cached_property
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.communication import list_messages
-from codesign.evaluators.platform.memory import (
-    DeviceFootprint,
-    Residence,
-    footprint,
-    genz_footprint,
-    reside,
-)
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.memory import DeviceFootprint, Residence, reside
+from codesign.evaluators.platform.messages import list_messages
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.pass_time import TimedPass, time_pass
 from codesign.evaluators.platform.passes import Prompt, RequestPasses
-from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.request import PlatformRequest
-from codesign.evaluators.platform.sharding import Sharding
-from codesign.evaluators.platform.work import DeviceWork, Stream, list_work
+from codesign.evaluators.platform.rules import rules_of
+from codesign.evaluators.platform.work import list_work
 
 
 class PlatformServing:
@@ -46,18 +41,18 @@ class PlatformServing:
         self.platform = platform
         self.model = request.language_model
         self.passes = passes
-        self.sharding = Sharding(self.model, platform, options.is_genz)
-        self.micro_batch = platform.micro_batch(options.is_genz)
+        self.rules = rules_of(options)
+        self.sharding = self.rules.sharding(self.model, platform)
+        self.micro_batch = self.rules.micro_batch(platform)
 
     def work(self, streams: list[Stream]) -> list[DeviceWork]:
         """The work of one device in a pass."""
-        return list_work(self.model, self.platform, self.sharding, streams, self.options)
+        return list_work(self.sharding, streams, self.rules)
 
     def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
-        messages = list_messages(self.model, self.platform, self.sharding, streams, self.options)
-        residence = reside(kept, self.platform, self.options)
-        work = self.work(streams)
-        return time_pass(self.model, self.platform, work, messages, residence, self.options)
+        messages = list_messages(self.sharding, streams, self.rules)
+        timing = self.rules.timing(self.model, self.platform, self.residence(kept))
+        return time_pass(timing, self.work(streams), messages)
 
     def _streams(self, prompt: Prompt) -> list[Stream]:
         if self.request.mixed:
@@ -67,18 +62,16 @@ class PlatformServing:
     @cached_property
     def prefill_footprint(self) -> DeviceFootprint:
         """The bytes that a device keeps while it prefills."""
-        if not self.options.is_genz:
-            return self.decode_footprint
-        work = self.work(self._streams(self.passes.prompts[0]))
-        return genz_footprint(self.model, self.platform, self.sharding, work)
+        return self._footprint(self._streams(self.passes.prompts[0]))
 
     @cached_property
     def decode_footprint(self) -> DeviceFootprint:
         """The bytes that a device keeps when the last token is generated."""
-        if not self.options.is_genz:
-            return footprint(self.model, self.platform, self.sharding, self.passes)
-        work = self.work(self.passes.decode(self.micro_batch))
-        return genz_footprint(self.model, self.platform, self.sharding, work)
+        return self._footprint(self.passes.decode(self.micro_batch))
+
+    def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
+        table, cached = self.passes.prompts[0].table, self.passes.cached
+        return self.rules.footprint(self.sharding, table, cached, lambda: self.work(streams))
 
     @cached_property
     def prefill_passes(self) -> list[tuple[int, TimedPass]]:
@@ -97,7 +90,7 @@ class PlatformServing:
 
     def residence(self, kept: DeviceFootprint) -> Residence:
         """Where data lie and how fast they are read."""
-        return reside(kept, self.platform, self.options)
+        return reside(kept, self.platform, self.options, self.rules.slow_efficiency)
 
     @property
     def device_key(self) -> str:
@@ -111,13 +104,8 @@ class PlatformServing:
         return np.ceil(self.platform.batch / self.micro_batch)
 
     def _paced(self, total_s: FloatArray, stage_s: FloatArray) -> FloatArray:
-        """Time from one pass of a micro-batch to its next, if all stages are kept busy.
-
-        GenZ's tool takes the stages as balanced.
-        """
-        if self.options.is_genz:
-            return total_s
-        return np.maximum(total_s, self._waits * stage_s)
+        """Time from one pass of a micro-batch to its next, if all stages are kept busy."""
+        return self.rules.paced_s(total_s, stage_s, self._waits)
 
     def _prefill_s(self, *parts: str) -> FloatArray:
         zero = np.zeros_like(self.platform.tp)
@@ -207,9 +195,8 @@ class PlatformServing:
     @property
     def memory_used_per_device_bytes(self) -> FloatArray:
         """Bytes that the fullest device keeps in fast and slow memory."""
-        stages = self.platform.pp if self.options.is_genz else 1.0
-        kept = np.maximum(self.prefill_footprint.need_bytes, self.decode_footprint.need_bytes)
-        return np.asarray(kept / stages)
+        footprints = (self.prefill_footprint, self.decode_footprint)
+        return np.maximum(*(kept.need_bytes / kept.stages for kept in footprints))
 
     @property
     def offloaded_share(self) -> FloatArray:

@@ -7,16 +7,16 @@ those of tensor parallelism.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.platforms import Platform
+from codesign.evaluators.platform.platform import Platform
 from codesign.workload.model import LanguageModel
 from codesign.workload.split_rules import (
     Dimension,
-    SplitRule,
     kept_part,
     largest_parts,
     split_rule,
@@ -41,11 +41,18 @@ class Sharding:
     Args:
         model: The language model.
         platform: Degrees of parallelism.
-        is_genz: Whether the vocabulary and the router's rows are rounded down, as GenZ's tool
-            has it, and the router is split at all.
+        parts: Parts of dimensions, instead of the largest that a rank has.
+        shares: Parts of operators by name, instead of those that their rules give.
     """
 
-    def __init__(self, model: LanguageModel, platform: Platform, is_genz: bool) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        platform: Platform,
+        parts: Mapping[Dimension, FloatArray] | None = None,
+        shares: Mapping[str, RankShare] | None = None,
+    ) -> None:
+        self.model, self.platform = model, platform
         ranks, tp = platform.attention_ranks, platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
         self.kv = kept_part(model, ranks)
@@ -53,10 +60,8 @@ class Sharding:
         self._parts = largest_parts(model, ranks) | {
             name: by_tensor[name] for name in _TENSOR_PARALLEL if name in by_tensor
         }
-        self._router: FloatArray | None = None
-        if is_genz:
-            self._parts["vocabulary"] = np.floor(model.vocab_size / ranks) / model.vocab_size
-            self._router = np.floor(model.hidden_size / tp) / model.hidden_size
+        self._parts |= parts or {}
+        self._shares = shares or {}
 
     def share(self, name: str) -> RankShare:
         """A rank's part of the operator of that name.
@@ -64,10 +69,10 @@ class Sharding:
         Raises:
             UnknownNameError: The operator has no rule for how to divide it.
         """
+        if name in self._shares:
+            return self._shares[name]
         rule = split_rule(name)
         part = self._parts[rule.dimension]
-        if name == "router" and self._router is not None:
-            rule, part = SplitRule("rows", "all", "gemm"), self._router
         undivided = np.ones_like(part)
         return RankShare(
             work=part,

@@ -412,7 +412,7 @@ def test_an_efficiency_lies_above_0_and_at_most_at_1(name: str, value: Any) -> N
 
 
 def test_genz_has_no_mixed_passes_and_says_so() -> None:
-    with pytest.raises(InputError, match="mixed: expected profile 'physical'"):
+    with pytest.raises(InputError, match="mixed: expected profile 'fitted' or 'ideal'"):
         build(options={"profile": "genz"}, chunk_tokens=256, mixed=True)
 
 

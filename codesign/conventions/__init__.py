@@ -1,0 +1,1 @@
+"""How papers and their tools count, as small adapters outside the physics."""

@@ -1,0 +1,89 @@
+"""What the tokens of a pass ask of an operator with weights: arithmetic, weights, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.device_work import Stream
+from codesign.evaluators.platform.sharding import RankShare, Sharding
+from codesign.workload.operators import OperatorTable, expected_distinct_experts
+
+
+@dataclass(frozen=True)
+class StreamPart:
+    """An operator in one stream, and the requests whose tokens one device has."""
+
+    stream: Stream
+    position: int
+    requests: FloatArray
+
+
+def total_of(
+    parts: Sequence[StreamPart], per_request: Callable[[OperatorTable, int], float]
+) -> FloatArray:
+    """(n,) a quantity over all requests of all streams."""
+    terms = [per_request(part.stream.table, part.position) * part.requests for part in parts]
+    return np.asarray(sum(terms[1:], terms[0]), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Multiply-accumulates, weights read, elements of input and output; (n,) each."""
+
+    mac: FloatArray
+    weights: FloatArray
+    input_elements: FloatArray
+    output_elements: FloatArray
+
+
+def product_rows(table: OperatorTable, i: int) -> float:
+    """Rows of a product; of an operator that is none, the tokens of a request."""
+    is_product = table.kinds[i] == "gemm"
+    return float(table.m_per_request[i]) if is_product else table.tokens_per_request
+
+
+def written_elements(table: OperatorTable, i: int) -> float:
+    """Elements that an operator writes for a request, to the cache too."""
+    return float(table.output_elements_per_request[i] + table.kv_written_elements_per_request[i])
+
+
+def read_elements(table: OperatorTable, i: int) -> float:
+    """Elements of input of an operator for a request."""
+    return float(table.input_elements_per_request[i])
+
+
+def _mac(table: OperatorTable, i: int) -> float:
+    return float(table.mac_per_request[i])
+
+
+def dense_loads(share: RankShare, parts: Sequence[StreamPart]) -> Loads:
+    """Every token meets all weights; of a table, only the rows that it looks up are read."""
+    table, i = parts[0].stream.table, parts[0].position
+    looked_up = total_of(parts, lambda t, j: float(t.lookup_elements_per_request[j]))
+    return Loads(
+        mac=total_of(parts, _mac) * share.work,
+        weights=(table.weight_elements[i] * table.n_experts[i] + looked_up) * share.work,
+        input_elements=total_of(parts, read_elements) * share.input,
+        output_elements=total_of(parts, written_elements) * share.output,
+    )
+
+
+def expected_expert_loads(sharding: Sharding, parts: Sequence[StreamPart]) -> Loads:
+    """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
+    table, i = parts[0].stream.table, parts[0].position
+    share, moe, ep = sharding.share(table.names[i]), sharding.model.moe_dims, sharding.platform.ep
+    touched = expected_distinct_experts(
+        total_of(parts, lambda t, j: float(t.m_per_request[j])),
+        np.asarray(float(moe.n_routed_experts)),
+        np.asarray(float(moe.num_experts_per_tok)),
+    )
+    return Loads(
+        mac=total_of(parts, _mac) * share.work / ep,
+        weights=table.weight_elements[i] * touched / ep * share.work,
+        input_elements=total_of(parts, read_elements) * share.input / ep,
+        output_elements=total_of(parts, written_elements) * share.output / ep,
+    )

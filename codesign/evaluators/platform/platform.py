@@ -1,0 +1,91 @@
+"""Platforms as arrays: devices, links, parallelism and formats of a batch of designs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import Column, FloatArray
+from codesign.evaluators.platform.product_columns import ProductColumns
+from codesign.hardware.collectives import Link
+from codesign.machines.device.links import LinkRates
+from codesign.machines.device.rates import DeviceRates
+
+
+@dataclass(frozen=True)
+class Platform:
+    """``n`` platforms.
+
+    Attributes:
+        flop_per_s: Peak arithmetic rate of a device at the width of its products.
+        products: How the devices multiply the formats of weights and activations.
+        rates: Datasheet numbers that the laws of kernels need.
+        links: Numbers of the devices' links that the laws of messages need.
+        devices: Key of each device.
+        device_class: Class of each device, whose efficiencies its kernels have.
+        fast_bandwidth: Peak bytes per second of a device's memory.
+        fast_capacity: Capacity of a device's memory, bytes.
+        slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
+        slow_capacity: Capacity of the memory behind it, bytes; infinite where none is stated.
+        link: Links within a node; their bandwidth is NaN where none is stated.
+        network: Links between nodes; their bandwidth is NaN where none is stated.
+        node_size: Devices of one node, which links join.
+        power_watts: Board power limit of a device; NaN where none is stated.
+        tp: Devices over which a layer's matrices are split.
+        pp: Stages of the pipeline.
+        ep: Groups of devices over which experts are spread.
+        sp: Groups of devices over which a sequence is spread.
+        dp: Replicas of the model.
+        batch: Requests of one replica; not whole where the replicas do not divide the batch.
+        weight_bytes: Bytes of one weight.
+        activation_bytes: Bytes of one activation.
+        kv_bytes: Bytes of one element of the KV cache.
+        attention_groups: Groups of devices of one stage that serve requests of their own.
+    """
+
+    flop_per_s: FloatArray
+    products: ProductColumns
+    rates: DeviceRates
+    links: LinkRates
+    devices: Column
+    device_class: Column
+    fast_bandwidth: FloatArray
+    fast_capacity: FloatArray
+    slow_bandwidth: FloatArray
+    slow_capacity: FloatArray
+    link: Link
+    network: Link
+    node_size: FloatArray
+    power_watts: FloatArray
+    tp: FloatArray
+    pp: FloatArray
+    ep: FloatArray
+    sp: FloatArray
+    dp: FloatArray
+    batch: FloatArray
+    weight_bytes: FloatArray
+    activation_bytes: FloatArray
+    kv_bytes: FloatArray
+    attention_groups: FloatArray
+
+    @property
+    def attention_ranks(self) -> FloatArray:
+        """Devices over which attention heads and the vocabulary are split."""
+        return self.tp * self.ep / self.attention_groups
+
+    def own_requests(self, requests: FloatArray) -> FloatArray:
+        """Of so many requests of a replica, those of the group that serves the most."""
+        return np.where(
+            self.attention_groups > 1, np.ceil(requests / self.attention_groups), requests
+        )
+
+    @property
+    def stage_devices(self) -> FloatArray:
+        """Devices of one stage of one replica."""
+        return self.tp * self.ep * self.sp
+
+    @property
+    def n_devices(self) -> FloatArray:
+        """Number of all devices."""
+        return self.stage_devices * self.pp * self.dp

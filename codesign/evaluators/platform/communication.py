@@ -166,22 +166,23 @@ def _mlp(
 def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> list[Message]:
     """Every group sends its tokens once to each other group that has an expert of theirs.
 
-    The devices of a group send a part of its tokens each, gather those that came, and add up the
-    parts of their matrices; after the way back they gather the group's own tokens again.
+    The devices of a group send a part of its tokens each, gather those that came from others (all
+    have the group's own), and add up what their parts of the matrices give; after the way back they
+    gather the group's own tokens again.
     """
     width, sparse = float(model.hidden_size), float(model.n_moe_layers)
     groups, tp, adjacent = platform.ep, platform.tp, np.ones_like(tokens)
     mixture = model.moe_dims
     remote = partners(groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
     sent = tokens * remote * width / tp
-    arrived = tokens * (remote + 1.0) * width
+    arrived = tokens * remote * width
     is_alone = groups <= 1
     return [
         Message("expert_dispatch", "dispatch", True, sparse, sent, groups, tp),
         Message("expert_gather", "all_gather", True, np.where(is_alone, 0.0, sparse), arrived,
                 tp, adjacent),
-        Message("expert_sum", "reduce_scatter", True, np.where(is_alone, 0.0, sparse), arrived,
-                tp, adjacent),
+        Message("expert_sum", "reduce_scatter", True, np.where(is_alone, 0.0, sparse),
+                arrived + tokens * width, tp, adjacent),
         Message("expert_combine", "combine", True, sparse, sent, groups, tp),
         Message("token_gather", "all_gather", True, np.where(is_alone, 0.0, sparse),
                 tokens * width, tp, adjacent),

@@ -77,6 +77,10 @@ _ROW_BITS = 16.0
 _DELTA_CHUNK = 64.0
 """Tokens of a chunk of Gated DeltaNet's scan."""
 
+EXCHANGE_CORES = 20.0
+"""Cores that exchange tokens of large batches: DeepSeek-V3 (2024), section 3.2.2, and the default of
+DeepEP, whose kernels the law is fitted to."""
+
 Constants = TypeVar("Constants", bound=Record)
 
 
@@ -252,7 +256,8 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
     work = ExpertWork(
         pairs=pairs,
         active_experts=active,
-        all_pairs=tokens * chosen,
+        # An exchange brings a group only tokens that it has an expert of.
+        all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * chosen),
         experts=experts,
         hidden=float(kernels.model.hidden_size),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
@@ -378,22 +383,7 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
     ranks, nodes = inner * outer, outer
     if message.kind in _EXCHANGES:
-        mixture = kernels.model.moe_dims
-        tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
-        return np.minimum(
-            *(
-                kernels.by_class(
-                    "expert_exchange",
-                    ExchangeConstants,
-                    lambda constants, kind=kind: expert_exchange_time_s(  # type: ignore[misc]
-                        kind, tokens, float(mixture.n_routed_experts),
-                        float(mixture.num_experts_per_tok), float(kernels.model.hidden_size),
-                        ranks, nodes, platform.links, constants,
-                    ),
-                )
-                for kind in _EXCHANGES[message.kind]
-            )
-        )  # fmt: skip
+        return np.minimum(*_exchange_s(kernels, message))
     size = message.elements * _ROW_BITS / 8.0
     if message.kind == "send":
         return _send_s(kernels, message, size)
@@ -414,6 +404,39 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
         "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
     )
     return wait + time(message.kind)
+
+
+def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:
+    """(n,) times of a dispatch or a combine for large batches, and for small ones."""
+    platform, mixture = kernels.platform, kernels.model.moe_dims
+    inner, nodes = split_over_nodes(message.ranks, message.stride, platform.node_size)
+    tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
+
+    def time(kind: ExchangeKind) -> FloatArray:
+        return kernels.by_class(
+            "expert_exchange", ExchangeConstants,
+            lambda constants: expert_exchange_time_s(
+                kind, tokens, float(mixture.n_routed_experts),
+                float(mixture.num_experts_per_tok), float(kernels.model.hidden_size),
+                inner * nodes, nodes, platform.links, constants,
+            ),
+        )  # fmt: skip
+
+    normal, low_latency = _EXCHANGES[message.kind]
+    return time(normal), time(low_latency)
+
+
+def occupied_share(kernels: FittedKernels, message: Message) -> FloatArray:
+    """(n,) share of a device's cores that a message keeps from the operators that hide it.
+
+    Limiting assumption: only an exchange for large batches occupies cores. That for small ones
+    leaves them free while tokens travel; NCCL's few are not counted.
+    """
+    if message.kind not in _EXCHANGES:
+        return np.zeros_like(message.elements)
+    normal, low_latency = _exchange_s(kernels, message)
+    share = np.minimum(EXCHANGE_CORES / np.asarray(kernels.platform.rates.n_cores), 1.0)
+    return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)
 
 
 def _reached(message: Message, kernels: FittedKernels) -> FloatArray:

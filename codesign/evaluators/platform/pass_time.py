@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, message_time_s
-from codesign.evaluators.platform.fitted import FittedKernels, message_s
+from codesign.evaluators.platform.fitted import FittedKernels, message_s, occupied_share
 from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platforms import Platform
@@ -66,14 +66,19 @@ def time_pass(
     """All operators of a pass, and how long it takes through the whole pipeline.
 
     With overlap, collectives and operators each hide the shorter of the two; what is sent from
-    stage to stage is never hidden.
+    stage to stage is never hidden. Operators are slower by the cores that an exchange of tokens
+    takes meanwhile.
     """
-    unknown = np.full_like(platform.tp, np.nan)
+    unknown, occupied = np.full_like(platform.tp, np.nan), np.zeros_like(platform.tp)
     if options.is_fitted:
         kernels = FittedKernels(model, platform, options, residence)
         idle = kernels.idle_watts()
         timed = kernels.times(work)
-        timed += [time_message(item, platform, message_s(kernels, item), idle) for item in messages]
+        sent = [time_message(item, platform, message_s(kernels, item), idle) for item in messages]
+        if options.overlap:
+            for item, timing in zip(messages, sent, strict=True):
+                occupied = occupied + occupied_share(kernels, item) * timing.time_s
+        timed += sent
     else:
         idle = unknown
         timed = [time_operator(item, platform, residence, options) for item in work]
@@ -82,8 +87,8 @@ def time_pass(
             for item in messages
         ]
     pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle)
-    layers = _joint(pass_without_totals, options, in_layers=True)
-    ends = _joint(pass_without_totals, options, in_layers=False)
+    layers = _joint(pass_without_totals, options, True, occupied)
+    ends = _joint(pass_without_totals, options, False, np.zeros_like(occupied))
     share = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
     send = pass_without_totals.part_s("send")
     if options.is_fitted and options.engine == "eager":
@@ -93,11 +98,16 @@ def time_pass(
     return TimedPass(timed, layers + ends + send, layers * share + ends + one_send, idle)
 
 
-def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> FloatArray:
-    """Operators and collectives of the layers, or of the model's ends."""
+def _joint(
+    times: TimedPass, options: PlatformOptions, in_layers: bool, occupied_s: FloatArray
+) -> FloatArray:
+    """Operators and collectives of the layers, or of the model's ends.
+
+    While messages occupy a share of the cores, operators lose that share of the time.
+    """
     zero = np.zeros_like(times.total_s)
     chosen = [item for item in times.operators if item.is_in_layers == in_layers]
     busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
     talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
-    return np.maximum(busy, talking) if options.overlap else busy + talking
+    return np.maximum(busy + occupied_s, talking) if options.overlap else busy + talking
 

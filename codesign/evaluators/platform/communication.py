@@ -251,10 +251,19 @@ def message_time_s(message: Message, platform: Platform, options: PlatformOption
     if message.kind == "all_reduce":
         return hierarchical_all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
     if message.kind in ("dispatch", "combine"):
-        # What goes to others is all but a rank's own part of a buffer that is exchanged evenly.
-        buffer = size * message.ranks / np.maximum(message.ranks - 1.0, 1.0)
-        return hierarchical_all_to_all_s(buffer, inner, outer, near, far, warm_up)
+        return _exchange_s(size, inner, outer, near, far) + np.where(inner * outer > 1, warm_up, 0)
     return _OTHERS[message.kind](size, inner, outer, near, far, warm_up)
+
+
+def _exchange_s(
+    size: FloatArray, inner: FloatArray, outer: FloatArray, near: Link, far: Link
+) -> FloatArray:
+    """Tokens that are written straight to all partners: one latency, links and network at once."""
+    part = size / np.maximum(inner * outer - 1.0, 1.0)
+    within = near.latency_s + (inner - 1.0) * part / near.bandwidth_bytes_per_s
+    across = far.latency_s + (outer - 1.0) * inner * part / far.bandwidth_bytes_per_s
+    slower = np.maximum(np.where(inner > 1, within, 0.0), np.where(outer > 1, across, 0.0))
+    return np.asarray(slower)
 
 
 _Collective: TypeAlias = Callable[

@@ -299,7 +299,7 @@ def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its() -> None:
     tokens = 8 * 8192  # of a group, two bytes an element, 58 layers with experts
     sent = 58 * 2 * 7168 * tokens * float(partners(8.0, 256.0, 8.0))
     assert rows["expert_dispatch"].bytes[0] == pytest.approx(sent)
-    latencies = 58 * 7 * 1e-6
+    latencies = 58 * 1e-6  # tokens go to all partners at once
     assert rows["expert_dispatch"].time_s[0] == pytest.approx(sent / 450e9 + latencies)
     assert not {"expert_gather", "token_gather"} & {
         name for name, row in rows.items() if row.count[0] > 0

@@ -44,6 +44,7 @@ from codesign.machines.device.energy import (
 )
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.machines.device.expert_exchange import (
+    DISPATCH_BYTES,
     ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
@@ -78,8 +79,8 @@ _DELTA_CHUNK = 64.0
 """Tokens of a chunk of Gated DeltaNet's scan."""
 
 EXCHANGE_CORES = 20.0
-"""Cores that exchange tokens of large batches: DeepSeek-V3 (2024), section 3.2.2, and the default of
-DeepEP, whose kernels the law is fitted to."""
+"""Cores that exchange tokens of large batches: DeepSeek-V3 (2024), section 3.2.2, and the default
+of DeepEP, whose kernels the law is fitted to."""
 
 Constants = TypeVar("Constants", bound=Record)
 
@@ -384,7 +385,10 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     ranks, nodes = inner * outer, outer
     if message.kind in _EXCHANGES:
         return np.minimum(*_exchange_s(kernels, message))
-    size = message.elements * _ROW_BITS / 8.0
+    # Tokens that were dispatched are gathered as they came.
+    size = message.elements * (
+        DISPATCH_BYTES if message.name == "expert_gather" else _ROW_BITS / 8.0
+    )
     if message.kind == "send":
         return _send_s(kernels, message, size)
 

@@ -110,4 +110,3 @@ def _joint(
     busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
     talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
     return np.maximum(busy + occupied_s, talking) if options.overlap else busy + talking
-

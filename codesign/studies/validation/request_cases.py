@@ -109,10 +109,11 @@ class RequestCase:
     settings: str = ""
 
     def __str__(self) -> str:
+        model = Path(self.model).name.removesuffix(".yaml")
         experts = f"EP {self.expert_parallel}, " if self.expert_parallel > 1 else ""
         return (
             f"{self.quantity}, {self.device.name}, TP {self.tensor_parallel}, {experts}"
-            f"{Path(self.model).stem}, {self.formats[0]}, batch {self.batch}, "
+            f"{model}, {self.formats[0]}, batch {self.batch}, "
             f"{self.prompt}:{self.output} tokens"
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -400,14 +400,15 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
             ),
         )  # fmt: skip
 
+    collective = cast(CollectiveKind, message.kind)
     if kernels.options.engine == "graphs":
-        if message.kind == "all_reduce":
+        if collective == "all_reduce":
             return np.minimum(time("all_reduce"), time("custom_all_reduce"))
-        return time(message.kind)
+        return time(collective)
     wait = kernels.by_class(
         "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
     )
-    return wait + time(message.kind)
+    return np.asarray(wait + time(collective))
 
 
 def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:

@@ -133,7 +133,7 @@ def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path) -> None:
         ("llama3-8b", "llama-3-8b"),
         ("Qwen2.5-7B-Instruct", "qwen-2.5-7b"),
         ("Qwen3-32B", "qwen3-32b"),
-        ("Qwen/Qwen3-8B", "qwen3-8b"),
+        ("Qwen/Qwen3-8B-Base", "qwen3-8b"),
         ("deepseek-ai/DeepSeek-V3", "deepseek-v3"),
         ("Llama-3.1-70B-Instruct", "llama-3.3-70b"),
     ],

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from codesign.cli.flags import prefix_problems
 from codesign.cli.output import AsJson, report, say
+from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.simulation import SimulationEvaluator
@@ -20,13 +22,20 @@ def validate(
         list[str] | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="memexplorer, simulation, scalesim, array-bounds, measured, epoch, genz, life; "
-            "all if none.",
+            help="memexplorer, simulation, scalesim, array-bounds, kernels, requests, epoch, genz, "
+            "life; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,
     size: Annotated[
         int | None, typer.Option(help="Number of cases, where a study samples them.", min=1)
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your own measurements instead of the shipped ones, for kernels or requests: a "
+            "table with the columns of that study's, compared with the shipped constants."
+        ),
     ] = None,
     rows: Annotated[int, typer.Option(help="Most comparisons to print.", min=0)] = 40,
     write: Annotated[
@@ -37,12 +46,19 @@ def validate(
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
     from codesign.studies.validation.page import study_tables, write_page
-    from codesign.studies.validation.studies import STUDIES, run_study
+    from codesign.studies.validation.studies import STUDIES, compare_table, run_study
 
-    studies = [run_study(name, seed, size) for name in names or STUDIES]
+    if table is None:
+        studies = [run_study(name, seed, size) for name in names or STUDIES]
+    elif names is None or len(names) != 1:
+        raise InputError("expected one study, kernels or requests", "--table")
+    else:
+        with prefix_problems("--table"):
+            studies = [compare_table(names[0], table)]
     if write is not None:
         sampled = f" --size {size}" if size else ""
-        words = " ".join(["codesign validate", *(names or []), f"--seed {seed}{sampled}"])
+        own = "" if table is None else f" --table {table}"
+        words = " ".join(["codesign validate", *(names or []), f"--seed {seed}{sampled}{own}"])
         for path in write_page(studies, write, f"{words} --write {write}"):
             say(f"wrote {path}")
     report(

@@ -39,3 +39,37 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, cap
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2
     assert all("cannot be written" in line for line in errors)
+
+
+def test_a_table_of_ones_own_measurements_is_compared_with_the_shipped_constants(
+    tmp_path: Path, capsys
+) -> None:
+    header = (
+        "kind,device,n_devices,parallelism,model,precision,batch,prompt,output,metric,value,unit,"
+        "source"
+    )
+    table = tmp_path / "own.csv"
+    row = "e2e,a100-sxm-80gb,1,,llama-2-7b,fp16,1,512,1,TPOT,9,ms,own"
+    table.write_text(f"{header}\n{row}\n{row.replace('fp16', 'fp3')}\n")
+    assert main(["validate", "requests", "--table", str(table), "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert [row["reference"] for row in study["rows"]] == pytest.approx([0.009])
+    assert study["notes"][0] == "1 rows left out: unknown precision 'fp3'."
+    assert main(["validate", "requests", "--table", str(table)]) == 0
+    shown = capsys.readouterr().out
+    assert "90 %" in shown
+    assert "bare" in shown  # folds to "bare roofline"
+    assert "InferSim" not in shown
+
+
+def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -> None:
+    table = str(tmp_path / "none.csv")
+    assert main(["validate", "genz", "--table", table]) == 2
+    assert main(["validate", "--table", table]) == 2
+    assert main(["validate", "kernels", "requests", "--table", table]) == 2
+    assert main(["validate", "requests", "--table", table]) == 2
+    first, second, third, last = capsys.readouterr().err.splitlines()
+    assert "--table: study genz reads no table; expected kernels or requests" in first
+    assert "--table: expected one study, kernels or requests" in second
+    assert second == third
+    assert "cannot be read as UTF-8 text" in last

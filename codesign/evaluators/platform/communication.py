@@ -41,6 +41,7 @@ class Message:
             dispatch and combine, the sum of what one rank sends to the others.
         ranks: Devices that take part in the collective.
         stride: Devices between two ranks.
+        is_dispatched: Whether it carries tokens in the format in which experts are sent them.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Message:
     elements: FloatArray
     ranks: FloatArray
     stride: FloatArray
+    is_dispatched: bool = False
 
 
 def expert_messages(
@@ -67,22 +69,23 @@ def expert_messages(
 def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> list[Message]:
     """Every group sends its tokens once to each other group that has an expert of theirs.
 
-    The devices of a group send a part of its tokens each, gather those that came, and add up the
-    parts of their matrices; after the way back they gather the group's own tokens again.
+    The devices of a group send a part of its tokens each, gather those that came from others (all
+    have the group's own), and add up what their parts of the matrices give; after the way back they
+    gather the group's own tokens again.
     """
     width, sparse = float(model.hidden_size), float(model.n_moe_layers)
     groups, tp, adjacent = platform.ep, platform.tp, np.ones_like(tokens)
     mixture = model.moe_dims
     remote = partners(groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
     sent = tokens * remote * width / tp
-    arrived = tokens * (remote + 1.0) * width
+    arrived = tokens * remote * width
     is_alone = groups <= 1
     return [
         Message("expert_dispatch", "dispatch", True, sparse, sent, groups, tp),
         Message("expert_gather", "all_gather", True, np.where(is_alone, 0.0, sparse), arrived,
-                tp, adjacent),
-        Message("expert_sum", "reduce_scatter", True, np.where(is_alone, 0.0, sparse), arrived,
-                tp, adjacent),
+                tp, adjacent, is_dispatched=True),
+        Message("expert_sum", "reduce_scatter", True, np.where(is_alone, 0.0, sparse),
+                arrived + tokens * width, tp, adjacent),
         Message("expert_combine", "combine", True, sparse, sent, groups, tp),
         Message("token_gather", "all_gather", True, np.where(is_alone, 0.0, sparse),
                 tokens * width, tp, adjacent),
@@ -103,10 +106,19 @@ def message_time_s(
     if message.kind == "all_reduce":
         return hierarchical_all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
     if message.kind in ("dispatch", "combine"):
-        # What goes to others is all but a rank's own part of a buffer that is exchanged evenly.
-        buffer = size * message.ranks / np.maximum(message.ranks - 1.0, 1.0)
-        return hierarchical_all_to_all_s(buffer, inner, outer, near, far, warm_up)
+        return _exchange_s(size, inner, outer, near, far) + np.where(inner * outer > 1, warm_up, 0)
     return _OTHERS[message.kind](size, inner, outer, near, far, warm_up)
+
+
+def _exchange_s(
+    size: FloatArray, inner: FloatArray, outer: FloatArray, near: Link, far: Link
+) -> FloatArray:
+    """Tokens that are written straight to all partners: one latency, links and network at once."""
+    part = size / np.maximum(inner * outer - 1.0, 1.0)
+    within = near.latency_s + (inner - 1.0) * part / near.bandwidth_bytes_per_s
+    across = far.latency_s + (outer - 1.0) * inner * part / far.bandwidth_bytes_per_s
+    slower = np.maximum(np.where(inner > 1, within, 0.0), np.where(outer > 1, across, 0.0))
+    return np.asarray(slower)
 
 
 _Collective: TypeAlias = Callable[

@@ -45,6 +45,7 @@ from codesign.machines.device.energy import (
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.machines.device.expected_error import describe_expected_error
 from codesign.machines.device.expert_exchange import (
+    DISPATCH_BYTES,
     ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
@@ -77,6 +78,10 @@ _ROW_BITS = 16.0
 
 _DELTA_CHUNK = 64.0
 """Tokens of a chunk of Gated DeltaNet's scan."""
+
+EXCHANGE_CORES = 20.0
+"""Cores that exchange tokens of large batches: DeepSeek-V3 (2024), section 3.2.2, and the default
+of DeepEP, whose kernels the law is fitted to."""
 
 Constants = TypeVar("Constants", bound=Record)
 
@@ -203,6 +208,10 @@ class FittedKernels(Rooflines):
         """(n,) time of one instance of a message."""
         return _message_s(self, message)
 
+    def occupied_share(self, message: Message) -> FloatArray:
+        """(n,) share of a device's cores that a message keeps from operators that hide it."""
+        return _occupied_share(self, message)
+
     def by_class(
         self, family: str, record: type[Constants], law: Callable[[Constants], FloatArray]
     ) -> FloatArray:
@@ -281,7 +290,8 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
     work = ExpertWork(
         pairs=pairs,
         active_experts=active,
-        all_pairs=tokens * chosen,
+        # An exchange brings a group only tokens that it has an expert of.
+        all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * chosen),
         experts=experts,
         hidden=float(kernels.model.hidden_size),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
@@ -405,10 +415,11 @@ def _message_s(kernels: FittedKernels, message: Message) -> FloatArray:
     """
     inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
     ranks = inner * nodes
-    size = message.elements * _ROW_BITS / 8.0
+    # Tokens that were dispatched are gathered as they came.
+    size = message.elements * (DISPATCH_BYTES if message.is_dispatched else _ROW_BITS / 8.0)
     match message.kind:
         case "dispatch" | "combine":
-            return _exchange_s(kernels, message, ranks, nodes)
+            return np.minimum(*_exchange_s(kernels, message))
         case "send":
             return _send_s(kernels, message, size)
         case kind:
@@ -438,10 +449,9 @@ def _collective_s(
     )  # fmt: skip
 
 
-def _exchange_s(
-    kernels: FittedKernels, message: Message, ranks: FloatArray, nodes: FloatArray
-) -> FloatArray:
-    """(n,) time in which tokens go to their experts, or come back, by the faster of two kernels."""
+def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:
+    """(n,) times of a dispatch or a combine for large batches, and for small ones."""
+    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
     mixture, hidden = kernels.model.moe_dims, float(kernels.model.hidden_size)
     experts, links = float(mixture.n_routed_experts), kernels.platform.links
     top_k = float(mixture.num_experts_per_tok)
@@ -451,12 +461,25 @@ def _exchange_s(
         return kernels.by_class(
             "expert_exchange", ExchangeConstants,
             lambda constants: expert_exchange_time_s(
-                kind, tokens, experts, top_k, hidden, ranks, nodes, links, constants
+                kind, tokens, experts, top_k, hidden, inner * nodes, nodes, links, constants
             ),
         )  # fmt: skip
 
     normal, low_latency = _EXCHANGES[message.kind]
-    return np.minimum(time(normal), time(low_latency))
+    return time(normal), time(low_latency)
+
+
+def _occupied_share(kernels: FittedKernels, message: Message) -> FloatArray:
+    """(n,) share of a device's cores that a message keeps from the operators that hide it.
+
+    Limiting assumption: only an exchange for large batches occupies cores. That for small ones
+    leaves them free while tokens travel; NCCL's few are not counted.
+    """
+    if message.kind not in _EXCHANGES:
+        return np.zeros_like(message.elements)
+    normal, low_latency = _exchange_s(kernels, message)
+    share = np.minimum(EXCHANGE_CORES / np.asarray(kernels.platform.rates.n_cores), 1.0)
+    return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)
 
 
 def _reached(message: Message, kernels: FittedKernels) -> FloatArray:

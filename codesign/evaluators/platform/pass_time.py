@@ -56,15 +56,20 @@ def time_pass(
     """All operators of a pass, and how long it takes through the whole pipeline.
 
     With overlap, collectives and operators each hide the shorter of the two; what is sent from
-    stage to stage is never hidden.
+    stage to stage is never hidden. Operators are slower by the cores that an exchange of tokens
+    takes meanwhile.
     """
     platform, n_layers = timing.platform, timing.model.num_hidden_layers
     idle, has_overlap = timing.idle_watts(), timing.options.overlap
-    timed = timing.times(work)
-    timed += [time_message(item, platform, timing.message_s(item), idle) for item in messages]
+    sent = [time_message(item, platform, timing.message_s(item), idle) for item in messages]
+    timed = [*timing.times(work), *sent]
+    occupied = np.zeros_like(platform.tp)
+    if has_overlap:
+        for item, message_time in zip(messages, sent, strict=True):
+            occupied = occupied + timing.occupied_share(item) * message_time.time_s
     pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle)
-    layers = _joint(pass_without_totals, has_overlap, in_layers=True)
-    ends = _joint(pass_without_totals, has_overlap, in_layers=False)
+    layers = _joint(pass_without_totals, has_overlap, True, occupied)
+    ends = _joint(pass_without_totals, has_overlap, False, np.zeros_like(occupied))
     share = np.ceil(n_layers / platform.pp) / n_layers
     send = pass_without_totals.part_s("send")
     layers = timing.started_s(layers, timed)
@@ -72,10 +77,15 @@ def time_pass(
     return TimedPass(timed, layers + ends + send, layers * share + ends + one_send, idle)
 
 
-def _joint(times: TimedPass, has_overlap: bool, in_layers: bool) -> FloatArray:
-    """Operators and collectives of the layers, or of the model's ends."""
+def _joint(
+    times: TimedPass, has_overlap: bool, in_layers: bool, occupied_s: FloatArray
+) -> FloatArray:
+    """Operators and collectives of the layers, or of the model's ends.
+
+    While messages occupy a share of the cores, operators lose that share of the time.
+    """
     zero = np.zeros_like(times.total_s)
     chosen = [item for item in times.operators if item.is_in_layers == in_layers]
     busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
     talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
-    return np.maximum(busy, talking) if has_overlap else busy + talking
+    return np.maximum(busy + occupied_s, talking) if has_overlap else busy + talking

@@ -99,6 +99,10 @@ class Rooflines:
         """(n,) time of one instance of a message."""
         return message_time_s(message, self.platform, self.options, self.send_warm_up_s)
 
+    def occupied_share(self, message: Message) -> FloatArray:
+        """(n,) share of a device's cores that a message keeps from operators that hide it."""
+        return np.zeros_like(message.elements)
+
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others; NaN, since there is no law of energy."""
         return np.full_like(self.platform.tp, np.nan)

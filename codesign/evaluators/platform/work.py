@@ -63,9 +63,11 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[Str
     for stream in streams:
         if stream.has_products and name in stream.table.names:
             i = stream.table.names.index(name)
-            # Experts have the tokens of all groups, everything else those of its own.
+            # Experts have the tokens of all groups, everything else those of its own; what goes
+            # with their products is evenly spread, these are divided where experts are.
             is_own = split_rule(name).kernel != "experts"
-            requests = platform.own_requests(stream.requests) if is_own else stream.requests
+            shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
+            requests = platform.own_requests(stream.requests) if is_own else shared
             share = platform.sp if stream.is_prefill else 1.0
             parts.append(StreamPart(stream, i, requests / share))
     return parts

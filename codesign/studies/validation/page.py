@@ -20,10 +20,25 @@ _SUMMARY = {
     "n": "cases",
     "median_error": "median error",
     "median_absolute_error": "median size",
+    "p90_absolute_error": "90 % below",
     "p95_absolute_error": "95 % below",
     "largest_absolute_error": "largest",
+    "roofline_absolute_error": "bare roofline",
+    "held_out_absolute_error": "device held out",
+    "infersim_absolute_error": "InferSim",
 }
-_ROWS = {"what": "compared", "reference": "reference", "ours": "ours", "error": "error"}
+_SOME = (
+    "roofline_absolute_error", "held_out_absolute_error", "infersim_absolute_error",
+    "infersim_error",
+)  # fmt: skip
+"""Columns that not every study has: how far others are."""
+_ROWS = {
+    "what": "compared",
+    "reference": "reference",
+    "ours": "ours",
+    "error": "error",
+    "infersim_error": "InferSim",
+}
 _TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
 _MOST_ROWS = 40
 
@@ -35,8 +50,8 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
-    parts.append(_table(f"{study.name}{few}", _ROWS, rows))
-    parts.append(_table("Errors", _SUMMARY, study.summary))
+    parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows))
+    parts.append(_table("Errors", _stated(_SUMMARY, study.summary), study.summary))
     if study.targets:
         parts.append(_table("Promises", _TARGETS, study.targets))
     parts += [text_line(f"Note: {note}") for note in study.notes]
@@ -78,7 +93,7 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
         parts += [f"## {study.name}", study.question]
         if study.targets:
             parts.append(_markdown_table(_TARGETS, study.targets))
-        parts.append(_markdown_table(_SUMMARY, study.summary))
+        parts.append(_markdown_table(_stated(_SUMMARY, study.summary), study.summary))
         parts.append(f"![{study.name}](validation/{study.name}.png)")
         if len(study.rows) <= _MOST_ROWS:
             parts.append(_markdown_table(_columns(study.rows), study.rows))
@@ -95,6 +110,12 @@ def _markdown_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: name.replace("_", " ") for name in names}
+
+
+def _stated(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Columns, without those of others that no row has."""
+    stated = {name for row in rows for name, value in row.items() if value is not None}
+    return {name: text for name, text in columns.items() if name in stated or name not in _SOME}
 
 
 def _table(
@@ -130,7 +151,7 @@ def _size_of(row: Mapping[str, Any]) -> float:
     return abs(error) if isinstance(error, int | float) else 0.0
 
 
-_LONGEST_CELL = 160
+_LONGEST_CELL = 240
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:

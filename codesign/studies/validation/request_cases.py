@@ -1,12 +1,15 @@
 """Requests that others measured, row by row: what ran where, and what came out.
 
 Three tables have them: ``measured_calibration.csv`` (LMDeploy's and LIFE's), ``splitwise.csv`` and
-``infersim.csv``; each row names its source. A row becomes a :class:`RequestCase`, or a reason why it
-cannot be predicted: a size that is not stated has no default.
+``deployments.csv`` (tokens per second of one device in a phase); each row names its source. A row
+becomes a :class:`RequestCase`, or a reason why it cannot be predicted: a size that is not stated
+has no default.
 
 Sources: InternLM/lmdeploy, static inference of TurboMind 0.1; LIFE (AMD), Tables 6 and 10;
 Mutinifni/splitwise-sim @8f99e7d, data/perf_model.csv (MIT), of Patel et al., Splitwise, ISCA 2024;
-alibaba/InferSim @f2293da, README (Apache-2.0).
+alibaba/InferSim @f2293da, README (Apache-2.0); deepseek-ai/profile-data @ae7fc07, README; SGLang
+Team, Deploying DeepSeek with PD Disaggregation and Large-scale Expert Parallelism on 96 H100 GPUs
+(2025).
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ from typing import Literal, TypeAlias
 
 from codesign.errors import CodesignError, InputError, UnknownNameError
 from codesign.hardware.device import Device, load_device
-from codesign.workload import load_model
+from codesign.workload import list_models, load_model
+from codesign.workload.precision import find_format
 
-Quantity: TypeAlias = Literal["TTFT", "TPOT", "throughput"]
+Quantity: TypeAlias = Literal[
+    "TTFT", "TPOT", "throughput", "prefill tokens/s", "decode tokens/s"
+]  # fmt: skip
 Engine: TypeAlias = Literal["graphs", "eager", "turbomind"]
 """What starts the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
 goes through a decode step, which gives the first token (LMDeploy 0.1)."""
@@ -30,6 +36,7 @@ goes through a decode step, which gives the first token (LMDeploy 0.1)."""
 DATA = Path(__file__).parent / "data"
 CALIBRATION_FILE = DATA / "measured_calibration.csv"
 SPLITWISE_FILE = DATA / "splitwise.csv"
+DEPLOYMENTS_FILE = DATA / "deployments.csv"
 
 _MODELS = DATA / "models"
 _SAME_SHAPE = {
@@ -64,19 +71,24 @@ class RequestCase:
     """One measured quantity of a batch of equal requests.
 
     Attributes:
-        quantity: Time to the first token of the whole batch, time per output token, or generated
-            tokens per second from the start of the prefill to the last token.
+        quantity: Time to the first token of the whole batch, time per output token, generated
+            tokens per second from the start of the prefill to the last token, or tokens of a phase
+            per second and device.
         value: As measured, in seconds or tokens per second.
         device: One of the devices.
         model: Name or file of the language model.
         formats: Number formats of weights, activations and KV cache.
-        batch: Requests at a time.
+        batch: Requests at a time; of a deployment, those of all devices in one micro-batch.
         prompt: Tokens of each prompt.
         output: Tokens generated for each.
         tensor_parallel: Devices that share every layer.
         pipeline_parallel: Stages of the pipeline.
         engine: What starts the kernels.
         source: Who published it.
+        expert_parallel: Groups of devices that share experts and serve requests of their own.
+        overlap: Whether the messages of a micro-batch hide behind the operators of another.
+        infersim: What InferSim predicts; None if it does not say.
+        settings: What each setting was read in, or assumed from.
     """
 
     quantity: Quantity
@@ -91,11 +103,17 @@ class RequestCase:
     pipeline_parallel: int
     engine: Engine
     source: str
+    expert_parallel: int = 1
+    overlap: bool = False
+    infersim: float | None = None
+    settings: str = ""
 
     def __str__(self) -> str:
+        model = Path(self.model).name.removesuffix(".yaml")
+        experts = f"EP {self.expert_parallel}, " if self.expert_parallel > 1 else ""
         return (
-            f"{self.quantity}, {self.device.name}, TP {self.tensor_parallel}, "
-            f"{Path(self.model).stem}, {self.formats[0]}, batch {self.batch}, "
+            f"{self.quantity}, {self.device.name}, TP {self.tensor_parallel}, {experts}"
+            f"{model}, {self.formats[0]}, batch {self.batch}, "
             f"{self.prompt}:{self.output} tokens"
         )
 
@@ -116,10 +134,11 @@ def read_requests(path: Path | str) -> list[RequestCase | LeftOut]:
     """The measured quantities of a table, and the rows that are left out.
 
     Args:
-        path: A table with the columns of ``measured_calibration.csv`` or of ``splitwise.csv``.
+        path: A table with the columns of ``measured_calibration.csv``, of ``splitwise.csv`` or of
+            ``deployments.csv``.
 
     Raises:
-        InputError: The file cannot be read or has the columns of neither table.
+        InputError: The file cannot be read or has the columns of no such table.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -204,9 +223,45 @@ def _splitwise(row: Row) -> Iterator[RequestCase]:
         )
 
 
+def _deployment(row: Row) -> Iterator[RequestCase]:
+    """A row of ``deployments.csv``: tokens per second of one device in one phase."""
+    if row["left_out"]:
+        raise _LeftOutError(row["left_out"])
+    phases: dict[str, Quantity] = {"prefill": "prefill tokens/s", "decode": "decode tokens/s"}
+    if row["phase"] not in phases:
+        raise _LeftOutError(f"phase {row['phase']!r} is not modeled")
+    tensor, expert = int(_number(row, "tensor_parallel")), int(_number(row, "expert_parallel"))
+    batch = _number(row, "batch_per_device") * tensor * expert / _number(row, "micro_batches")
+    if batch != int(batch):
+        raise _LeftOutError(f"{batch:g} requests of a micro-batch are no whole number")
+    words = (row["weight_format"], row["activation_format"], row["kv_format"])
+    for word in words:
+        find_format(word)
+    predicted = _number(row, "infersim_tokens_per_s_per_device", 0.0)
+    yield RequestCase(
+        quantity=phases[row["phase"]],
+        value=_positive(_number(row, "tokens_per_s_per_device")),
+        device=load_device(row["device"]),
+        model=find_model(row["model"]),
+        formats=words,
+        batch=int(batch),
+        prompt=int(_number(row, "prompt_tokens")),
+        output=int(_number(row, "generated_tokens")),
+        tensor_parallel=tensor,
+        pipeline_parallel=1,
+        engine="graphs",
+        source=row["source"],
+        expert_parallel=expert,
+        overlap=row["overlap"] == "yes",
+        infersim=predicted or None,
+        settings=row["settings"],
+    )
+
+
 _TABLES: tuple[tuple[set[str], Callable[[Row], Iterator[RequestCase]]], ...] = (
     ({"kind", "device", "model", "precision", "metric", "value", "unit", "source"}, _calibration),
     ({"device", "model", "tp", "batch", "prompt_tokens", "prefill_s", "token_s"}, _splitwise),
+    ({"phase", "expert_parallel", "batch_per_device", "tokens_per_s_per_device"}, _deployment),
 )
 
 
@@ -272,8 +327,11 @@ def find_model(name: str) -> str:
     if name.endswith((".json", ".yaml", ".yml")):
         return name
     folded = re.sub(r"[\s_]+", "-", name.strip().lower().rpartition("/")[2])
+    own = _MODELS / f"{folded}.yaml"
+    if folded in list_models() or own.is_file():
+        return str(own) if own.is_file() else folded
     folded = re.sub(r"-(hf|chat|instruct|base|v\d+(\.\d+)?)(?=-|$)", "", folded)
-    folded = re.sub(r"^(llama|qwen)(\d)", r"\1-\2", folded.removeprefix("meta-"))
+    folded = re.sub(r"^(llama|qwen(?!3))(\d)", r"\1-\2", folded.removeprefix("meta-"))
     folded = _SAME_SHAPE.get(folded, folded)
     own = _MODELS / f"{folded}.yaml"
     if own.is_file():

@@ -1,7 +1,7 @@
 """Requests that others measured beside what ``codesign platform`` predicts for them.
 
-The predictor is the one that users get: the evaluator ``platform`` under its default profile. Of its
-constants only the host's time to start a kernel is fitted to requests; the others are fitted to
+The predictor is the one that users get: the evaluator ``platform`` under its default profile. Of
+its constants only the host's time to start a kernel is fitted to requests; the others are fitted to
 kernels, most of them on other devices and all of them with other models.
 """
 
@@ -21,6 +21,7 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.studies.validation.request_cases import (
     CALIBRATION_FILE,
+    DEPLOYMENTS_FILE,
     SPLITWISE_FILE,
     LeftOut,
     RequestCase,
@@ -31,6 +32,7 @@ from codesign.workload import load_model
 from codesign.workload.model import kv_elements_per_token, weight_elements
 from codesign.workload.precision import bits_per_element
 
+_REPOSITORY = Path(__file__).parents[3]
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take for weights and KV cache (vLLM's default)."""
 TARGETS = {"TTFT": 0.12, "TPOT": 0.10, "throughput": 0.10}
@@ -44,14 +46,15 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         seed: Nothing is drawn.
         size: Not used.
     """
-    return compare(CALIBRATION_FILE, SPLITWISE_FILE)
+    return compare(CALIBRATION_FILE, SPLITWISE_FILE, DEPLOYMENTS_FILE)
 
 
 def compare(*paths: Path | str) -> Study:
     """Any tables of measured requests beside our predictions.
 
     Args:
-        paths: Tables with the columns of ``measured_calibration.csv`` or of ``splitwise.csv``.
+        paths: Tables with the columns of ``measured_calibration.csv``, of ``splitwise.csv`` or of
+            ``deployments.csv``.
 
     Raises:
         InputError: A table cannot be read.
@@ -75,7 +78,7 @@ def compare(*paths: Path | str) -> Study:
         question="How far are predicted requests from requests that others measured?",
         rows=[
             {
-                "what": str(case),
+                "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
                 "group": case.quantity,
                 "device": case.device.key,
                 "reference": case.value,
@@ -84,6 +87,7 @@ def compare(*paths: Path | str) -> Study:
                 "roofline": float(bound),
                 "source": case.source,
             }
+            | _of_deployment(case)
             for case, value, error, bound in zip(cases, values, errors, bounds, strict=True)
         ],
         summary=_summary(cases, errors, roofline),
@@ -101,6 +105,12 @@ def predict(case: RequestCase, profile: str = "fitted") -> float:
     Raises:
         InputError: The devices cannot hold the model.
     """
+    if is_deployment(case):
+        serving = _serving(case, case.prompt, case.batch, profile)
+        if case.quantity == "decode tokens/s":
+            return float(serving.tokens_per_s_per_device[0])
+        prompts = serving.prefill_requests_per_s / serving.n_devices
+        return float(prompts[0]) * case.prompt
     running = _running(case)
     step = float(_serving(case, case.prompt, running, profile).time_per_output_token_s[0])
     if case.quantity == "TPOT":
@@ -110,6 +120,44 @@ def predict(case: RequestCase, profile: str = "fitted") -> float:
         return first
     request = first + (case.output - 1) * step * case.batch / running
     return case.batch * case.output / request
+
+
+def is_deployment(case: RequestCase) -> bool:
+    """Whether the case is of one phase, whose batch was served as it was."""
+    return case.quantity in ("prefill tokens/s", "decode tokens/s")
+
+
+def command(case: RequestCase) -> str:
+    """The command line that prints the prediction for a deployment.
+
+    It is its throughput per device or, of a prefill, its prompts per second times their tokens
+    over the devices.
+    """
+    model = Path(case.model)
+    if model.is_absolute() and model.is_relative_to(_REPOSITORY):
+        model = model.relative_to(_REPOSITORY)
+    weights, activations, cache = case.formats
+    words = ["codesign platform", f"--model {model.as_posix()}", f"--device {case.device.key}"]
+    degrees = {"--tp": case.tensor_parallel, "--ep": case.expert_parallel}
+    words += [f"{flag} {degree}" for flag, degree in degrees.items() if degree > 1]
+    words += [f"--batch {case.batch}", f"--prompt-tokens {case.prompt}"]
+    words += [f"--generated-tokens {case.output}", f"--format {activations}"]
+    words += [f"--weight-format {weights}"] if weights != activations else []
+    words += [f"--kv-format {cache}"] if cache != activations else []
+    return " ".join([*words, *(["--option overlap=true"] if case.overlap else [])])
+
+
+def _of_deployment(case: RequestCase) -> dict[str, Any]:
+    """What a row of a deployment says besides: InferSim's prediction, settings, command."""
+    if not is_deployment(case):
+        return {}
+    error = None if case.infersim is None else case.infersim / case.value - 1.0
+    return {
+        "infersim": case.infersim,
+        "infersim_error": error,
+        "command": command(case),
+        "settings": case.settings,
+    }
 
 
 def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:
@@ -141,12 +189,14 @@ _ENGINES = {"graphs": "graphs", "eager": "eager", "turbomind": "streams"}
 
 def _serving(case: RequestCase, prompt: int, batch: int, profile: str) -> PlatformServing:
     engine = _ENGINES[case.engine]
-    evaluator = _evaluator(case.model, prompt, max(case.output, 1), profile, engine)
+    generated = case.output if is_deployment(case) else max(case.output, 1)
+    evaluator = _evaluator(case.model, prompt, generated, profile, engine, case.overlap)
     design: dict[str, Any] = {
         "device": case.device.key,
         "batch_size": batch,
         "tensor_parallel": case.tensor_parallel,
         "pipeline_parallel": case.pipeline_parallel,
+        "expert_parallel": case.expert_parallel,
         **dict(zip(("weight_format", "activation_format", "kv_format"), case.formats, strict=True)),
     }
     return evaluator.serving({name: column_of([value]) for name, value in design.items()})
@@ -154,28 +204,41 @@ def _serving(case: RequestCase, prompt: int, batch: int, profile: str) -> Platfo
 
 @cache
 def _evaluator(
-    model: str, prompt: int, output: int, profile: str, engine: str
+    model: str, prompt: int, output: int, profile: str, engine: str, overlap: bool
 ) -> PlatformEvaluator:
     request = PlatformRequest(model=model, prompt_tokens=prompt, generated_tokens=output)
-    options = PlatformOptions.model_validate({"profile": profile, "engine": engine})
+    options = PlatformOptions.model_validate(
+        {"profile": profile, "engine": engine, "overlap": overlap}
+    )
     return PlatformEvaluator(request, options)
 
 
 def _summary(
     cases: Sequence[RequestCase], errors: np.ndarray, roofline: np.ndarray
 ) -> list[dict[str, Any]]:
-    labels = [
-        (case.quantity, f"{case.quantity}, {case.device.name}, TP {case.tensor_parallel}")
-        for case in cases
-    ]
+    labels = [(case.quantity, _group(case)) for case in cases]
     summary = []
     for position in range(2):
         names = [label[position] for label in labels]
         for name in sorted(set(names)):
             chosen = np.array([label == name for label in names])
             bound = float(np.median(np.abs(roofline[chosen])))
-            summary.append(summarize(name, errors[chosen]) | {"roofline_absolute_error": bound})
+            row = summarize(name, errors[chosen]) | {"roofline_absolute_error": bound}
+            others = [
+                abs(case.infersim / case.value - 1.0)
+                for case, is_chosen in zip(cases, chosen, strict=True)
+                if is_chosen and case.infersim is not None
+            ]
+            if others:
+                row["infersim_absolute_error"] = float(np.median(others))
+            summary.append(row)
     return summary
+
+
+def _group(case: RequestCase) -> str:
+    """What the summary puts together."""
+    groups = f"EP {case.expert_parallel}" if is_deployment(case) else f"TP {case.tensor_parallel}"
+    return f"{case.quantity}, {case.device.name}, {groups}"
 
 
 def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str, Any]]:
@@ -201,6 +264,8 @@ _NOTES = (
     "version sent a prompt's last token through a decode step.",
     "Splitwise's times are of a serving engine of 2023 that started every kernel from the host: on "
     "an H100 a step takes 30 ms on 4 devices and on 8.",
+    "Deployments run in two micro-batches where messages are hidden: each is predicted alone, with "
+    "its messages behind as many operators of the other. Experts are drawn evenly.",
     "Where requests exceed the memory, as many run as fit with half their output; preemption and "
     "recomputation are not modeled.",
 )

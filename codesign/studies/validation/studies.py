@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
-from codesign.errors import UnknownNameError
+from codesign.errors import InputError, UnknownNameError
 from codesign.studies.validation.study import Study
 
 STUDIES = {
@@ -13,12 +14,37 @@ STUDIES = {
     "simulation": "simulated",
     "scalesim": "scalesim",
     "array-bounds": "array_bounds",
-    "measured": "measured",
+    "kernels": "kernels",
+    "requests": "requests",
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",
 }
 """Module of each study, in the order of the page."""
+
+
+WITH_TABLES = ("kernels", "requests")
+"""Studies that compare any table of measurements."""
+
+
+def compare_table(name: str, path: Path) -> Study:
+    """Compare a table of one's own with the shipped constants.
+
+    Args:
+        name: One of ``WITH_TABLES``.
+        path: The table, with the columns of the study's own.
+
+    Raises:
+        InputError: The study has no table, or the file cannot be read as one.
+        UnknownNameError: No such study.
+    """
+    if name not in STUDIES:
+        raise UnknownNameError("study", name, STUDIES)
+    if name not in WITH_TABLES:
+        raise InputError(f"study {name} reads no table; expected {' or '.join(WITH_TABLES)}")
+    module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
+    compare: Callable[[Path], Study] = module.compare
+    return compare(path)
 
 
 def run_study(name: str, seed: int = 0, size: int | None = None) -> Study:

@@ -299,11 +299,90 @@ def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its() -> None:
     tokens = 8 * 8192  # of a group, two bytes an element, 58 layers with experts
     sent = 58 * 2 * 7168 * tokens * float(partners(8.0, 256.0, 8.0))
     assert rows["expert_dispatch"].bytes[0] == pytest.approx(sent)
-    latencies = 58 * 7 * 1e-6
+    latencies = 58 * 1e-6  # tokens go to all partners at once
     assert rows["expert_dispatch"].time_s[0] == pytest.approx(sent / 450e9 + latencies)
     assert not {"expert_gather", "token_gather"} & {
         name for name, row in rows.items() if row.count[0] > 0
     }
+
+
+def test_what_16_devices_exchange_in_a_prefill_is_what_their_links_take() -> None:
+    """DeepSeek-V3, 64 prompts of 8192 tokens, TP 8 in each of two nodes; once 23.3 s."""
+    evaluator = build("deepseek-v3", prompt_tokens=8192, generated_tokens=100)
+    formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
+    serving = evaluator.serving(
+        designs(device="h200-sxm", tensor_parallel=8, expert_parallel=2, batch_size=64, **formats)
+    )
+    rows = {row.name: row.time_s[0] for row in serving.prefill_passes[0][1].operators}
+    tokens, width, layers, network, link = 32 * 8192, 7168, 58, 50e9, 450e9
+    # Nearly every token has an expert in the other node; each of 8 devices sends an eighth of them.
+    bounds = {
+        "expert_dispatch": tokens / 8 * width * (1 + 4 / 128) / network,
+        "expert_combine": tokens / 8 * width * 2.0 / network,
+        "expert_gather": 7 / 8 * tokens * width * (1 + 4 / 128) / link,
+        "expert_sum": 7 / 8 * 2 * tokens * width * 2.0 / link,
+        "token_gather": 7 / 8 * tokens * width * 2.0 / link,
+    }
+    for name, bound in bounds.items():
+        assert layers * bound < 1.005 * rows[name] < 1.6 * layers * bound, name
+    assert rows["expert_dispatch"] + rows["expert_combine"] == pytest.approx(0.90, abs=0.05)
+    assert sum(rows[name] for name in bounds) == pytest.approx(2.95, abs=0.2)
+
+
+@pytest.mark.parametrize("profile", ["fitted", "ideal"])
+def test_more_groups_with_as_many_requests_each_have_less_of_the_experts_to_read(
+    profile: str,
+) -> None:
+    groups = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    evaluator = build("deepseek-v3", options={"profile": profile}, prompt_tokens=4096)
+    serving = evaluator.serving(
+        designs(expert_parallel=groups, batch_size=[64 * group for group in groups])
+    )
+    work = {w.name: w for w in serving.work(serving.passes.decode(serving.micro_batch))}
+    assert (np.diff(work["expert_down_projection"].weight_bytes) <= 0).all()
+    assert work["expert_down_projection"].mac == pytest.approx(
+        np.full(len(groups), 64 * 8 * 7168 * 2048)
+    )
+    rows = {row.name: row for row in serving.decode_pass.operators}
+    experts = [row for name, row in rows.items() if name.startswith("expert") and row.mac[0]]
+    assert experts
+    for row in experts:
+        assert (np.diff(row.time_s) <= 1e-12).all()
+        assert (np.diff(row.bytes) <= 1e-3 * row.bytes[:-1]).all()
+    sent = rows["expert_dispatch"].bytes
+    assert (np.diff(sent) >= 0).all()
+
+
+def test_an_exchange_brings_a_device_no_pairs_of_others() -> None:
+    formats = dict.fromkeys(("weight_format", "activation_format"), "fp8")
+
+    def experts_s(**values: Any) -> float:
+        serving = build("deepseek-v3", prompt_tokens=4096).serving(designs(**values, **formats))
+        rows = {row.name: row.time_s[0] for row in serving.decode_pass.operators}
+        return float(rows["experts"])
+
+    # 64 requests a device: 128 devices have half the experts of 64 each, and as many pairs.
+    few = experts_s(expert_parallel=64, batch_size=64 * 64)
+    many = experts_s(expert_parallel=128, batch_size=64 * 128)
+    assert 0.4 * few < many < few
+    # Two experts' weights, 512 pairs and the starts: far from 65,536 pairs that pass the memory.
+    assert many < 58 * 150e-6
+
+
+def test_an_exchange_of_long_batches_takes_cores_from_the_operators_that_hide_it() -> None:
+    evaluator = build("deepseek-v3", options={"overlap": True}, prompt_tokens=4096)
+    formats = dict.fromkeys(("weight_format", "activation_format"), "fp8")
+    serving = evaluator.serving(
+        designs(device="h800-sxm", expert_parallel=32, batch_size=64, **formats)
+    )
+    prefill, step = serving.prefill_passes[0][1], serving.decode_pass
+    busy, talking = prefill.part_s("linear", "attention")[0], prefill.part_s("collective")[0]
+    assert busy > talking
+    assert prefill.total_s[0] == pytest.approx(busy + talking * 20 / 132)
+    # The exchange of a decode step leaves all cores free.
+    busy, talking = step.part_s("linear", "attention")[0], step.part_s("collective")[0]
+    ends = [row.time_s[0] for row in step.operators if not row.is_in_layers]
+    assert step.total_s[0] == pytest.approx(max(busy - sum(ends), talking) + sum(ends))
 
 
 def test_experts_over_groups_that_share_all_requests_add_up_what_they_give() -> None:

@@ -60,5 +60,5 @@ def test_the_page_has_data_and_figure_beside_it_and_no_long_texts(tmp_path: Path
 
 
 def test_an_unknown_study_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown study 'mesured'.*'measured'"):
-        run_study("mesured")
+    with pytest.raises(UnknownNameError, match=r"unknown study 'kernel'.*'kernels'"):
+        run_study("kernel")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,12 +21,13 @@ def _validator(label: str) -> Draft202012Validator:
     from jsonschema import Draft202012Validator
     from referencing import Registry, Resource
 
-    def resource(name: str) -> tuple[str, Resource]:
-        contents = json.loads((documents.FOLDER / name).read_text(encoding="utf-8"))
+    def resource(path: Path) -> tuple[str, Resource]:
+        contents = json.loads(path.read_text(encoding="utf-8"))
         return contents["$id"], Resource.from_contents(contents)
 
-    # Read once here, the common part is not searched for at every reference.
-    registry = Registry().with_resources([resource("common.v1.json")]).crawl()
+    # Read once here, the common parts are not searched for at every reference.
+    common = map(resource, documents.FOLDER.glob("common.v*.json"))
+    registry = Registry().with_resources(common).crawl()
     schema = documents.read_schema(documents.published()[label])
     return Draft202012Validator(schema, registry=registry)
 

@@ -48,7 +48,9 @@ def current() -> dict[str, SchemaFile]:
 def _files() -> list[SchemaFile]:
     """The files of the folder; those of one document in the order of their versions."""
     matches = ((path, _FILE.fullmatch(path.name)) for path in FOLDER.iterdir())
-    files = [SchemaFile(match["name"], int(match["version"]), path) for path, match in matches if match]
+    files = [
+        SchemaFile(match["name"], int(match["version"]), path) for path, match in matches if match
+    ]
     return sorted(files)
 
 

@@ -205,7 +205,9 @@ def economics(
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
         "economics",
-        as_json, lambda: to_document(economics_report), lambda: to_tables(economics_report, rows)
+        as_json,
+        lambda: to_document(economics_report),
+        lambda: to_tables(economics_report, rows),
     )
 
 

@@ -81,7 +81,9 @@ def figure(
     more = {"notes": notes} if notes else {}
     report(
         "figure",
-        as_json, lambda: {"files": [written]} | more, lambda: [text_line(line) for line in lines]
+        as_json,
+        lambda: {"files": [written]} | more,
+        lambda: [text_line(line) for line in lines],
     )
 
 

@@ -27,7 +27,7 @@ def schema(
     if name is not None:
         files = {**current(), **published()}
         if name not in files:
-            raise UnknownNameError("document", name, current())
+            raise UnknownNameError("document", name, published() if "/" in name else current())
         text = json.dumps(read_schema(files[name]), indent=2, ensure_ascii=False)
         print(text, file=report_stream())
         return

@@ -88,7 +88,7 @@ INVOCATIONS = {
     "platform-choices": [f"platform {_DEVICE} --devices 4 --use-case chat"],
     "requirements": [
         "requirements --model llama-3-8b --use-case chat",
-        "requirements --model llama-3-8b --use-case chat --users 100 --most-devices 8",
+        "requirements --model llama-3-8b --use-case chat --users 1 --most-devices 1",
     ],
     "scaling": ["scaling link-latency --model llama-3-8b --tp 4 --use-case chat --plot study.svg"],
     "forecast": [
@@ -246,7 +246,8 @@ def test_a_schema_is_closed_complete_and_says_what_it_is(label):
     assert schema["title"]
     for reference in _references(schema):
         place, _, pointer = reference.partition("#")
-        part: Any = schema["$defs"]["common.v1"] if place and place != schema["$id"] else schema
+        carried = "common.v" + place.rpartition(":")[2]
+        part: Any = schema["$defs"][carried] if place else schema
         for key in pointer.strip("/").split("/"):
             part = part[key]
 
@@ -257,7 +258,7 @@ def _references(value: Any) -> Iterator[str]:
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
         for key, part in value.items():
-            if key != "common.v1":
+            if not key.startswith("common.v"):
                 yield from _references(part)
     elif isinstance(value, list):
         for part in value:
@@ -268,7 +269,9 @@ def _references(value: Any) -> Iterator[str]:
 def test_the_schema_of_a_record_has_its_fields(name):
     record = RECORDS[name]
     part = json.loads((documents.FOLDER / "common.v1.json").read_text("utf-8"))["$defs"][name]
-    names = [field.name for field in fields(record)] if is_dataclass(record) else record.model_fields
+    names = (
+        [field.name for field in fields(record)] if is_dataclass(record) else record.model_fields
+    )
     assert list(part["properties"]) == part["required"] == list(names)
 
 

@@ -65,7 +65,7 @@ def stamped(name: str, document: Any) -> dict[str, Any]:
     from codesign.report.plain import to_plain
 
     stamp = {"schema": current()[name].label, "codesign_version": codesign.__version__}
-    plain = to_plain(document)
+    plain: dict[str, Any] = to_plain(document)
     if taken := sorted(stamp.keys() & plain.keys()):
         raise ValueError(f"document {name!r} has keys that the stamp has: {taken}")
     return stamp | plain

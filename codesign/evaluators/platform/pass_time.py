@@ -100,3 +100,4 @@ def _joint(times: TimedPass, options: PlatformOptions, in_layers: bool) -> Float
     busy = sum((i.time_s for i in chosen if i.part in ("linear", "attention")), zero)
     talking = sum((i.time_s for i in chosen if i.part == "collective"), zero)
     return np.maximum(busy, talking) if options.overlap else busy + talking
+

@@ -38,4 +38,6 @@ def rank_wait_s(n_ranks: Floats, constants: EngineConstants) -> FloatArray:
         >>> round(float(rank_wait_s(8, waiting)) * 1e6, 1)
         20.4
     """
-    return np.asarray(constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0))))
+    return np.asarray(
+        constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0)))
+    )

@@ -29,6 +29,7 @@ from codesign.cli import (
     report,
     requirements,
     scaling,
+    schema,
     validation,
     watch,
 )
@@ -81,6 +82,7 @@ for _module in (
     library,
     validation,
     conclusions,
+    schema,
 ):
     for _command in _module.COMMANDS:
         app.command()(reports_only(_command))

@@ -44,7 +44,7 @@ def run(
     campaign.run(make_progress(campaign), workers)
     results = campaign.results()
     written = [campaign.store_path, *_write_all(results, campaign.folder)]
-    _report_results(campaign, results, written, None, share(tolerance), as_json)
+    _report_results("run", campaign, results, written, None, share(tolerance), as_json)
 
 
 def _write_all(results: Results, folder: Path) -> list[Path]:
@@ -67,6 +67,7 @@ def _write_all(results: Results, folder: Path) -> list[Path]:
 
 
 def _report_results(
+    command: str,
     campaign: Campaign,
     results: Results,
     written: Sequence[Path],
@@ -98,7 +99,7 @@ def _report_results(
             parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
         return parts + (uncertainty.front_tables(robust, results, limit) if robust else [])
 
-    report(as_json, document, tables)
+    report(command, as_json, document, tables)
     if len(results) and not len(results.front()):
         done = ~results.failed
         blame = most_broken({name: each[done] for name, each in results.violations.items()})
@@ -147,7 +148,9 @@ def pareto(
         from codesign.analysis.uncertainty import robust_front
 
         robust_analysis = robust_front(results, **draws)
-    _report_results(campaign, results, [], limit, share(tolerance), as_json, robust_analysis)
+    _report_results(
+        "pareto", campaign, results, [], limit, share(tolerance), as_json, robust_analysis
+    )
 
 
 def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
@@ -158,6 +161,7 @@ def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
     campaign = api.load_campaign(name, folder)
     campaign_status, reading = campaign.status(), campaign.reading
     report(
+        "status",
         as_json,
         lambda: progress.document(campaign_status) | {"evaluator": reading},
         lambda: progress.status_tables(campaign_status, reading),
@@ -171,8 +175,9 @@ def runs(folder: Folder = None, as_json: AsJson = False) -> None:
 
     campaigns = list_campaigns(folder)
     report(
+        "runs",
         as_json,
-        lambda: [progress.document(campaign) for campaign in campaigns],
+        lambda: {"campaigns": [progress.document(campaign) for campaign in campaigns]},
         lambda: progress.campaigns_tables(campaigns),
     )
 
@@ -202,6 +207,7 @@ def plot(
     ]
     paths = [shown_path(path) for path in written]
     report(
+        "plot",
         as_json,
         lambda: {"files": paths},
         lambda: [text_line(f"wrote {path}") for path in paths],

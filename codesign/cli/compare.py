@@ -89,7 +89,7 @@ def _report_outcome(
         place = shown_path(comparison.folder)
         return [*parts, text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")]
 
-    report(as_json, document, tables)
+    report("compare", as_json, document, tables)
 
 
 COMMANDS: list[Callable[..., Any]] = [compare]

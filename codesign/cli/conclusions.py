@@ -57,6 +57,7 @@ def conclusions(
             unfinished.write_text(page.markdown(answers, command), encoding="utf-8")
         say(f"wrote {shown_path(output)}")
     report(
+        "conclusions",
         as_json,
         lambda: page.document(answers),
         lambda: page.tables(answers, with_details=bool(names)),

@@ -243,7 +243,10 @@ def economics(
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(
-        as_json, lambda: to_document(economics_report), lambda: to_tables(economics_report, rows)
+        "economics",
+        as_json,
+        lambda: to_document(economics_report),
+        lambda: to_tables(economics_report, rows),
     )
 
 

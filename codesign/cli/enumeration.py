@@ -84,7 +84,7 @@ def _report_front(
     def tables() -> list[RenderableType]:
         return exact.tables(results, front, seconds, limit, files, tolerance)
 
-    report(as_json, document, tables)
+    report("enumerate", as_json, document, tables)
 
 
 def make_enumeration_progress() -> EnumerationProgress | None:

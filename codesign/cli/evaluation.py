@@ -174,7 +174,7 @@ def _report(
         parts = explanation.to_tables(title, result, make_console().width)
         return parts + (uncertainty.design_tables(intervals, result) if intervals else [])
 
-    report(as_json, document, tables)
+    report("evaluate", as_json, document, tables)
     if result.broken:
         broken = ", ".join(result.broken)
         say(f"warning: this design cannot be built or used so; it breaks {broken}")
@@ -354,7 +354,7 @@ def bench(
             if table.note:
                 yield text_line(table.note)
 
-    report(as_json, lambda: measured, tables)
+    report("bench", as_json, lambda: measured, tables)
 
 
 COMMANDS: list[Callable[..., Any]] = [evaluate, bench]

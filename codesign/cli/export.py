@@ -78,7 +78,12 @@ def export(
         paths = [shown_path(write(results, output, wanted))]
     lines = [*(f"wrote {path}" for path in paths), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
-    report(as_json, lambda: {"files": paths} | more, lambda: [text_line(line) for line in lines])
+    report(
+        "export",
+        as_json,
+        lambda: {"files": paths} | more,
+        lambda: [text_line(line) for line in lines],
+    )
 
 
 def _format(form: str | None, output: Path, known: list[str]) -> str:

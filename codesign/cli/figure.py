@@ -80,7 +80,10 @@ def figure(
     lines = [f"wrote {written}", *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
     report(
-        as_json, lambda: {"files": [written]} | more, lambda: [text_line(line) for line in lines]
+        "figure",
+        as_json,
+        lambda: {"files": [written]} | more,
+        lambda: [text_line(line) for line in lines],
     )
 
 

@@ -130,6 +130,7 @@ def forecast(
     files = _draw(scene, figure or [], output, figure_format)
     forecast_report = replace(forecast_report, files=files)
     report(
+        "forecast",
         as_json,
         lambda: to_document(forecast_report),
         lambda: to_tables(forecast_report, make_console().width),

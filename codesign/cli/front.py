@@ -104,7 +104,7 @@ def _report(
         return [*parts, *(text_line(f"wrote {file}") for file in files)]
 
     more = {"evaluator": reading} | ({"files": files} if files else {})
-    report(as_json, lambda: document(explanation, name) | more, tables)
+    report("explain-front", as_json, lambda: document(explanation, name) | more, tables)
 
 
 def make_fronts_progress() -> FrontsProgress:

@@ -23,11 +23,14 @@ def memtech(
     if name is None:
         technologies = load_library()
         report(
-            as_json, lambda: dict(technologies), lambda: [library.technologies_table(technologies)]
+            "technologies",
+            as_json,
+            lambda: {"technologies": dict(technologies)},
+            lambda: [library.technologies_table(technologies)],
         )
         return
     technology = load_technology(name)
-    report(as_json, lambda: technology, lambda: library.technology_tables(technology))
+    report("technology", as_json, lambda: technology, lambda: library.technology_tables(technology))
 
 
 def spaces(as_json: AsJson = False) -> None:
@@ -39,12 +42,13 @@ def spaces(as_json: AsJson = False) -> None:
     design_spaces = {name: api.load_space(path) for name, path in listed("spaces").items()}
 
     def document() -> dict[str, Any]:
-        return {
+        documents = {
             name: library.space_document(design_space)
             for name, design_space in design_spaces.items()
         }
+        return {"spaces": documents}
 
-    report(as_json, document, lambda: [library.spaces_table(design_spaces)])
+    report("spaces", as_json, document, lambda: [library.spaces_table(design_spaces)])
 
 
 def space(
@@ -57,6 +61,7 @@ def space(
 
     design_space = api.load_space(name)
     report(
+        "space",
         as_json,
         lambda: library.space_document(design_space),
         lambda: library.space_tables(design_space),
@@ -75,10 +80,15 @@ def models(
 
     if name is None:
         summaries = [summary(load_model(known)) for known in list_models()]
-        report(as_json, lambda: summaries, lambda: [library.models_table(summaries)])
+        report(
+            "models",
+            as_json,
+            lambda: {"models": summaries},
+            lambda: [library.models_table(summaries)],
+        )
         return
     model = summary(load_model(name))
-    report(as_json, lambda: model, lambda: library.model_tables(model))
+    report("model", as_json, lambda: model, lambda: library.model_tables(model))
 
 
 def workloads(as_json: AsJson = False) -> None:
@@ -87,7 +97,12 @@ def workloads(as_json: AsJson = False) -> None:
     from codesign.workload import list_traces, load_trace
 
     traces = {name: load_trace(name).model_dump() for name in list_traces()}
-    report(as_json, lambda: traces, lambda: [library.traces_table(traces)])
+    report(
+        "workloads",
+        as_json,
+        lambda: {"workloads": traces},
+        lambda: [library.traces_table(traces)],
+    )
 
 
 def metrics(as_json: AsJson = False) -> None:
@@ -95,7 +110,12 @@ def metrics(as_json: AsJson = False) -> None:
     from codesign.metrics import ALL_METRICS
     from codesign.report import library
 
-    report(as_json, lambda: ALL_METRICS, lambda: [library.metrics_table(ALL_METRICS.values())])
+    report(
+        "metrics",
+        as_json,
+        lambda: {"metrics": ALL_METRICS},
+        lambda: [library.metrics_table(ALL_METRICS.values())],
+    )
 
 
 def optimizers(as_json: AsJson = False) -> None:
@@ -103,7 +123,12 @@ def optimizers(as_json: AsJson = False) -> None:
     from codesign.report import library
 
     documents = _plugins("optimizers")
-    report(as_json, lambda: documents, lambda: [library.plugins_table("optimizers", documents)])
+    report(
+        "optimizers",
+        as_json,
+        lambda: {"optimizers": documents},
+        lambda: [library.plugins_table("optimizers", documents)],
+    )
 
 
 def evaluators(as_json: AsJson = False) -> None:
@@ -111,7 +136,12 @@ def evaluators(as_json: AsJson = False) -> None:
     from codesign.report import library
 
     documents = _plugins("evaluators")
-    report(as_json, lambda: documents, lambda: [library.plugins_table("evaluators", documents)])
+    report(
+        "evaluators",
+        as_json,
+        lambda: {"evaluators": documents},
+        lambda: [library.plugins_table("evaluators", documents)],
+    )
 
 
 def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:

@@ -46,13 +46,24 @@ def report_stream() -> TextIO:
 
 
 def report(
-    as_json: bool, document: Callable[[], Any], tables: Callable[[], Iterable[RenderableType]]
+    name: str,
+    as_json: bool,
+    document: Callable[[], Any],
+    tables: Callable[[], Iterable[RenderableType]],
 ) -> None:
-    """Print a command's report in the form that was asked for; only that form is made."""
+    """Print a command's report in the form that was asked for; only that form is made.
+
+    Args:
+        name: Of the document; a schema in ``codesign/schemas`` has this name.
+        as_json: Whether the document is asked for, rather than the tables.
+        document: What ``--json`` prints: a mapping, or a record.
+        tables: What is printed otherwise.
+    """
     if as_json:
+        from codesign.cli.documents import stamped
         from codesign.report.plain import to_json_text
 
-        print(to_json_text(document()), file=report_stream())
+        print(to_json_text(stamped(name, document())), file=report_stream())
         return
     console = make_console()
     for table in tables():

@@ -109,6 +109,7 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
     slo = platforms.slo_rows(explanation, limits_of(evaluator))
     inputs = platform_inputs(evaluator, design)
     report(
+        "platform",
         as_json,
         lambda: platforms.platform_document(inputs, explanation, slo),
         lambda: platforms.platform_tables(inputs, explanation, slo, make_console().width),
@@ -154,6 +155,7 @@ def _report_choices(
             raise InputError(_why_none(evaluator, design, choices, n_devices))
     title = f"{len(rows)} of {len(degrees)} ways to use {n_devices} devices keep every limit"
     report(
+        "platform-choices",
         as_json,
         lambda: {**inputs, "tried": len(degrees), "choices": rows},
         lambda: platforms.choices_table(title, rows, _MOST_CHOICES, make_console().width),

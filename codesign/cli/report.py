@@ -62,6 +62,7 @@ def report_page(
         state = _write(campaign, path, every, design or [], share(tolerance))
     written, size = shown_path(path), path.stat().st_size
     report(
+        "report",
         as_json,
         lambda: {"files": [written], "bytes": size, "state": state},
         lambda: [text_line(f"wrote {written} ({size / 1e6:.1f} MB)")],

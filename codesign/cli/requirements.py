@@ -88,6 +88,7 @@ def requirements(
     inputs = platform_inputs(evaluator, others) | {"users": users}
     question = _question(evaluator, others, limits, users)
     report(
+        "requirements",
         as_json,
         lambda: platforms.requirements_document(inputs, limits, needed, rows),
         lambda: platforms.requirements_tables(question, needed, rows, users is not None),

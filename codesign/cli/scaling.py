@@ -98,6 +98,7 @@ def scaling(
         files.append(str(save_scaling(study, title, plot)))
         say(f"wrote {files[0]}")
     report(
+        "scaling",
         as_json,
         lambda: {**inputs, "rows": study.rows(), "files": files},
         lambda: platforms.scaling_tables(title, _question(evaluator, design, varied), study),

@@ -62,6 +62,7 @@ def validate(
         for path in write_page(studies, write, f"{words} --write {write}"):
             say(f"wrote {path}")
     report(
+        "validate",
         as_json,
         lambda: {"studies": [asdict(study) for study in studies]},
         lambda: [table for study in studies for table in study_tables(study, rows)],
@@ -115,7 +116,7 @@ def timeline(
     summary |= {"time of the layer": f"{lines.time_s:.4g} s"}
     summary |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
     summary |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
-    report(as_json, lambda: document, lambda: [pairs_table(layer, summary)])
+    report("timeline", as_json, lambda: document, lambda: [pairs_table(layer, summary)])
 
 
 COMMANDS: list[Callable[..., Any]] = [validate, timeline]

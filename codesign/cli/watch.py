@@ -39,7 +39,7 @@ def watch(
     look = _Look(campaign)
     if once:
         frame = look.frame()
-        report(as_json, lambda: frame_document(frame), lambda: frame_tables(frame))
+        report("watch", as_json, lambda: frame_document(frame), lambda: frame_tables(frame))
     else:
         frame = _live(look, interval)
     if frame.status.state == "stopped":

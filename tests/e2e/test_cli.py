@@ -137,7 +137,7 @@ def test_a_space_is_shown_with_its_exact_size(capsys):
 
 
 def test_metrics_are_listed_under_their_names(capsys):
-    assert set(_json(capsys, "metrics")) == set(ALL_METRICS)
+    assert set(_json(capsys, "metrics")["metrics"]) == set(ALL_METRICS)
 
 
 def test_a_design_is_explained_down_to_its_operators(capsys):

@@ -1,0 +1,60 @@
+"""What every test gets: each document that ``--json`` prints is checked against its schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codesign.cli import documents
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+
+@cache
+def _validator(label: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
+
+    def resource(path: Path) -> tuple[str, Resource]:
+        contents = json.loads(path.read_text(encoding="utf-8"))
+        return contents["$id"], Resource.from_contents(contents)
+
+    # Read once here, the common parts are not searched for at every reference.
+    common = map(resource, documents.FOLDER.glob("common.v*.json"))
+    registry = Registry().with_resources(common).crawl()
+    schema = documents.read_schema(documents.published()[label])
+    return Draft202012Validator(schema, registry=registry)
+
+
+def _check(document: Any) -> None:
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator(document["schema"]).iter_errors(document))
+    if error is not None:
+        raise AssertionError(f"{document['schema']}: {error.json_path}: {error.message}")
+
+
+@pytest.fixture(scope="session")
+def check_document() -> Callable[[Any], None]:
+    """Raises AssertionError where a document differs from the schema that it names."""
+    return _check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _documents_follow_their_schemas() -> Iterator[None]:
+    stamped = documents.stamped
+
+    def checked(name: str, document: Any) -> dict[str, Any]:
+        result = stamped(name, document)
+        _check(result)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "stamped", checked)
+        yield

@@ -1,4 +1,4 @@
-"""What a serving engine adds to its kernels: the host's starts, and the wait of ranks for each other.
+"""What a serving engine adds to kernels: the host's starts, and ranks that wait for each other.
 
 Measured collectives run in step; those of an engine begin when the last of their ranks has ended
 what came before. If the ranks' times vary by a standard deviation, the last of ``n`` is about
@@ -38,6 +38,4 @@ def rank_wait_s(n_ranks: Floats, constants: EngineConstants) -> FloatArray:
         >>> round(float(rank_wait_s(8, waiting)) * 1e6, 1)
         20.4
     """
-    return np.asarray(
-        constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0)))
-    )
+    return np.asarray(constants.rank_deviation * np.sqrt(2.0 * np.log(np.maximum(n_ranks, 1.0))))

@@ -136,7 +136,7 @@ class FittedRules(ServingRules):
         return [
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
             "sampling and scheduling between steps cost nothing.",
-            *describe_expected_error(device),
+            *describe_expected_error(device, self.options.engine == "eager"),
         ]
 
 

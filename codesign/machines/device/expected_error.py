@@ -20,7 +20,19 @@ _QUANTITIES = {
     "TTFT": "time to first token",
     "TPOT": "time per output token",
     "throughput": "throughput of a batch from its first to its last token",
+    "prefill tokens/s": "prefill rate of a deployment",
+    "decode tokens/s": "decode rate of a deployment",
 }
+_FEW = 10
+"""Cases below which a spread says nothing [ours]."""
+_FAMILIES = {
+    "gemm": "products",
+    "mla": "latent attention",
+    "mla_bmm": "its absorbed products",
+    "scan": "linear attention",
+    "expert_exchange": "exchange of experts",
+}
+"""Families of kernels in words, where their name is no word."""
 
 
 class MeasuredError(Record):
@@ -41,8 +53,9 @@ class MeasuredErrors(Record):
 
     how: str
     """The command that measured them."""
-    requests: dict[str, dict[str, MeasuredError]]
-    """Of whole requests: by quantity, then by device; ``all`` is of all devices together."""
+    requests: dict[str, dict[str, dict[str, MeasuredError]]]
+    """Of whole requests: by what starts the kernels (``queued`` or ``eager``), then by quantity, then
+    by device; ``all`` is of all devices together."""
     kernels: dict[str, dict[str, MeasuredError]]
     """Of kernels with the shipped constants: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
@@ -55,38 +68,49 @@ def measured_errors() -> MeasuredErrors:
     return to_record(read_document(ERRORS_FILE), MeasuredErrors)
 
 
-def describe_expected_error(device: str) -> list[str]:
+def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
     """What is known of the errors of predictions for a device, in sentences.
 
     Args:
         device: Key of the device's file.
+        is_eager: Whether the host starts the kernels one by one; else they are queued ahead.
     """
     errors = measured_errors()
-    requests = {name: by[device] for name, by in errors.requests.items() if device in by}
-    kernels = {name: by[device] for name, by in errors.kernels.items() if device in by}
-    if requests:
-        return [f"Expected error on this device: {'; '.join(_of_requests(requests))}."]
-    others = "; ".join(_of_requests({name: by["all"] for name, by in errors.requests.items()}))
+    engine, other = ("eager", "queued") if is_eager else ("queued", "eager")
+    own, elsewhere = (_on(device, errors.requests[name]) for name in (engine, other))
+    kernels = _on(device, errors.kernels)
+    every = "; ".join(_of_requests(_on("all", errors.requests[engine])))
+    sentences = []
+    if own:
+        sentences.append(f"Expected error on this device: {'; '.join(_of_requests(own))}.")
+    if elsewhere:
+        words = "the host starts each kernel" if other == "eager" else "kernels are queued ahead"
+        sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
     if kernels:
-        return [
-            f"No request was measured on this device. Its kernels: {_of_kernels(kernels)}. "
-            f"Requests on other devices: {others}."
-        ]
-    return [
-        "Nothing was measured on this device. Kernels of devices that the fit had not seen: "
-        f"{_of_kernels(errors.unseen_device)}. Requests on other devices: {others}."
-    ]
+        sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")
+    elif not own:
+        sentences.append(
+            "No kernel was measured on this device. Those of devices that the fit had not seen: "
+            f"{_of_kernels(errors.unseen_device)}."
+        )
+    if not own:
+        sentences.append(f"Requests on other devices: {every}.")
+    return sentences
+
+
+def _on(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> dict[str, MeasuredError]:
+    return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
 
 
 def _of_requests(errors: Mapping[str, MeasuredError]) -> Iterator[str]:
-    for name, error in errors.items():
-        yield (
-            f"{_QUANTITIES[name]} {error.median:.0%} (median of {error.cases:,} measured, 90 % "
-            f"within {error.p90:.0%})"
-        )
+    for name in (name for name in _QUANTITIES if name in errors):
+        error = errors[name]
+        spread = f", 90 % within {error.p90:.0%}" if error.cases >= _FEW else ""
+        yield f"{_QUANTITIES[name]} {error.median:.0%} (median of {error.cases:,} measured{spread})"
 
 
 def _of_kernels(errors: Mapping[str, MeasuredError]) -> str:
     return ", ".join(
-        f"{name.replace('_', ' ')} {error.median:.0%}" for name, error in errors.items()
+        f"{_FAMILIES.get(name, name.replace('_', ' '))} {error.median:.0%}"
+        for name, error in errors.items()
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,11 @@ def expected_errors_text() -> str:
     """The file ``expected_errors.yaml`` of the shipped constants and tables."""
     of_kernels, of_requests = kernels.run(), requests.run()
     lines = ["how: python -m codesign.studies.validation.expected_errors"]
-    lines += ["requests:", *_section(_by_device(of_requests, "error"))]
+    lines.append("requests:")
+    for engine, engines in {"queued": ("graphs", "turbomind"), "eager": ("eager",)}.items():
+        rows = [row for row in of_requests.rows if row["engine"] in engines]
+        section = _section(_by_device(replace(of_requests, rows=rows), "error"))
+        lines += [f"  {engine}:", *(f"  {line}" for line in section)]
     lines += ["kernels:", *_section(_by_device(of_kernels, "error"))]
     unseen = {
         name: {"all": errors["all"]} for name, errors in _by_device(of_kernels, "held_out").items()

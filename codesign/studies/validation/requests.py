@@ -80,6 +80,7 @@ def compare(*paths: Path | str) -> Study:
             {
                 "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
                 "group": case.quantity,
+                "engine": case.engine,
                 "device": case.device.key,
                 "reference": case.value,
                 "ours": float(value),

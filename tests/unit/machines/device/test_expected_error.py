@@ -9,25 +9,35 @@ from codesign.machines.device.expected_error import describe_expected_error, mea
 
 
 def test_a_device_of_measured_requests_has_errors_of_its_own() -> None:
-    (sentence,) = describe_expected_error("h100-sxm")
-    assert sentence.startswith("Expected error on this device: time to first token")
-    assert "time per output token" in sentence
-    error = measured_errors().requests["TPOT"]["h100-sxm"]
-    assert f"time per output token {error.median:.0%} (median of {error.cases:,}" in sentence
+    first, eager, kernels = describe_expected_error("a100-sxm-80gb")
+    assert first.startswith("Expected error on this device: time to first token")
+    error = measured_errors().requests["queued"]["TPOT"]["a100-sxm-80gb"]
+    assert f"time per output token {error.median:.0%} (median of {error.cases:,}" in first
+    assert eager.startswith("Where the host starts each kernel: time to first token")
+    assert kernels.startswith("Errors of kernels measured on this device: products ")
 
 
-def test_a_device_of_measured_kernels_says_that_no_request_was_measured() -> None:
-    (sentence,) = describe_expected_error("b200-sxm")
-    assert sentence.startswith("No request was measured on this device. Its kernels: gemm ")
-    assert "expert exchange" in sentence
-    assert "Requests on other devices: time to first token" in sentence
+def test_what_starts_the_kernels_decides_which_errors_are_expected() -> None:
+    own, elsewhere, _ = describe_expected_error("a100-sxm-80gb", is_eager=True)
+    error = measured_errors().requests["eager"]["TTFT"]["a100-sxm-80gb"]
+    assert own.startswith(f"Expected error on this device: time to first token {error.median:.0%}")
+    assert elsewhere.startswith("Where kernels are queued ahead: ")
+
+
+def test_a_device_of_measured_kernels_has_the_requests_of_others() -> None:
+    kernels, requests = describe_expected_error("b200-sxm")
+    assert "rate of a deployment" in requests
+    assert kernels.startswith("Errors of kernels measured on this device: products ")
+    assert "exchange of experts" in kernels
+    assert requests.startswith("Requests on other devices: time to first token")
 
 
 def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices() -> None:
-    (sentence,) = describe_expected_error("tpu-v5e")
-    assert sentence.startswith("Nothing was measured on this device.")
+    kernels, requests = describe_expected_error("tpu-v5e")
+    assert kernels.startswith("No kernel was measured on this device.")
     unseen = measured_errors().unseen_device
-    assert f"gemm {unseen['gemm'].median:.0%}" in sentence
+    assert f"products {unseen['gemm'].median:.0%}" in kernels
+    assert requests.startswith("Requests on other devices: ")
     assert all(unseen[name].median >= 0.5 * by["all"].median for name, by in
                measured_errors().kernels.items())  # fmt: skip
 
@@ -40,6 +50,7 @@ def test_every_device_has_a_sentence(device: str) -> None:
 def test_the_shipped_errors_are_measured() -> None:
     errors = measured_errors()
     assert errors.how == "python -m codesign.studies.validation.expected_errors"
-    assert set(errors.requests) == {"TTFT", "TPOT", "throughput"}
+    assert {"TTFT", "TPOT", "throughput"} <= set(errors.requests["queued"])
+    assert set(errors.requests) == {"queued", "eager"}
     assert set(errors.kernels) == set(errors.unseen_device)
     assert errors.kernels["gemm"]["all"].cases > 5_000

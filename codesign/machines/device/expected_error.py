@@ -54,8 +54,8 @@ class MeasuredErrors(Record):
     how: str
     """The command that measured them."""
     requests: dict[str, dict[str, dict[str, MeasuredError]]]
-    """Of whole requests: by what starts the kernels (``queued`` or ``eager``), then by quantity, then
-    by device; ``all`` is of all devices together."""
+    """Of whole requests: by what starts the kernels (``queued`` or ``eager``), then by quantity,
+    then by device; ``all`` is of all devices together."""
     kernels: dict[str, dict[str, MeasuredError]]
     """Of kernels with the shipped constants: by family, then by device."""
     unseen_device: dict[str, MeasuredError]

@@ -109,13 +109,14 @@ def _question(
     together = "1 at a time" if batch == 1 else f"{batch:,} that arrive together"
     shares = {"arithmetic": options.compute_efficiency, "memory": options.memory_efficiency}
     shares["links"] = options.link_efficiency
+    sustained = ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share)
     return {
         "model": request.model,
         "context": context_words(request.prompt, request.generated, request.n_beams),
         **({"requests": together} if users is None else {"users": user_words(users)}),
         "limits": limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s),
         "formats": format_words(others),
-        "sustained": ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share),
+        **({"sustained": sustained} if sustained else {}),
         "profile": options.profile,
     }
 

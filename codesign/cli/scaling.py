@@ -80,7 +80,9 @@ def scaling(
     if axis not in platform_scaling.AXES:
         raise UnknownNameError("axis", axis, platform_scaling.AXES)
     workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
-    options = [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
+    # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
+    options = ["profile=ideal"] if not any("profile=" in pair for pair in option or ()) else []
+    options += [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
     chosen = str(platform_scaling.REFERENCE_FILE) if device is None else device
     evaluator, name = build(workload, options, chosen)
     design = {"device": name, "batch_size": count("--batch", batch)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.evaluators.platform.scaling import Scaling
+from codesign.machines.device.expected_error import is_measured
 from codesign.metrics import PLATFORM_METRICS
 from codesign.report.labels import format_metric, metric_title
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
@@ -164,9 +165,11 @@ def requirements_tables(
 
 
 _LEGEND = (
-    "compute, bandwidth, memory: devices that each alone asks for, at the sustained shares. "
+    "compute, bandwidth, memory: devices that each alone asks for, at the rates of the datasheet "
+    "or the sustained shares of them. "
     "devices: the fewest that keep both limits with the messages between them, split as tensor x "
-    "pipeline x expert x data parallel. The figures of devices with * are announced ones. "
+    "pipeline x expert x data parallel. The figures of devices with * are announced ones; no "
+    "kernel of those with ~ was measured (codesign platform says which error to expect). "
 )
 _STEADY = (
     "The time per output token has the prefill of the others' next prompts in it; the first token "
@@ -182,7 +185,8 @@ _BOUNDS = {"for_compute": "compute", "for_bandwidth": "band- width", "for_capaci
 
 
 def _starred(row: Mapping[str, Any]) -> str:
-    return str(row["device"]) + (" *" if row["announced"] else "")
+    marks = (" *" if row["announced"] else "") + ("" if is_measured(row["device"]) else " ~")
+    return f"{row['device']}{marks}"
 
 
 def _devices_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -119,6 +119,7 @@ class FittedRules(ServingRules):
     meaningless_options: ClassVar[tuple[str, ...]] = (
         "compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up"
     )  # fmt: skip
+    meaningless_parameters: ClassVar[tuple[str, ...]] = ("link_latency_s",)
     has_vector_kernels: ClassVar[bool] = True
     joins_contexts: ClassVar[bool] = True
 

@@ -96,7 +96,14 @@ class PlatformEvaluator:
 
         Raises:
             UnknownNameError: A device or format that is not known.
+            InputError: A parameter that means nothing under the profile.
         """
+        for name in rules_of(self.options).meaningless_parameters:
+            if name in designs:
+                raise InputError(
+                    f"{name}: expected profile ideal or genz with it; under {self.profile} "
+                    "messages have latencies that are fitted to measurements"
+                )
         return build_platform(designs, self.devices, self.options)
 
     def serving(self, designs: Columns) -> PlatformServing:

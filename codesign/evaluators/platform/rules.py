@@ -56,6 +56,8 @@ class ServingRules:
     """Options that are left out."""
     meaningless_options: ClassVar[tuple[str, ...]] = ()
     """Options that may not be set, because kernels have fitted efficiencies of their own."""
+    meaningless_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a design may not have, as messages have fitted latencies of their own."""
     has_mixed_passes: ClassVar[bool] = True
     """Whether a pass may carry a chunk of a prompt together with a decode step."""
     has_vector_kernels: ClassVar[bool] = False

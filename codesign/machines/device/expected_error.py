@@ -98,6 +98,11 @@ def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
     return sentences
 
 
+def is_measured(device: str) -> bool:
+    """Whether kernels of a device were measured."""
+    return any(device in by_device for by_device in measured_errors().kernels.values())
+
+
 def _on(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> dict[str, MeasuredError]:
     return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
 

@@ -65,7 +65,8 @@ def metric(evaluator: Any, name: str, **values: Any) -> FloatArray:
         ("platform-llm", "mixtral-8x7b", {}, {}),
         ("platform-llm", "deepseek-v3", {"offload": True}, {}),
         ("platform-llm", "mixtral-8x7b", {"profile": "genz"}, {}),
-        ("platform-next", "gpt-3-175b", {"overlap": True, "all_reduce": "tree", "node_size": 4},
+        ("platform-next", "gpt-3-175b",
+         {"profile": "ideal", "overlap": True, "all_reduce": "tree", "node_size": 4},
          {"chunk_tokens": 900, "mixed": True}),
     ],
 )  # fmt: skip
@@ -405,11 +406,17 @@ def test_experts_over_groups_that_share_all_requests_add_up_what_they_give() -> 
     ],
 )
 def test_a_better_platform_is_never_slower(name: str, values: list[float]) -> None:
-    evaluator = build("mixtral-8x7b", use_case="rag-qa")
+    profile = "ideal" if name == "link_latency_s" else "fitted"
+    evaluator = build("mixtral-8x7b", options={"profile": profile}, use_case="rag-qa")
     more = {"tensor_parallel": 4, "expert_parallel": 2, "pipeline_parallel": 2, "batch_size": 8}
     for result in ("time_to_first_token_s", "time_per_output_token_s"):
         times = metric(evaluator, result, **{name: values}, **more)
         assert (np.diff(times) <= 0).all()
+
+
+def test_a_latency_of_links_means_nothing_to_fitted_messages_and_is_refused() -> None:
+    with pytest.raises(InputError, match="link_latency_s: expected profile ideal or genz"):
+        metric(build(), "time_to_first_token_s", link_latency_s=1e-6, tensor_parallel=2)
 
 
 def test_a_group_over_two_nodes_pays_for_the_network() -> None:

@@ -28,7 +28,7 @@ from codesign.workload.model import LanguageModel
 Axis: TypeAlias = Literal["columns", "rows", "heads", "replicated"]
 Collective: TypeAlias = Literal["all_reduce", "all_gather"]
 Kernel: TypeAlias = Literal[
-    "gemm", "attention", "experts", "scan", "rowwise", "residual", "lookup"
+    "gemm", "absorption", "attention", "experts", "scan", "rowwise", "residual", "lookup"
 ]  # fmt: skip
 Dimension: TypeAlias = Literal[
     "query_heads", "query_key_value", "latent", "value_heads", "linear_projection",
@@ -43,9 +43,9 @@ class SplitRule:
     Attributes:
         axis: What is cut: columns or rows of its weights, heads, or nothing.
         dimension: Dimension of the model along which it is cut.
-        kernel: Kernel that runs it: a matrix product; attention, experts or a scan of linear
-            attention, of which it is a part; a kernel that works row by row; an addition that the
-            next norm does on its way; a look-up in a table.
+        kernel: Kernel that runs it: a matrix product, or one for each head; attention, experts or a
+            scan of linear attention, of which it is a part; a kernel that works row by row; an
+            addition that the next norm does on its way; a look-up in a table.
         collective: What the devices send one another afterwards: the operator's output, added up
             (``all_reduce``) or put together (``all_gather``); None if nothing.
     """
@@ -59,7 +59,7 @@ class SplitRule:
 _REPLICATED_PRODUCT = SplitRule("replicated", "all", "gemm")
 _ATTENTION = SplitRule("heads", "query_heads", "attention")
 _ROWS_OF_HEADS = SplitRule("heads", "query_heads", "rowwise")
-_ABSORPTION = SplitRule("heads", "query_heads", "gemm")
+_ABSORPTION = SplitRule("heads", "query_heads", "absorption")
 _SCAN = SplitRule("heads", "value_heads", "scan")
 
 _RULES: dict[str, SplitRule] = {

@@ -21,6 +21,11 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.roofline import OperatorTime, Rooflines
 from codesign.evaluators.platform.rules import ServingRules
 from codesign.hardware.collectives import split_over_nodes
+from codesign.machines.device.absorbing import (
+    Absorbing,
+    AbsorbingConstants,
+    absorbing_time_s,
+)
 from codesign.machines.device.attention import (
     Attention,
     AttentionConstants,
@@ -227,7 +232,7 @@ class FittedKernels(Rooflines):
 
 
 def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """A product; a product per head (MLA's absorption) is as many products in one launch."""
+    """A product with weights."""
     platform, item = kernels.platform, group[0]
     formats = platform.products
     quantized = np.asarray(formats.is_input_quantized)
@@ -236,7 +241,6 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         n=item.columns,
         k=item.inner,
         peak_flop_per_s=platform.flop_per_s,
-        count=item.products,
         weight_bits=platform.weight_bytes * 8.0,
         activation_bits=np.where(quantized, platform.activation_bytes * 8.0, _ROW_BITS),
         is_weight_converted=formats.is_weight_converted,
@@ -276,9 +280,29 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         math_bits=np.where(is_narrow, 8.0, 16.0),
         shares_values=kernels.model.is_latent and not stream.is_prefill,
     )
+    family = "mla" if kernels.model.is_latent else "attention"
     return kernels.by_class(
-        "attention", AttentionConstants,
+        family, AttentionConstants,
         lambda constants: attention_time_s(shape, kernels.rates, constants),
+    )  # fmt: skip
+
+
+def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+    """The products by heads that latent attention absorbs into queries and results."""
+    platform, item = kernels.platform, group[0]
+    # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
+    is_narrow = (platform.products.multiply_bits <= 8) & (np.asarray(platform.rates.has_fp4) == 0)
+    shape = Absorbing(
+        tokens=item.rows,
+        heads=item.products,
+        inner=item.inner,
+        outer=item.columns,
+        weight_bits=platform.weight_bytes * 8.0,
+        math_bits=np.where(is_narrow, 8.0, 16.0),
+    )
+    return kernels.by_class(
+        "absorbing", AbsorbingConstants,
+        lambda constants: absorbing_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
 
 
@@ -382,6 +406,7 @@ def _moved_bytes(kernels: FittedKernels, item: DeviceWork) -> FloatArray:
 
 _LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = {
     "gemm": _gemm_s,
+    "absorption": _absorption_s,
     "attention": _attention_s,
     "experts": _experts_s,
     "scan": _scan_s,

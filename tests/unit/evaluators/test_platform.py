@@ -30,6 +30,8 @@ from codesign.evaluators.platform.requirements import (
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.evaluators.platform.use_cases import list_use_cases, load_use_case
 from codesign.hardware.device import load_device
+from codesign.machines.device.constants import load_constants
+from codesign.machines.device.engine import EngineConstants
 from codesign.machines.device.expert_exchange import partners
 from codesign.metrics import PLATFORM_METRICS
 from codesign.testing import check_evaluator
@@ -500,6 +502,45 @@ def test_an_efficiency_lies_above_0_and_at_most_at_1(name: str, value: Any) -> N
 def test_genz_has_no_mixed_passes_and_says_so() -> None:
     with pytest.raises(InputError, match="mixed: expected profile 'fitted' or 'ideal'"):
         build(options={"profile": "genz"}, chunk_tokens=256, mixed=True)
+
+
+def test_devices_draw_between_a_fifth_and_all_of_their_power_and_each_joule_is_counted() -> None:
+    evaluator = build("llama-3.3-70b")
+    serving = evaluator.serving(designs(tensor_parallel=8, batch_size=[1, 16, 128]))
+    watts = serving.average_power_watts
+    assert (watts > 0.2 * serving.board_power_watts).all()
+    assert (watts <= serving.board_power_watts).all() and (np.diff(watts) > 0).all()
+    per_token = serving.energy_joules_per_token
+    assert (np.diff(per_token) < 0).all()  # a batch shares the reading of the weights
+    assert per_token * serving.throughput_tokens_per_s == pytest.approx(watts)
+    assert (serving.prefill_energy_joules_per_token < per_token).all()
+    bound = build("llama-3.3-70b", options=IDEAL).serving(designs(tensor_parallel=8))
+    assert np.isnan(bound.energy_joules_per_token).all()  # no law of energy there
+
+
+def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host() -> None:
+    steps = [
+        metric(build(options={"engine": engine}), "time_per_output_token_s", tensor_parallel=[1, 8])
+        for engine in ("graphs", "streams", "eager")
+    ]
+    assert steps[0][0] == steps[1][0] < steps[2][0]
+    assert steps[0][1] < steps[1][1] < steps[2][1]
+    # The host starts the 32 layers' kernels one after the other, whatever the devices.
+    host = load_constants("engine", EngineConstants, "gpu").host_start
+    assert steps[2][1] > 32 * 8 * host
+
+
+def test_fitted_kernels_are_never_faster_than_the_ideal_ones() -> None:
+    where = api.load_space("platform-llm")
+    columns = where.columns(where.sample(np.random.default_rng(5), 300))
+    for model in ("llama-3.3-70b", "mixtral-8x7b", "deepseek-v3"):
+        for name in ("time_to_first_token_s", "time_per_output_token_s"):
+            fitted, ideal = (
+                build(model, options={"profile": profile}).evaluate(columns, [name]).metrics[name]
+                for profile in ("fitted", "ideal")
+            )
+            known = ~np.isnan(fitted)
+            assert known.any() and (fitted[known] >= ideal[known] * (1 - 1e-9)).all()
 
 
 def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest() -> None:

@@ -76,15 +76,15 @@ def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
         is_eager: Whether the host starts the kernels one by one; else they are queued ahead.
     """
     errors = measured_errors()
-    engine, other = ("eager", "queued") if is_eager else ("queued", "eager")
-    own, elsewhere = (_on(device, errors.requests[name]) for name in (engine, other))
+    engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
+    own, elsewhere = (_on(device, errors.requests[name]) for name in (engine, opposite))
     kernels = _on(device, errors.kernels)
     every = "; ".join(_of_requests(_on("all", errors.requests[engine])))
     sentences = []
     if own:
         sentences.append(f"Expected error on this device: {'; '.join(_of_requests(own))}.")
     if elsewhere:
-        words = "the host starts each kernel" if other == "eager" else "kernels are queued ahead"
+        words = "the host starts each kernel" if opposite == "eager" else "kernels are queued ahead"
         sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
     if kernels:
         sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")

@@ -48,11 +48,11 @@ class EconomicsReport:
         front = self.frontier
         positions = {
             "cheapest": int(np.argmin(front.usd_per_million_tokens)),
-            f"most token/s^{self.alpha:g} per dollar": front.most_valued(self.alpha),
+            f"best token/s^{self.alpha:g}/USD": front.most_valued(self.alpha),
             "fastest": front.fastest(),
         }
         marked = {name: front.chosen(np.array([row])) for name, row in positions.items()}
-        return marked if self.users is None else {"fewest devices for all": self.fewest()} | marked
+        return marked if self.users is None else {"fewest devices": self.fewest()} | marked
 
     def fewest(self) -> Points:
         """The point that takes the fewest devices for all users; the fastest of several."""
@@ -131,7 +131,8 @@ _MARKS = ("fewest_devices", "cheapest", "alpha_optimal", "fastest")
 
 
 def _headers(report: EconomicsReport) -> list[str]:
-    headers = ["token/s/user", "USD/Mtoken", "devices", "requests", "drafted"]
+    headers = ["token/s/user", "USD/Mtoken", "devices", "requests"]
+    headers += [] if report.serving.decoding.speculation is None else ["drafted"]
     headers += [] if report.serving.decoding.tokens is None else ["first token"]
     return headers + ([] if report.users is None else ["devices in all"])
 
@@ -171,8 +172,9 @@ def _cells(report: EconomicsReport, point: Points) -> list[str]:
         f"{row['usd_per_million_tokens']:.3g}",
         _count(row["n_devices"]),
         _count(row["batch"]),
-        str(drafted) if drafted else "–",
     ]
+    if report.serving.decoding.speculation is not None:
+        cells.append(str(drafted) if drafted else "–")
     if "first_token_s" in row:
         cells.append(format_engineering(row["first_token_s"], "s", 3))
     if "devices_for_users" in row:

@@ -106,12 +106,16 @@ class PlatformOptions(Record):
         meaningless = rules_class(self.profile).meaningless_options
         stray = [name for name in meaningless if getattr(self, name) is not None]
         if stray:
-            others = " or ".join(name for name in _RULES if name != self.profile)
             raise ValueError(
-                f"{', '.join(stray)}: expected profile {others}; under {self.profile} every kernel "
+                f"{', '.join(stray)}: expected profile {self.other_profiles}; under {self.profile} every kernel "
                 "has an efficiency of its own"
             )
         return self
+
+    @property
+    def other_profiles(self) -> str:
+        """The profiles that are not in force, in words."""
+        return " or ".join(name for name in _RULES if name != self.profile)
 
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""

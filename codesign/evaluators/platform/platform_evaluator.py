@@ -101,8 +101,8 @@ class PlatformEvaluator:
         for name in rules_of(self.options).meaningless_parameters:
             if name in designs:
                 raise InputError(
-                    f"{name}: expected profile ideal or genz with it; under {self.profile} "
-                    "messages have latencies that are fitted to measurements"
+                    f"{name}: expected profile {self.options.other_profiles} with it; under "
+                    f"{self.profile} messages have latencies that are fitted to measurements"
                 )
         return build_platform(designs, self.devices, self.options)
 

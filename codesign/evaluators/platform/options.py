@@ -107,8 +107,8 @@ class PlatformOptions(Record):
         stray = [name for name in meaningless if getattr(self, name) is not None]
         if stray:
             raise ValueError(
-                f"{', '.join(stray)}: expected profile {self.other_profiles}; under {self.profile} every kernel "
-                "has an efficiency of its own"
+                f"{', '.join(stray)}: expected profile {self.other_profiles}; under "
+                f"{self.profile} every kernel has an efficiency of its own"
             )
         return self
 

@@ -16,10 +16,11 @@ from codesign.schema import Record, read_document, to_record
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
 
+# LMDeploy, Splitwise and LIFE measured Llama 2 and InternLM: no experts, no latent attention.
 _QUANTITIES = {
-    "TTFT": "time to first token",
-    "TPOT": "time per output token",
-    "throughput": "throughput of a batch from its first to its last token",
+    "TTFT": "time to first token of dense models",
+    "TPOT": "time per output token of dense models",
+    "throughput": "throughput of a batch of dense models from its first to its last token",
     "prefill tokens/s": "prefill rate of a deployment",
     "decode tokens/s": "decode rate of a deployment",
 }

@@ -41,6 +41,8 @@ _ROWS = {
 }
 _TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
 _MOST_ROWS = 40
+_MOST_FILED_ROWS = 10_000
+"""More rows make a file of megabytes, which --json gives at any time."""
 
 
 def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
@@ -71,7 +73,8 @@ def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Pat
     data = folder / "validation"
     written = []
     for study in studies:
-        written.append(_write(data / f"{study.name}.csv", _csv(study.rows)))
+        if len(study.rows) <= _MOST_FILED_ROWS:
+            written.append(_write(data / f"{study.name}.csv", _csv(study.rows)))
         written.append(save_predictions(study.rows, study.question, data / f"{study.name}.png"))
     written.append(_write(folder / "validation.md", _markdown(studies, command)))
     return written
@@ -87,7 +90,8 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
     parts = [
         "# Validation",
         "Our numbers beside others', residuals as they are. This page is made by "
-        f"`{command}`; the rows behind it are in `validation/*.csv`.",
+        f"`{command}`; the rows behind it are in `validation/*.csv`, those of the kernels in what "
+        "`codesign validate kernels --json` prints.",
     ]
     for study in studies:
         parts += [f"## {study.name}", study.question]

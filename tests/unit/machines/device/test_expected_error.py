@@ -12,7 +12,10 @@ def test_a_device_of_measured_requests_has_errors_of_its_own() -> None:
     first, eager, kernels = describe_expected_error("a100-sxm-80gb")
     assert first.startswith("Expected error on this device: time to first token")
     error = measured_errors().requests["queued"]["TPOT"]["a100-sxm-80gb"]
-    assert f"time per output token {error.median:.0%} (median of {error.cases:,}" in first
+    assert (
+        f"time per output token of dense models {error.median:.0%} (median of {error.cases:,}"
+        in first
+    )
     assert eager.startswith("Where the host starts each kernel: time to first token")
     assert kernels.startswith("Errors of kernels measured on this device: products ")
 
@@ -20,7 +23,8 @@ def test_a_device_of_measured_requests_has_errors_of_its_own() -> None:
 def test_what_starts_the_kernels_decides_which_errors_are_expected() -> None:
     own, elsewhere, _ = describe_expected_error("a100-sxm-80gb", is_eager=True)
     error = measured_errors().requests["eager"]["TTFT"]["a100-sxm-80gb"]
-    assert own.startswith(f"Expected error on this device: time to first token {error.median:.0%}")
+    words = f"time to first token of dense models {error.median:.0%}"
+    assert own.startswith(f"Expected error on this device: {words}")
     assert elsewhere.startswith("Where kernels are queued ahead: ")
 
 

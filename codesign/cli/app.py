@@ -30,6 +30,7 @@ from codesign.cli import (
     requirements,
     scaling,
     schema,
+    specialization,
     validation,
     watch,
 )
@@ -82,6 +83,7 @@ for _module in (
     library,
     validation,
     conclusions,
+    specialization,
     schema,
 ):
     for _command in _module.COMMANDS:

@@ -276,7 +276,7 @@ def test_every_architecture_that_is_read_is_known_by_name() -> None:
 # Requests -----------------------------------------------------------------------------------
 
 
-def test_the_traces_are_those_of_memexplorer() -> None:
+def test_the_traces_are_those_of_memexplorer_and_genz() -> None:
     counts = {
         name: (load_trace(name).prompt_tokens, load_trace(name).generated_tokens)
         for name in list_traces()
@@ -285,6 +285,9 @@ def test_the_traces_are_those_of_memexplorer() -> None:
         "osworld": (90_000, 8_000),
         "bfcl": (114_000, 5_000),
         "gsm8k": (1_400, 200),
+        "chat": (3_000, 1_000),
+        "rag": (10_000, 200),
+        "code": (20_000, 50),
     }
 
 

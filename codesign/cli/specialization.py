@@ -52,7 +52,7 @@ def specialization(
     from codesign.files import replacing
     from codesign.processes import n_cores
     from codesign.report.drawing import check_format
-    from codesign.studies.specialization import page, specialization
+    from codesign.studies.specialization import answer_traces, page
     from codesign.studies.specialization.system_problems import EIGHT_BITS, SystemSetting
     from codesign.workload import list_traces, load_model, load_trace
 
@@ -72,7 +72,7 @@ def specialization(
     settings = [SystemSetting(name, model, limit, machines, fixed) for name in names]
     place = results_folder(folder) / _FOLDER
     place.mkdir(parents=True, exist_ok=True)
-    answers = specialization(settings, place, workers or n_cores(), make_fronts_progress())
+    answers = answer_traces(settings, place, workers or n_cores(), make_fronts_progress())
     if figure is not None:
         page.save_figure(answers, figure)
         say(f"wrote {shown_path(figure)}")

@@ -46,9 +46,9 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
     across = np.array([item.token_ratio for item in listed])
     with drawing_style():
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-        figure = Figure(figsize=(7.2, 5.0), layout="constrained")
+        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
         axes = figure.subplots()
         for number, name in enumerate(listed[0].values):
             color, marker = COLORS[number % len(COLORS)], _MARKERS[number % len(_MARKERS)]
@@ -66,7 +66,9 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_formatter(NullFormatter())
         lowest, highest = axes.get_ylim()
         axes.set_ylim(lowest / 1.5, highest)
         for item in listed:
@@ -75,5 +77,5 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
         axes.set_xlabel("Prompt tokens / generated tokens")
         axes.set_ylabel("Prefill / decode")
         axes.set_title(title, fontsize=11)
-        axes.legend(loc="upper left", fontsize=8)
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8)
         return save_figure(figure, path)

@@ -119,6 +119,7 @@ INVOCATIONS = {
 _ELSEWHERE = {
     "bench": "bench",  # takes a while: tests/unit/studies/benchmark/test_benchmark.py
     "conclusions": "conclusions",  # asked in one small setting, below
+    "specialization": "specialization",  # tests/unit/studies/test_specialization.py
 }
 RECORDS = {
     "definition": Definition,

@@ -117,7 +117,7 @@ def constant(values, n):
 
 @pytest.mark.parametrize("takes_turns", [False, True])
 @pytest.mark.parametrize("is_of_hardware", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_front_of_alike_machines_is_that_of_every_split_and_software(
     seed, is_of_hardware, takes_turns
 ):
@@ -136,7 +136,7 @@ def test_no_system_of_alike_machines_beats_its_best_case(takes_turns):
     uniform = UniformSystem(system_evaluator("gsm8k"), links(450e9), 8, software, takes_turns)
     problem = Problem(space.fix({"dataflow": "ws"}), uniform, (), ())
     problem = build_problem(problem.space, uniform, OBJECTIVES, (), "uniform")
-    rows = problem.space.sample(np.random.default_rng(3), 600)
+    rows = problem.space.sample(np.random.default_rng(3), 300)
     rows = rows[problem.admits(rows)]
     metrics = problem.evaluate(rows).metrics
     tree = Decomposition(problem)

@@ -4,11 +4,6 @@ Exact fronts of systems answer: of a prefill and a decode pool with designs of t
 systems of one design. Nothing is sampled.
 """
 
-from codesign.studies.specialization.specialization import (
-    BestSystem,
-    RolePart,
-    TraceAnswer,
-    specialization,
-)
+from codesign.studies.specialization.trace_answers import TraceAnswer, answer_traces
 
-__all__ = ["BestSystem", "RolePart", "TraceAnswer", "specialization"]
+__all__ = ["TraceAnswer", "answer_traces"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -13,8 +14,8 @@ import numpy as np
 from codesign.report.labels import format_value
 from codesign.report.ratio_figure import RatioPoint, save_ratios
 from codesign.report.tables import plain_table, text_line
-from codesign.studies.specialization.specialization import BestSystem, RolePart, TraceAnswer
 from codesign.studies.specialization.system_problems import KINDS, Kind
+from codesign.studies.specialization.trace_answers import BestSystem, RolePart, TraceAnswer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,7 +37,7 @@ _RATIO_COLUMNS = {
     "machines": "prefill + decode machines",
     "machine_ratio": "ratio",
     "balanced": "ratio by rates",
-    "paper": "ratio by peaks",
+    "peak": "ratio by peaks",
     "watt_ratio": "ratio of watts",
 }
 _DESIGN_COLUMNS = {
@@ -49,7 +50,7 @@ _DESIGN_COLUMNS = {
     "batch": "batch",
 }
 _NUMBERS = {"tokens", "throughput", "one-machine", "one-design", "turns", "watts", "machine_ratio",
-            "balanced", "paper", "watt_ratio", "rate", "batch"}  # fmt: skip
+            "balanced", "peak", "watt_ratio", "rate", "batch"}  # fmt: skip
 
 
 def document(answers: Sequence[TraceAnswer]) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _plain_answer(answer: TraceAnswer) -> dict[str, Any]:
                 "machine_ratio": system.machine_ratio,
                 "watt_ratio": system.watt_ratio,
                 "balanced_ratio": system.balanced_ratio,
-                "paper_ratio": system.paper_ratio,
+                "peak_ratio": system.peak_ratio,
                 "is_at_edge": system.is_at_edge,
             }
             for system in answer.systems.values()
@@ -190,15 +191,15 @@ def _gain_words(answers: Sequence[TraceAnswer]) -> str:
 def _software_words(answers: Sequence[TraceAnswer]) -> str:
     gains = _range_words(answers, "one-design")
     return gains and (
-        f"If the single machine must also keep one software strategy, the gain is {gains}: what "
-        "this is more is bought by a compiler, not by silicon."
+        f"Where the single machine runs both phases with the same software, the gain is {gains}; "
+        "what this is more needs another compilation, not another machine."
     )
 
 
 def _turns_words(answers: Sequence[TraceAnswer]) -> str:
     gains = _range_words(answers, "turns")
     return gains and (
-        f"Over single machines that take turns at both phases without a cost, the gain is {gains}: "
+        f"Over single machines that take turns at both phases at no cost, the gain is {gains}; "
         "what this is less is due to whole numbers of machines and to hand-overs."
     )
 
@@ -228,10 +229,11 @@ def _ratio_words(answers: Sequence[TraceAnswer]) -> str:
 
 def _families(part: RolePart) -> set[str]:
     """Kinds of off-chip memory of a machine."""
-    names = [str(value) for name, value in part.design.items() if name.endswith("_technology")]
-    return {name.rstrip("0123456789").upper() for name in (
-        value.split("_")[0].rstrip("ex") for value in names if value != "None"
-    )}  # fmt: skip
+    return {
+        re.split(r"[\d_]", str(value))[0].upper()
+        for name, value in part.design.items()
+        if name.endswith("_technology") and value is not None
+    }
 
 
 def _memory_words(answers: Sequence[TraceAnswer]) -> str:
@@ -326,7 +328,7 @@ def _ratio_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
             + _edge(system),
             "machine_ratio": f"{system.machine_ratio:.3g}",
             "balanced": f"{system.balanced_ratio:.3g}",
-            "paper": f"{system.paper_ratio:.3g}",
+            "peak": f"{system.peak_ratio:.3g}",
             "watt_ratio": f"{system.watt_ratio:.3g}",
         }
         for answer in answers

@@ -106,11 +106,12 @@ def _of_one(
     machines = {"machines": {"low": least, "high": most * len(POOLS)}}
     text = json.dumps({"based_on": machine_space, "parameters": machines})
     uniform_space = parse_space(text, _catalogs(), f"{machine_space}-uniform")
+    uniform_space = uniform_space.fix(dict(setting.fixed))
     of_machine = {item.name: item.values for item in uniform_space.parameters}
     software = {} if kind == "one-design" else {name: of_machine[name] for name in SOFTWARE}
     # The evaluator sets software for each role; one value stands for all.
-    fixed = dict(setting.fixed) | {name: values[0] for name, values in software.items()}
+    stand_ins = {name: values[0] for name, values in software.items()}
     names = [f"{link.name}_{key}" for link in space.links for key in LINK_PARAMETERS]
     links = {name: float(str(levels[name][0])) for name in names}
     uniform = UniformSystem(evaluator, links, most, software, takes_turns=kind == "turns")
-    return uniform_space.fix(fixed), uniform
+    return uniform_space.fix(stand_ins), uniform

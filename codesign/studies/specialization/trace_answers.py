@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
-import numpy as np
-
 from codesign.analysis.insight import FrontsProgress
 from codesign.analysis.insight.variation import QuietFronts
 from codesign.columns import IntArray, Value, column_of
@@ -52,7 +50,7 @@ class RolePart:
         tokens_per_s: Of one machine, of the role's own tokens.
         tdp_watts: Of one machine.
         batch_size: Requests that one holds.
-        design: Value by parameter of the machine.
+        design: Value by parameter of the machine; what is absent is left out.
         words: The same in short.
         least_request_s: Time of a request on one machine by its peak rates alone: the arithmetic
             of a prefill at peak compute, the weights (shared by the batch) and cache of a decode
@@ -115,8 +113,8 @@ class BestSystem:
         return self.prefill.request_s / self.decode.request_s
 
     @property
-    def paper_ratio(self) -> float:
-        """The same with the peak rates of these machines."""
+    def peak_ratio(self) -> float:
+        """The same on paper, from the peak rates of these machines."""
         return self.prefill.least_request_s / self.decode.least_request_s
 
     @property
@@ -170,7 +168,7 @@ class TraceAnswer:
         }
 
 
-def specialization(
+def answer_traces(
     settings: Sequence[SystemSetting],
     folder: Path | None = None,
     workers: int = 1,
@@ -216,7 +214,7 @@ class _Comparison:
             trace.prompt_tokens,
             trace.generated_tokens,
             best,
-            {kind: self._least_watts(item) for kind, item in best.items() if kind != "specialized"},
+            {kind: watts for kind, item in best.items() for watts in self._least_watts(item)},
         )
 
     def _find(self, kind: Kind) -> None:
@@ -240,9 +238,11 @@ class _Comparison:
             return compose_front(problem, lambda pool, _: enumerate_front(pool))
         return enumerate_front(problem, workers=self.workers, rebuild=rebuild)
 
-    def _least_watts(self, alike: BestSystem) -> float:
+    def _least_watts(self, alike: BestSystem) -> list[float]:
+        """None where no system of a design for each phase is as fast, or it is one itself."""
         front = self._fronts["specialized"].objectives
-        return float(front[-front[:, 0] >= alike.throughput_tokens_per_s, 1].min())
+        watts = front[-front[:, 0] >= alike.throughput_tokens_per_s, 1]
+        return [float(watts.min())] if len(watts) and alike.kind != "specialized" else []
 
     @cached_property
     def _system(self) -> SystemEvaluator:
@@ -309,7 +309,7 @@ class _Comparison:
             metrics["throughput_tokens_per_s"],
             metrics["tdp_watts"],
             metrics["batch_size"],
-            dict(design),
+            {name: value for name, value in design.items() if value is not None},
             words,
             _least_request_s(machine, metrics, design),
         )

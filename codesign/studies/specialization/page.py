@@ -20,8 +20,9 @@ from codesign.studies.specialization.trace_answers import BestSystem, RolePart, 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_ALIKE: tuple[Kind, ...] = ("one-machine", "one-design", "turns")
 _EDGE = "*"
+_WITH_MACHINES: tuple[Kind, ...] = ("specialized", "one-machine")
+"""Kinds whose machines are listed."""
 _GAIN_COLUMNS = {
     "trace": "workload",
     "tokens": "prompt : generated",
@@ -337,7 +338,6 @@ def _ratio_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
 
 
 def _design_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
-    shown: tuple[Kind, ...] = ("specialized", "one-machine")
     return [
         {
             "trace": answer.setting.trace,
@@ -349,7 +349,7 @@ def _design_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
             "batch": f"{part.batch_size:.0f}",
         }
         for answer in answers
-        for kind in shown
+        for kind in _WITH_MACHINES
         if kind in answer.systems
         for part in (answer.systems[kind].prefill, answer.systems[kind].decode)
     ]

@@ -341,7 +341,7 @@ def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
         ("phase: decode\ntrace: gsm8k\nprompt_tokens: 5", "either trace or token counts"),
         (
             "phase: decode\ntrace: gsm9k",
-            r"^campaign.yaml:3: trace: unknown trace 'gsm9k'. Did you .*gsm8k, osworld\.$",
+            r"^campaign.yaml:3: trace: unknown trace 'gsm9k'. Did you .*gsm8k, osworld, rag\.$",
         ),
         ("phase: decoding\ntrace: gsm8k", r"campaign.yaml:2: phase: .*'decoding'"),
         (

@@ -148,13 +148,21 @@ def read_document(path: Path | str) -> Document:
     Raises:
         InputError: The file cannot be read, is not YAML, repeats a key, or has another root.
     """
+    return parse_document(*read_text(path))
+
+
+def read_text(path: Path | str) -> tuple[str, str]:
+    """The text of a file, and the file's name for messages.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
     source = _display_path(Path(path))
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8"), source
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(f"cannot be read: {reason}", source) from error
-    return parse_document(text, source)
 
 
 def parse_document(text: str, source: str) -> Document:

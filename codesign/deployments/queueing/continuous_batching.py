@@ -3,7 +3,7 @@
 A request that runs holds the blocks of the cache that its tokens fill. Where a token needs a block
 and none is free, the request that was admitted last gives its blocks back and waits in front of all
 others, to be prefilled anew with what it has generated: preemption by recomputation, as vLLM does.
-Prefixes are not shared.
+What its blocks hold it finds again, as far as nobody has taken them. Prompts share nothing.
 
 Decoding requests advance together, one token in every step in which any does. So a request's
 tokens, the step in which it ends and those in which it needs a block follow from the number of
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from codesign.deployments.queueing.block_pool import BlockPool
 from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS, EngineLimits, blocks_of
 from codesign.deployments.queueing.step_times import EngineStep, PromptChunk
 
@@ -78,7 +79,7 @@ class ContinuousBatching:
         self.limits = limits
         self.waiting: deque[QueuedRequest] = deque()
         self.n_preempted = 0
-        self._free = limits.cache_blocks
+        self._blocks = BlockPool(limits.cache_blocks)
         self._running: dict[int, QueuedRequest] = {}  # in order of admission, without the ending
         self._prefilling: dict[int, QueuedRequest] = {}  # those of them with a prompt to prefill
         self._n_ending = 0
@@ -96,7 +97,7 @@ class ContinuousBatching:
     @property
     def free_blocks(self) -> int:
         """Blocks of the cache that no request holds."""
-        return self._free
+        return self._blocks.n_free
 
     def plan(self) -> PlannedStep | None:
         """The next step; None if nothing can run."""
@@ -121,7 +122,7 @@ class ContinuousBatching:
         """Give back what the requests held that a step has ended."""
         for request in planned.ended:
             self._n_ending -= 1
-            self._free += blocks_of(request.cached)
+            self._blocks.give_back(blocks_of(request.cached))
 
     # Prompts.
 
@@ -139,12 +140,13 @@ class ContinuousBatching:
                 break
             self._start(planned)
             self._prefilling[request.index] = request
+            request.cached = self._blocks.reclaim(request.index) * BLOCK_TOKENS
             left -= self._prefill(request, left if in_chunks else tokens, planned)
 
     def _has_place(self, request: QueuedRequest) -> bool:
         n_running = len(self._running) + self._n_ending
         needed = blocks_of(request.to_prefill)
-        return n_running < self.limits.max_sequences and needed <= self._free
+        return n_running < self.limits.max_sequences and needed <= self._blocks.n_free
 
     def _start(self, planned: PlannedStep) -> QueuedRequest:
         """Let the first waiting request run."""
@@ -164,10 +166,10 @@ class ContinuousBatching:
         needed = blocks_of(request.cached + tokens) - blocks_of(request.cached)
         if tokens <= 0:
             return 0
-        if needed > self._free:
+        if needed > self._blocks.n_free:
             self._preempt(request)
             return 0
-        self._free -= needed
+        self._blocks.take(needed)
         planned.chunks.append(PromptChunk(tokens, request.cached))
         request.cached += tokens
         if request.cached == request.to_prefill:
@@ -186,17 +188,17 @@ class ContinuousBatching:
         Requests that come with their cache from another machine join at once.
         """
         before = self.n_preempted
-        while self._due_blocks() > self._free:
+        while self._due_blocks() > self._blocks.n_free:
             self._preempt(next(reversed(self._running.values())))
         has_preempted = self.n_preempted > before
         while not has_preempted and self._can_join():
             request = self._start(planned)
-            self._free -= blocks_of(request.cached)
+            self._blocks.take(blocks_of(request.cached))
             self._begin_decoding(request)
         planned.n_decoding = len(self._running) - len(self._prefilling)
         if not planned.n_decoding:
             return has_preempted
-        self._free -= self._due_blocks()
+        self._blocks.take(self._due_blocks())
         self._decode_steps += 1
         self._context_tokens += planned.n_decoding
         planned.context_tokens = self._context_tokens
@@ -212,7 +214,7 @@ class ContinuousBatching:
             return False
         n_running = len(self._running) + self._n_ending
         needed = blocks_of(self.waiting[0].cached + 1)
-        is_free = needed <= self._free - self._due_blocks()
+        is_free = needed <= self._blocks.n_free - self._due_blocks()
         return is_free and n_running < self.limits.max_sequences
 
     def _begin_decoding(self, request: QueuedRequest) -> None:
@@ -244,7 +246,9 @@ class ContinuousBatching:
             self._stop_decoding(request)
             # The newest token is not in the cache: it is prefilled with the others.
             request.to_prefill = request.cached + 1
-        self._free += blocks_of(request.cached)
+        n_blocks, n_full = blocks_of(request.cached), request.cached // BLOCK_TOKENS
+        self._blocks.give_back(n_blocks - n_full)
+        self._blocks.give_back(n_full, request.index if self.limits.keeps_preempted else None)
         request.cached = 0
         self.waiting.appendleft(request)
         self.n_preempted += 1

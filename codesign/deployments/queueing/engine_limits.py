@@ -32,15 +32,18 @@ class EngineLimits:
             its own.
         cache_tokens: Tokens whose keys and values the machine holds; whole blocks count.
         policy: How steps are chosen.
+        keeps_preempted: Whether a preempted request finds its blocks again that nobody has taken:
+            vLLM's prefix caching, which is on by default.
         plans_ahead: Whether the step after the next is chosen when the next one starts, so that
             the machine never waits for its host: vLLM's asynchronous scheduling. What arrives or
-            ends in a step then counts one step later.
+XX
     """
 
     max_sequences: int = 256
     max_batched_tokens: int = 2048
     cache_tokens: int = 2**62
     policy: StepPolicy = "chunked"
+    keeps_preempted: bool = True
     plans_ahead: bool = False
 
     def __post_init__(self) -> None:

@@ -1,8 +1,9 @@
 """Requests through a fleet, step by step: the next event is the earliest, and nothing is drawn.
 
-Events are arrivals of requests, ends of steps and arrivals of caches; a heap holds them. On equal
-times what arrives goes first, then the order in which events were planned decides, so that the same
-fleet and requests give the same bits.
+Events are arrivals of requests, ends of steps, arrivals of caches, and the first step of a machine
+that was idle; a heap holds them. On equal times what arrives goes first, so that an idle machine
+begins with all of it; then the order in which events were planned decides, so that the same fleet
+and requests give the same bits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from codesign.deployments.queueing.fleet import Fleet, MachinePool
 from codesign.deployments.queueing.served_requests import PoolLoad, ServedRequests
 from codesign.errors import InputError
 
-_ARRIVAL, _STEP_END = 0, 1
+_ARRIVAL, _STEP_END, _WAKE = 0, 1, 2
 """Kinds of events, in the order in which those of equal times happen."""
 
 
@@ -37,6 +38,7 @@ class _Server:
     running: PlannedStep | None = None
     planned: PlannedStep | None = None
     unseen: deque[QueuedRequest] = field(default_factory=deque)
+    is_waking: bool = False
     busy_s: float = 0.0
     n_steps: int = 0
     link_free_s: float = 0.0
@@ -105,12 +107,13 @@ class _Simulation:
         heapq.heapify(self._events)
         while self._events:
             time, kind, _, subject = heapq.heappop(self._events)
-            if kind == _STEP_END:
-                assert isinstance(subject, _Server)
+            if isinstance(subject, int):
+                self._arrive(subject, time)
+            elif kind == _STEP_END:
                 self._end_step(subject, time)
             else:
-                assert isinstance(subject, int)
-                self._arrive(subject, time)
+                subject.is_waking = False
+                self._advance(subject, time)
         return self._results()
 
     def _push(self, time: float, kind: int, subject: int | _Server) -> None:
@@ -131,8 +134,9 @@ class _Simulation:
         )
         server = self._route(pool)
         server.unseen.append(request)
-        if server.running is None:
-            self._advance(server, time)
+        if server.running is None and not server.is_waking:
+            server.is_waking = True
+            self._push(time, _WAKE, server)
 
     def _route(self, pool: int) -> _Server:
         servers = self._servers[pool]

@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class DeviceStepTimes:
         self._model = evaluator.workload.language_model
         self._rules = rules_of(evaluator.options)
         self._limits = limits
+        self._has_slow_host = evaluator.options.engine == "eager"
         self._n_groups = int(self._serving(1).platform.attention_groups[0])
         self._contexts = _grid(max_context_tokens)
         self._chunks = _grid(limits.max_batched_tokens)
@@ -83,17 +85,28 @@ class DeviceStepTimes:
 
     def step_s(self, step: EngineStep) -> float:
         """Seconds of a step."""
-        n_tokens, n_chunks = step.n_decoding, len(step.chunks)
-        own = 0.0
+        n_prefilled, n_chunks, own = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
-            n_tokens += chunk.tokens
+            n_prefilled += chunk.tokens
             own += self._chunk_s(chunk.tokens, chunk.past_tokens)
-        if n_chunks > 1:
-            own *= -(-n_chunks // self._n_groups) / n_chunks
+        n_tokens = fullest = step.n_decoding + n_prefilled
+        if self._n_groups > 1:
+            fullest = ceil(step.n_decoding / self._n_groups)
+            if n_chunks:
+                longest = max(chunk.tokens for chunk in step.chunks)
+                share = max(longest / n_prefilled, 1.0 / self._n_groups)
+                own *= share
+                fullest += ceil(share * n_prefilled)
         if step.n_decoding:
             own += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
-        shared, logits = self._tokens_s[n_tokens], self._requests_s[step.n_decoding + n_chunks]
-        return max(shared + own, self._host_s) + logits
+        shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
+        layers = max(shared + own, self._host_s(step)) if self._has_slow_host else shared + own
+        return layers + self._requests_s[step.n_decoding + n_chunks]
+
+    def _host_s(self, step: EngineStep) -> float:
+        """Least seconds of the layers: those in which the host starts their kernels."""
+        shared, decoding, chunk = self._starts_s
+        return shared + decoding * (step.n_decoding > 0) + chunk * len(step.chunks)
 
     # Tables of passes.
 
@@ -136,36 +149,51 @@ class DeviceStepTimes:
         own = [item for item in self._time(stream, n).operators if item.name not in self._shared]
         return np.asarray(sum((item.time_s for item in own), np.zeros(n)))
 
-    @cached_property
-    def _all_tokens(self) -> Sequence[OperatorTime]:
-        """A pass of each number of tokens, as if all were decoding."""
+    def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:
+        """A pass of each number of tokens of each of some groups, as if all were decoding."""
         n = self._limits.max_batched_tokens
-        operators = self._time(self._decoding(np.arange(1.0, n + 1.0), 1.0), n).operators
-        return [item for item in operators if item.name in self._shared]
+        stream = self._decoding(np.arange(1.0, n + 1.0) * n_groups, 1.0)
+        return [item for item in self._time(stream, n).operators if item.name in self._shared]
+
+    def _sum_shared(self, n_groups: int, *, is_routed: bool) -> list[float]:
+        """Seconds of shared kernels by tokens: the routed products, or the others."""
+        chosen = [
+            item.time_s
+            for item in self._all_tokens(n_groups)
+            if item.name not in _OF_REQUESTS and _is_routed(item) == is_routed
+        ]
+        return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen], axis=0).tolist()]
 
     @cached_property
     def _tokens_s(self) -> list[float]:
-        """Seconds of the shared kernels by tokens of a step."""
-        chosen = [item.time_s for item in self._all_tokens if item.name not in _OF_REQUESTS]
-        return [0.0, *np.sum(chosen, axis=0).tolist()]
+        """Seconds of the shared kernels and messages by tokens of the fullest group."""
+        return self._sum_shared(self._n_groups, is_routed=False)
+
+    @cached_property
+    def _routed_s(self) -> list[float]:
+        """Seconds of the experts by tokens of all groups."""
+        return self._sum_shared(1, is_routed=True)
 
     @cached_property
     def _requests_s(self) -> list[float]:
         """Seconds of the logits by requests of a step."""
-        chosen = [item.time_s for item in self._all_tokens if item.name in _OF_REQUESTS]
+        operators = self._all_tokens(1)
+        chosen = [item.time_s for item in operators if item.name in _OF_REQUESTS]
         return [0.0, *np.sum(chosen, axis=0).tolist()]
 
     @cached_property
-    def _host_s(self) -> float:
-        """Least seconds of the layers: those in which the host starts their kernels."""
-        if self._evaluator.options.engine != "eager":
-            return 0.0
+    def _starts_s(self) -> tuple[float, float, float]:
+        """Seconds in which the host starts the shared kernels, and those of either stream."""
         serving = self._serving(1)
-        timed = serving.time([self._decoding(np.ones(1), 1.0)], serving.decode_footprint)
-        timing = self._rules.timing(
-            self._model, serving.platform, serving.residence(serving.decode_footprint)
-        )
-        return float(timing.started_s(np.zeros(1), timed.operators)[0])
+        kept = serving.decode_footprint
+        timing = self._rules.timing(self._model, serving.platform, serving.residence(kept))
+        seconds = []
+        for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
+            operators = serving.time([stream], kept).operators
+            for is_shared in (True, False):
+                started = [item for item in operators if (item.name in self._shared) == is_shared]
+                seconds.append(float(timing.started_s(np.zeros(1), started)[0]))
+        return seconds[0], seconds[1], seconds[3]
 
     # What belongs to requests, on grids.
 
@@ -213,6 +241,11 @@ def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
     if options.overlap or options.offload:
         name = "overlap" if options.overlap else "offload"
         raise InputError("expected false where requests arrive, got true", name)
+
+
+def _is_routed(item: OperatorTime) -> bool:
+    """Whether an operator is a product of experts, which have the tokens of all groups."""
+    return item.part == "linear" and item.name.startswith("expert")
 
 
 def _grid(largest: int) -> list[int]:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from codesign.cli import (
+    arrivals,
     campaigns,
     compare,
     conclusions,
@@ -77,6 +78,7 @@ for _module in (
     forecast,
     platform,
     requirements,
+    arrivals,
     scaling,
     economics,
     library,

@@ -91,8 +91,8 @@ def requirements(
     questions = {"--batch": batch, "--users": users, "--requests-per-s": requests_per_s}
     chosen = [flag for flag, value in questions.items() if value is not None]
     if len(chosen) > 1:
-        among = "--batch or --users" if requests_per_s is None else ", ".join(questions)
-        raise InputError(f"expected one of {among}, got {' and '.join(chosen)}")
+        among = "--batch or --users" if requests_per_s is None else f"one of {', '.join(questions)}"
+        raise InputError(f"expected {among}, got {' and '.join(chosen)}")
     formats = formats_of(format_, weight_format, kv_format)
     most = count("--most-devices", most_devices)
     load = None

@@ -147,7 +147,7 @@ def arrivals(
         limits = EngineLimits(
             max_sequences=max_sequences,
             max_batched_tokens=max_batched_tokens,
-            policy=policy,  # type: ignore[arg-type]  # checked above
+            policy=policy,
             plans_ahead=plans_ahead,
         )
         serving = _machine(evaluator, design, limits, stream, memory_fraction)
@@ -167,7 +167,7 @@ def arrivals(
         n_first = count("--prefill-machines", prefill_machines)
         members = [(first, "prefill", n_first), (serving, "decode", members[0][2])]
     pools = tuple(machine.pool(role, n) for machine, role, n in members)
-    fleet = Fleet(pools, link, routing)  # type: ignore[arg-type]  # checked above
+    fleet = Fleet(pools, link, routing)
     with prefix_problems("--requests-per-s" if trace is None else str(trace)):
         served = simulate(fleet, stream)
     if level is not None:
@@ -315,7 +315,9 @@ def _words(stream: Arrivals, rate: float | None, seed: int, trace: Path | None) 
     if trace is not None:
         return f"{len(stream):,} of {trace}"
     prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
-    return f"{len(stream):,}, {rate:g} a second at random (seed {seed}), {prompt} + {generated} tokens"
+    return (
+        f"{len(stream):,}, {rate:g} a second at random (seed {seed}), {prompt} + {generated} tokens"
+    )
 
 
 COMMANDS: list[Callable[..., Any]] = [arrivals]

@@ -169,7 +169,7 @@ def _evaluator(
     workload: Mapping[str, Any], option: list[str] | None, devices: list[str] | None
 ) -> PlatformEvaluator:
     """The evaluator of the devices that are sized."""
-    evaluators = [build(workload, option, name)[0] for name in devices or [None]]
+    evaluators = [build(workload, option, name)[0] for name in devices or (None,)]
     for further in evaluators[1:]:
         evaluators[0].devices.update(further.devices)
     return evaluators[0]

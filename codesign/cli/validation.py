@@ -34,7 +34,8 @@ def validate(
         Path | None,
         typer.Option(
             help="Your own measurements instead of the shipped ones, for kernels, requests or "
-            "arrivals: a table with the columns of that study's, compared with the shipped constants."
+            "arrivals: a table with the columns of that study's, compared with the shipped "
+            "constants."
         ),
     ] = None,
     rows: Annotated[int, typer.Option(help="Most comparisons to print.", min=0)] = 40,

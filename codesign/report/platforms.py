@@ -181,8 +181,8 @@ _STEADY = (
     "waits for one step and its own prefill."
 )
 _SIMULATED = (
-    "Fleets are simulated request by request; the times are of the 90th percentile, the sizes above "
-    "those of as many users as the limits allow at that rate (Little's law)."
+    "Fleets are simulated request by request; the times are of the 90th percentile, the sizes "
+    "above those of as many users as the limits allow at that rate (Little's law)."
 )
 _TOGETHER = (
     "All prompts are prefilled within the first token's limit; no prefill is in the time per "

@@ -1,4 +1,4 @@
-"""``codesign arrivals``, and fleets of ``codesign requirements``, on real input and on bad input."""
+"""``codesign arrivals`` and fleets of ``codesign requirements`` on real and on bad input."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ TRACE = "arrival_s,prompt_tokens,generated_tokens\n"
         (TRACE + "0,900000,5\n", "trace.csv: request 1: expected at most the"),
     ],
 )
-def test_a_wrong_trace_file_is_one_line(
-    capsys: Any, tmp_path: Path, text: str, words: str
-) -> None:
+def test_a_wrong_trace_file_is_one_line(capsys: Any, tmp_path: Path, text: str, words: str) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(text)
     assert main(["arrivals", *MACHINE, "--trace", str(trace)]) == 2

@@ -2,9 +2,9 @@
 
 The evaluator times whole passes of one phase: decode steps of a batch over a context, prefills of a
 prompt. They are tabulated by requests exactly, and by contexts and prompts at points between which
-they are interpolated linearly. Points are added until the middle of every gap is within a tolerance,
-or the gap is narrow: tiles of the array make times jump from one token to the next. A chunk of a prompt takes what the prompt takes with it, less what it takes
-without.
+they are interpolated linearly. Points are added until the middle of every gap is within a
+tolerance, or the gap is narrow: tiles of the array make times jump from one token to the next. A
+chunk of a prompt takes what the prompt takes with it, less what it takes without.
 
 Limiting assumption: a step with chunks and decoding requests takes the time of both, one after the
 other, as a design has no kernels that share the weights between phases. That is an upper bound.

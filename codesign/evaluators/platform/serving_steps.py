@@ -232,9 +232,7 @@ class DeviceStepTimes:
 def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
     stray = [name for name in _UNSUPPORTED if design.get(name, 1) != 1]
     if stray:
-        raise InputError(
-            f"expected 1 in a machine of a fleet, got {design[stray[0]]}", stray[0]
-        )
+        raise InputError(f"expected 1 in a machine of a fleet, got {design[stray[0]]}", stray[0])
     options = evaluator.options
     if not rules_of(options).has_mixed_passes:
         raise InputError(f"expected profile fitted or ideal, got {options.profile}", "profile")
@@ -271,8 +269,11 @@ def _place(points: Sequence[int], value: float) -> tuple[int, float]:
 
 
 def cache_tokens(
-    evaluator: PlatformEvaluator, design: Mapping[str, Any], limits: EngineLimits,
-    memory_fraction: float, reserved_bytes: float = 0.0,
+    evaluator: PlatformEvaluator,
+    design: Mapping[str, Any],
+    limits: EngineLimits,
+    memory_fraction: float,
+    reserved_bytes: float = 0.0,
 ) -> int:
     """Tokens whose keys and values a machine can hold beside the weights.
 

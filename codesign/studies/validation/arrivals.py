@@ -5,7 +5,7 @@ that the engine measured. The machine is the evaluator ``platform`` under its de
 constant of it is fitted to these rows. The engine is vLLM's: chunked prefill, asynchronous
 scheduling, 90 % of the memory, prefix caching within a request.
 
-Source: casys-kaist/LLMServingSim @5daddb2 (bench/examples; vLLM 0.19.0), MIT.
+Source: casys-kaist/LLMServingSim @5daddb2 (bench/examples; vLLM 0.19.0).
 """
 
 from __future__ import annotations
@@ -272,11 +272,11 @@ _NOTES = (
     "are captured at certain batches only, and the host cost nothing.",
     "The memory for the cache is 90 % of the printed capacity, GB taken as 1e9 bytes, less the "
     "weights: that drivers report 7 % more stands for activations and graphs.",
-    "The first steps after a start took longer than later ones of the same tokens (0.39 s for "
-    "2,048 tokens on the RTX 4090, then 0.20 s): the engine warms up, which is not modeled.",
+    "First steps after a start take longer than later ones: the RTX 4090's first token came after "
+    "0.69 s, where later steps of 2,048 tokens took 0.20 s. That is not modeled.",
     "The RTX 4090's last decode steps, of 20 requests and 27,500 tokens on average, took 21.5 ms; "
-    "their bytes take 18.5 ms at the printed rate of the memory, and 23.3 ms by the laws, which are "
-    "fitted to other devices. All requests wait for a place, so that this adds up in TTFT.",
+    "their bytes take 18.5 ms at the printed rate of the memory, and 23.3 ms by the laws, which "
+    "are fitted to other devices. All requests wait for a place, so that this adds up in TTFT.",
     "The table names an RTX PRO 6000; the metadata of its source say that it is the Server "
     "Edition, whose memory is 11 % slower than the workstation's.",
 )

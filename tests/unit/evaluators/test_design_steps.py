@@ -21,7 +21,6 @@ from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request
 
-
 PREFILL_ERROR = 0.04
 """Most that interpolation changes a prefill, whose tiles make it jump at many lengths."""
 

@@ -132,7 +132,12 @@ def test_a_prompt_goes_before_decoding_where_prompts_go_first() -> None:
     machine = Recorder()
     first = replace(LIMITS, policy="prefill-first")
     serve(requests((0.0, 1000, 3), (0.01, 100, 2)), first, machine=machine)
-    assert [(s.n_decoding, len(s.chunks)) for s in machine.steps] == [(0, 1), (0, 1), (2, 0), (1, 0)]
+    assert [(s.n_decoding, len(s.chunks)) for s in machine.steps] == [
+        (0, 1),
+        (0, 1),
+        (2, 0),
+        (1, 0),
+    ]
 
 
 @pytest.mark.parametrize("load", [0.3, 0.7])
@@ -253,7 +258,10 @@ def test_a_request_that_exceeds_the_cache_is_refused() -> None:
     ("limits", "words"),
     [
         ({"max_sequences": 0}, "max_sequences: expected at least 1"),
-        ({"max_sequences": 64, "max_batched_tokens": 32}, r"expected at least max_sequences \(64\)"),
+        (
+            {"max_sequences": 64, "max_batched_tokens": 32},
+            r"expected at least max_sequences \(64\)",
+        ),
         ({"cache_tokens": 8}, "expected at least a block of 16 tokens, got 8"),
     ],
 )

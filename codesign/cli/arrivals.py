@@ -179,10 +179,7 @@ def arrivals(
         "trace": None if trace is None else str(trace),
         "offered_requests_per_s": requests_per_s,
         "seed": None if trace is not None else seed,
-        "policy": policy,
-        "max_sequences": max_sequences,
-        "max_batched_tokens": max_batched_tokens,
-        "plans_ahead": plans_ahead,
+        **_engine(limits),
         "routing": routing,
     }
     question = {
@@ -275,6 +272,16 @@ def _refuse_without_prefill(flags: Mapping[str, object]) -> None:
     stray = [flag for flag, value in flags.items() if value is not None]
     if stray:
         raise InputError(f"expected --prefill-machines with {', '.join(stray)}")
+
+
+def _engine(limits: EngineLimits) -> dict[str, Any]:
+    """How the engines form steps, for the report."""
+    return {
+        "policy": limits.policy,
+        "max_sequences": limits.max_sequences,
+        "max_batched_tokens": limits.max_batched_tokens,
+        "plans_ahead": limits.plans_ahead,
+    }
 
 
 def _bandwidth(text: str | None) -> float | None:

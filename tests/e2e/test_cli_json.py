@@ -89,7 +89,8 @@ INVOCATIONS = {
     "requirements": [
         "requirements --model llama-3-8b --use-case chat",
         "requirements --model llama-3-8b --use-case chat --users 1 --most-devices 1",
-        "requirements --model llama-3-8b --use-case chat --requests-per-s 2 --device h100-sxm",
+        "requirements --model llama-3-8b --prompt-tokens 50 --generated-tokens 4 --first-token 1s"
+        " --output-token 1s --requests-per-s 2 --device h100-sxm",
     ],
     "arrivals": [
         f"arrivals {_DEVICE} --requests-per-s 20 --requests 30 --prompt-tokens 100"

@@ -40,8 +40,13 @@ MACHINES = [
     ("llama-3-8b", {"profile": "ideal"}, {"device": "a100-sxm-80gb"}),
     ("llama-3-8b", {"engine": "eager"}, {"device": "h100-sxm", "tensor_parallel": 2}),
     ("deepseek-v3", {}, {"device": "h200-sxm", "expert_parallel": 16, **FP8}),
-    ("deepseek-v3", {}, {"device": "h200-sxm", "tensor_parallel": 8, **FP8}),
-    ("qwen3-next-80b-a3b", {}, {"device": "h100-sxm", "tensor_parallel": 4}),
+    *(
+        pytest.param(*machine, marks=pytest.mark.slow)
+        for machine in (
+            ("deepseek-v3", {}, {"device": "h200-sxm", "tensor_parallel": 8, **FP8}),
+            ("qwen3-next-80b-a3b", {}, {"device": "h100-sxm", "tensor_parallel": 4}),
+        )
+    ),
 ]
 
 

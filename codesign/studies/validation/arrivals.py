@@ -43,7 +43,8 @@ MEMORY_FRACTION = 0.9
 TARGETS = {"TTFT": 0.15, "latency": 0.10}
 """Mean sizes of the errors that are promised."""
 _EDITIONS = {"RTX PRO 6000": "rtx-pro-6000-server"}
-"""Devices that the table's source names without their edition; its metadata say which it is."""
+"""Devices that the table names without their edition, which metadata of its source's have
+(bench/examples/RTXPRO6000/Llama-3.1-8B/vllm/meta.json @0acc21b, and its change log)."""
 _NUMBERS = ("arrival_s", "prompt_tokens", "output_tokens", "ttft_s", "tpot_s", "latency_s")
 _SETTINGS = (
     "model", "device", "tp", "dp", "ep", "max_sequences", "max_batched_tokens", "weight_dtype",
@@ -271,10 +272,11 @@ _NOTES = (
     "preempted where blocks run out, its blocks found again unless taken. Sampling, graphs that "
     "are captured at certain batches only, and the host cost nothing.",
     "What two of these choices do, mean errors of TTFT and latency: if the next step were chosen "
-    "only when one has ended, 15.2 % and 1.1 % instead of 5.1 % and 1.2 % on the RTX PRO 6000; if a "
-    "preempted request found none of its blocks again, 16.3 % and 11.5 % instead of 13.5 % and "
-    "8.2 % on the RTX 4090, where some 200 are preempted. The table does not state either; both are "
-    "vLLM's defaults, and its source's metadata have them.",
+    "only when one has ended, 15.2 % and 1.1 % instead of 5.1 % and 1.2 % on the RTX PRO 6000; if "
+    "a preempted request found none of its blocks again, 16.3 % and 11.5 % instead of 13.5 % and "
+    "8.2 % on the RTX 4090, where some 200 are preempted. The table states neither; both are "
+    "vLLM's defaults, and the source's metadata of a later run on the RTX PRO 6000 (vLLM 0.28) have "
+    "them.",
     "The memory for the cache is 90 % of the printed capacity, GB taken as 1e9 bytes, less the "
     "weights: that drivers report 7 % more stands for activations and graphs.",
     "First steps after a start take longer than later ones: the RTX 4090's first token came after "
@@ -282,6 +284,6 @@ _NOTES = (
     "The RTX 4090's last decode steps, of 20 requests and 27,500 tokens on average, took 21.5 ms; "
     "their bytes take 18.5 ms at the printed rate of the memory, and 23.3 ms by the laws, which "
     "are fitted to other devices. All requests wait for a place, so that this adds up in TTFT.",
-    "The table names an RTX PRO 6000; the metadata of its source say that it is the Server "
+    "The table names an RTX PRO 6000; the metadata of that later run say that it is the Server "
     "Edition, whose memory is 11 % slower than the workstation's.",
 )

@@ -275,8 +275,8 @@ _NOTES = (
     "only when one has ended, 15.2 % and 1.1 % instead of 5.1 % and 1.2 % on the RTX PRO 6000; if "
     "a preempted request found none of its blocks again, 16.3 % and 11.5 % instead of 13.5 % and "
     "8.2 % on the RTX 4090, where some 200 are preempted. The table states neither; both are "
-    "vLLM's defaults, and the source's metadata of a later run on the RTX PRO 6000 (vLLM 0.28) have "
-    "them.",
+    "vLLM's defaults, and metadata of a later run on the RTX PRO 6000 by the same source (vLLM "
+    "0.28) have them.",
     "The memory for the cache is 90 % of the printed capacity, GB taken as 1e9 bytes, less the "
     "weights: that drivers report 7 % more stands for activations and graphs.",
     "First steps after a start take longer than later ones: the RTX 4090's first token came after "

@@ -28,15 +28,15 @@ class EngineLimits:
 
     Attributes:
         max_sequences: Requests that run at a time.
-        max_batched_tokens: Tokens of a step. Under ``prefill-first`` a longer prompt has a step
-        of its own.
-    cache_tokens: Tokens whose keys and values the machine holds; whole blocks count.
-    policy: How steps are chosen.
-    keeps_preempted: Whether a preempted request finds its blocks again that nobody has
-        taken: vLLM's prefix caching, which is on by default.
-    plans_ahead: Whether the step after the next is chosen when the next one starts, so that
-        the machine never waits for its host: vLLM's asynchronous scheduling. What arrives or
-        ends in a step then counts one step later.
+        max_batched_tokens: Tokens of a step. Under ``prefill-first`` a longer prompt has a step of
+            its own.
+        cache_tokens: Tokens whose keys and values the machine holds; whole blocks count.
+        policy: How steps are chosen.
+        keeps_preempted: Whether a preempted request finds its blocks again that nobody has taken:
+            vLLM's prefix caching, which is on by default.
+        plans_ahead: Whether the step after the next is chosen when the next one starts, so that
+            the machine never waits for its host: vLLM's asynchronous scheduling. What arrives or
+            ends in a step then counts one step later.
     """
 
     max_sequences: int = 256

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli import (
+    arrivals,
     campaigns,
     compare,
     conclusions,
@@ -79,6 +80,7 @@ for _module in (
     forecast,
     platform,
     requirements,
+    arrivals,
     scaling,
     economics,
     library,

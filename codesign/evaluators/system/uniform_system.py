@@ -83,7 +83,9 @@ class UniformSystem:
         takes_turns: bool = False,
     ) -> None:
         pools = {name: item for name, item in system.machines.items() if isinstance(item, NpuPool)}
-        if [stage.name for stage in system.stages] != ["prefill", "decode"] or len(pools) != 2:
+        requests = [machine.npu.workload for machine in pools.values()]
+        tasks = [(request.phase, request.layers) for request in requests]
+        if tasks != [("prefill", "all"), ("decode", "all")] or len(pools) < len(system.machines):
             raise InputError("expected a pool of NPUs that prefills and one that decodes")
         self.pools = pools
         self.software = list(itertools.product(*software.values()))
@@ -207,8 +209,8 @@ class UniformSystem:
     def _request_s(self, values: Mapping[str, Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
         """(n,) time of one machine for one request, by role."""
         return {
-            name: float(stage.tokens) / values[name][_RATE]
-            for name, stage in zip(self.pools, self._system.stages, strict=True)
+            name: float(machine.npu.workload.tokens_of_phase) / values[name][_RATE]
+            for name, machine in self.pools.items()
         }
 
     def _rate(

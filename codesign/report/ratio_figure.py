@@ -48,7 +48,7 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
         from matplotlib.figure import Figure
         from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
         axes = figure.subplots()
         for number, name in enumerate(listed[0].values):
             color, marker = COLORS[number % len(COLORS)], _MARKERS[number % len(_MARKERS)]
@@ -56,13 +56,13 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
             axes.plot(across, up, marker, color=color, label=name)
             if all(name in item.expected for item in listed):
                 expected = [item.expected[name] for item in listed]
-                label = f"{name}: (prompt / rate) / (generated / rate)"
+                label = f"{name}, closed form"
                 axes.plot(across, expected, marker, color=color, fillstyle="none", markersize=10,
-                          linestyle=":", linewidth=1.0, label=label)  # fmt: skip
+                          label=label)  # fmt: skip
         every = [value for item in listed for value in item.values.values()]
         middle = float(np.exp(np.mean(np.log(every)) - np.mean(np.log(across))))
         axes.plot(across, middle * across, color="#999999", linestyle="--", linewidth=1.0,
-                  label="machines whose rates are the same for every workload")  # fmt: skip
+                  label="in proportion")  # fmt: skip
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
@@ -75,7 +75,7 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
             axes.annotate(item.name, (item.token_ratio, 0.0), xycoords=("data", "axes fraction"),
                           xytext=(0, 4), textcoords="offset points", ha="center")  # fmt: skip
         axes.set_xlabel("Prompt tokens / generated tokens")
-        axes.set_ylabel("Prefill / decode")
+        axes.set_ylabel("Prefill / decode; closed form (prompt / rate) / (generated / rate)")
         axes.set_title(title, fontsize=11)
         figure.legend(loc="outside lower center", ncols=2, fontsize=8)
         return save_figure(figure, path)

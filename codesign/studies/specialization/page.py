@@ -161,7 +161,8 @@ def reading(answers: Sequence[TraceAnswer]) -> list[str]:
     return [
         line
         for line in (_gain_words(answers), _software_words(answers), _turns_words(answers),
-                     _ratio_words(answers), _memory_words(answers), _edge_words(answers))
+                     _ratio_words(answers), _peak_words(answers), _memory_words(answers),
+                     _edge_words(answers))
         if line
     ]  # fmt: skip
 
@@ -212,19 +213,41 @@ def _ratio_words(answers: Sequence[TraceAnswer]) -> str:
     systems = [item.systems["specialized"] for item in ordered]
     tokens = np.log([item.token_ratio for item in ordered])
     watts = np.log([system.watt_ratio for system in systems])
-    rates = np.log([system.decode.tokens_per_s / system.prefill.tokens_per_s for system in systems])
     if np.ptp(tokens) == 0:
         return ""
     slope, _ = np.polyfit(tokens, watts, 1)
-    rate_slope, _ = np.polyfit(tokens, rates, 1)
-    shorter = "less" if slope < 1 else "more"
+    first, last = ordered[0], ordered[-1]
+    joules = [
+        f"{name} {_joules(system.prefill)} and {_joules(system.decode)}"
+        for name, system in (
+            (first.setting.trace, systems[0]),
+            (last.setting.trace, systems[-1]),
+        )
+    ]
     return (
-        f"From {ordered[0].setting.trace} to {ordered[-1].setting.trace} prompt tokens grow from "
-        f"{ordered[0].token_ratio:.3g} to {ordered[-1].token_ratio:.3g} for each generated one; "
-        f"watts of prefill grow from {systems[0].watt_ratio:.2g} to {systems[-1].watt_ratio:.2g} "
-        f"for each watt of decode, with the power {slope:.2f} of the tokens. That is {shorter} "
-        "than in proportion, as the machines' own rates differ: decode tokens per prefill token "
-        f"of one machine go with the power {rate_slope:.2f}."
+        f"From {first.setting.trace} to {last.setting.trace} prompt tokens grow from "
+        f"{first.token_ratio:.3g} to {last.token_ratio:.3g} for each generated one, and watts of "
+        f"prefill from {systems[0].watt_ratio:.2g} to {systems[-1].watt_ratio:.2g} for each watt "
+        f"of decode: a power of {slope:.2f} over all workloads, where 1 would be in proportion. "
+        "The difference is in the joules of TDP that a prefill and a decode token take: in "
+        f"{', in '.join(joules)} J."
+    )
+
+
+def _joules(part: RolePart) -> str:
+    """TDP over rate."""
+    return format_value(part.tdp_watts / part.tokens_per_s, digits=2)
+
+
+def _peak_words(answers: Sequence[TraceAnswer]) -> str:
+    words = []
+    for role, peak in (("prefill", "peak compute"), ("decode", "the bandwidth of all its tiers")):
+        parts = [getattr(item.systems["specialized"], role) for item in answers]
+        shares = [part.least_request_s / part.request_s for part in parts]
+        words.append(f"{role} reaches {min(shares):.0%} to {max(shares):.0%} of {peak}")
+    return (
+        f"Peak rates on paper give another ratio: {', '.join(words)}. Bytes pass from tier to "
+        "tier, so that their bandwidths do not add, and weights and cache have a share of each."
     )
 
 

@@ -217,26 +217,23 @@ def _ratio_words(answers: Sequence[TraceAnswer]) -> str:
         return ""
     slope, _ = np.polyfit(tokens, watts, 1)
     first, last = ordered[0], ordered[-1]
-    joules = [
-        f"{name} {_joules(system.prefill)} and {_joules(system.decode)}"
-        for name, system in (
-            (first.setting.trace, systems[0]),
-            (last.setting.trace, systems[-1]),
-        )
-    ]
     return (
         f"From {first.setting.trace} to {last.setting.trace} prompt tokens grow from "
         f"{first.token_ratio:.3g} to {last.token_ratio:.3g} for each generated one, and watts of "
         f"prefill from {systems[0].watt_ratio:.2g} to {systems[-1].watt_ratio:.2g} for each watt "
         f"of decode: a power of {slope:.2f} over all workloads, where 1 would be in proportion. "
-        "The difference is in the joules of TDP that a prefill and a decode token take: in "
-        f"{', in '.join(joules)} J."
+        "The difference is in the joules of TDP of a token, of which caches of long prompts take "
+        f"most: {_joules(answers, 'prefill')}, {_joules(answers, 'decode')}."
     )
 
 
-def _joules(part: RolePart) -> str:
-    """TDP over rate."""
-    return format_value(part.tdp_watts / part.tokens_per_s, digits=2)
+def _joules(answers: Sequence[TraceAnswer], role: str) -> str:
+    """TDP over rate of a role's machines, the least and the most."""
+    parts = {item.setting.trace: getattr(item.systems["specialized"], role) for item in answers}
+    joules = {trace: part.tdp_watts / part.tokens_per_s for trace, part in parts.items()}
+    low, high = min(joules, key=joules.__getitem__), max(joules, key=joules.__getitem__)
+    least, most = (format_value(joules[trace], "J", digits=2) for trace in (low, high))
+    return f"{role} {least} ({low}) to {most} ({high})"
 
 
 def _peak_words(answers: Sequence[TraceAnswer]) -> str:

@@ -232,7 +232,7 @@ def _joules(answers: Sequence[TraceAnswer], role: str) -> str:
     parts = {item.setting.trace: getattr(item.systems["specialized"], role) for item in answers}
     joules = {trace: part.tdp_watts / part.tokens_per_s for trace, part in parts.items()}
     low, high = min(joules, key=joules.__getitem__), max(joules, key=joules.__getitem__)
-    least, most = (format_value(joules[trace], "J", digits=2) for trace in (low, high))
+    least, most = (format_value(joules[trace], "J", digits=3) for trace in (low, high))
     return f"{role} {least} ({low}) to {most} ({high})"
 
 

@@ -78,6 +78,10 @@ _METRICS = (
     Metric("offchip_bytes_per_token", "minimize", "B/token",
            "bytes that cross between off-chip and on-chip memory per token of the phase; what "
            "a tier passes on for a deeper one is not counted again"),
+    Metric("area_mm2", "minimize", "mm^2",
+           "compute dies and the SRAM layers stacked on them; off-chip memories have none"),
+    Metric("unit_cost_usd", "minimize", "USD",
+           "making one unit: dies, bonding, memories, package, test; neither margin nor design"),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}

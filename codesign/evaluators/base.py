@@ -45,6 +45,8 @@ class Explanation:
         levels: One row per memory level: what it is, what lives there, what crosses it.
         power: One row per component: TDP and average watts.
         notes: The assumptions that limit the numbers.
+        costs: One row per block or part of one device: its area and its price; None where it has
+            none of the two, or nobody knows it.
     """
 
     metrics: Mapping[str, float]
@@ -53,6 +55,7 @@ class Explanation:
     levels: Sequence[Mapping[str, Any]]
     power: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
+    costs: Sequence[Mapping[str, Any]] = ()
 
 
 @runtime_checkable
@@ -199,6 +202,19 @@ class HasTechnologies(Protocol):
 
     def technologies(self) -> Mapping[str, MemoryTechnology]:
         """The technologies in use, by name."""
+        ...
+
+
+@runtime_checkable
+class HasAccounts(Protocol):
+    """An evaluator some of whose metrics need facts that not every technology has."""
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some designs, by its name; without those that have one.
+
+        Args:
+            values: What each parameter of a design space may be.
+        """
         ...
 
 

@@ -22,7 +22,14 @@ _UNIT_WORDS = (
     "bytes",
     "watts",
     "joules",
+    "w_per_mm2",
+    "mm2",
     "mm",
+    "usd",
+    "celsius",
+    "kgco2e_per_million_tokens",
+    "kgco2e",
+    "years",
     "s",
 )
 _UPPER_CASE = {"tdp": "TDP"}

@@ -30,6 +30,7 @@ import numpy as np
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
+from codesign.evaluators.npu.cost_metrics import SILICON_METRICS, SiliconMetrics
 from codesign.evaluators.npu.operators import Pass, modelling_of
 from codesign.evaluators.npu.options import (
     ACCUMULATOR_BYTES,
@@ -173,7 +174,9 @@ class BestCase:
             reader.with_most_lanes(), self._library, self._options.technology_level
         )
         case, arrays = self._case(reader, hardware)
-        limits = _hardware_metrics(hardware, case, self._part)
+        limits = _hardware_metrics(hardware, case, self._part) | self._costs(
+            reader, hardware, metrics
+        )
         if set(metrics) - set(limits):
             limits |= self._timed_metrics(case, arrays)
         return {name: limits[name] for name in metrics if name in limits}
@@ -209,6 +212,20 @@ class BestCase:
             array=array,
         )
         return case, arrays
+
+    def _costs(
+        self, reader: _Reader, hardware: AcceleratorBatch, metrics: Sequence[str]
+    ) -> dict[str, FloatArray]:
+        """Of those asked for, what follows from the hardware and the narrowest operands."""
+        asked = [name for name in SILICON_METRICS if name in metrics]
+        if not asked:
+            return {}
+        bits = {name: reader.extremes(name, multiply_bits)[0] for name in FORMATS}
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        least = replace(hardware, vector_length=reader.extremes("vector_length", float)[0])
+        operands = np.stack([bits["activation_format"], wider])
+        silicon = SiliconMetrics(least, operands, self._part, self._options)
+        return {name: getattr(silicon, name) * ROUNDING for name in asked}
 
     def _element_bytes(self, name: str) -> float:
         return bits_per_element(name, self._workload.format_convention) / 8

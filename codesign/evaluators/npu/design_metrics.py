@@ -10,6 +10,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.cost_metrics import CostMetrics, SiliconMetrics
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
@@ -40,7 +41,7 @@ class PowerAndTraffic:
     vector_joules: FloatArray
 
 
-class DesignMetrics:
+class DesignMetrics(CostMetrics):
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
     Attributes are named as in ``codesign.metrics``, where each is defined. Tables by operator are
@@ -69,6 +70,12 @@ class DesignMetrics:
     def batch(self) -> PreparedBatch:
         """The designs that are distinct to the operators."""
         return self.chosen.batch
+
+    @cached_property
+    def silicon(self) -> SiliconMetrics:
+        """Areas and prices of the hardware."""
+        bits = self.chosen.footprint.operand_bits
+        return SiliconMetrics(self._hardware, bits, self.part, self.options)
 
     @cached_property
     def _stage(self) -> Stage:

@@ -25,6 +25,7 @@ from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
+from codesign.evaluators.npu.cost_metrics import absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, features
@@ -249,7 +250,12 @@ class NpuEvaluator:
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
-        return explain(self.metrics_of(chosen), self.pass_, self.workload, designs, names)
+        absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        return explain(self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent)
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some designs, by its name."""
+        return absent_metrics(values, self._library)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""

@@ -1,9 +1,10 @@
 """Area of every block of a compute die, and of the layers stacked on it.
 
 Limiting assumptions: logic has one density for all blocks; interfaces keep their area in any
-process; the whole of a 3D layer is one SRAM macro; PHYs stand beside what is stacked, as on the
-base dies of AMD's MI300, so a base die is at least as large as one layer and its PHYs. A MAC grows
-with the product of its operands' widths, as in :func:`codesign.hardware.power.mac_energy_joules`.
+process; the whole of a 3D layer is one SRAM macro; interfaces and
+their share of the uncore stand beside what is stacked, as on the base dies of AMD's MI300, so a
+base die is at least as large as one layer and these. A MAC grows with the product of its operands'
+widths, as in :func:`codesign.hardware.power.mac_energy_joules`.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ def floorplan(
     blocks["uncore"] = constants.uncore_share * known
     layer_mm2 = sram_mm2(hardware.layer_bytes, constants)
     beside = interfaces.sum(axis=0) + link_mm2 + constants.host_interface_mm2
-    covered = np.where(layer_mm2 > 0, layer_mm2 + beside, 0.0)
+    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
+    covered = np.where(layer_mm2 > 0, covered, 0.0)
     blocks["filler"] = np.maximum(covered - known - blocks["uncore"], 0.0)
     return Floorplan(blocks, layer_mm2, hardware.n_layers)

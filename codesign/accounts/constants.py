@@ -101,6 +101,13 @@ class Constants:
     grid_kgco2e_per_kwh: float = _number()
     package_kgco2e: float = _number()
     """Of each packaged chip."""
+    write_off_per_year: float = _number()
+    """Part of its price that a year of its life takes, one over the useful life."""
+    idle_share: float = _number()
+    """Part of its life in which a device serves nobody; the busy hours pay for it."""
+    electricity_usd_per_kwh: float = _number()
+    pue: float = _number()
+    """Power of the data center over that of its machines."""
 
 
 CONSTANTS: tuple[str, ...] = tuple(item.name for item in fields(Constants))

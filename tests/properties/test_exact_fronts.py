@@ -16,6 +16,7 @@ from codesign.enumeration import enumerate_front
 from codesign.enumeration.decomposition import Decomposition, Part
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
 from codesign.problem import build_problem
@@ -287,3 +288,4 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n):
                     values = metric.sign * metrics[metric.name]
                     assert (values >= metric.sign * best[metric.name]).all(), (metric.name, level)
         assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= bounded
+        assert set(COST_METRICS) <= bounded

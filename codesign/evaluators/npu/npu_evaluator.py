@@ -87,8 +87,7 @@ class NpuEvaluator:
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
-        if self.options.usd_per_hour is not None:
-            self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
+        self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
 
     undecided_parameters = UNDECIDED_PARAMETERS
 
@@ -255,7 +254,7 @@ class NpuEvaluator:
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Why a metric has no value for some designs, by its name."""
-        return absent_metrics(values, self._library)
+        return absent_metrics(values, self._library, self.options.usd_per_hour is not None)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""

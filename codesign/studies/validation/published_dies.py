@@ -121,7 +121,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         targets=[target],
         notes=[
             "low and high have every constant at that end of its range at once, wider than likely",
-            "in-sample: uncore_share is chosen between the A100, H100 and XCD, SRAM is fitted to the "
+            "in-sample: uncore_share is chosen by the A100, H100 and XCD, SRAM is fitted to the "
             "V-Caches; the density of logic is that of the A100 (n7) and the H100 (n5)",
             "an IOD is as large as the two XCD on it, the interfaces beside them and their uncore",
         ],

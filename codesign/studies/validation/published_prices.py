@@ -119,10 +119,10 @@ def _loss_row(name: str, module: PublishedPrice) -> dict[str, Any]:
     return row | {"is_within": lost[-1] >= module.lost_share}
 
 
-def _row(what: str, reference: float, ends: list[float], source: str) -> dict[str, Any]:
+def _row(part: str, reference: float, ends: list[float], source: str) -> dict[str, Any]:
     low, typical, high = ends
     return {
-        "what": what,
+        "what": part,
         "reference": reference,
         "ours": typical,
         "low": low,

@@ -15,7 +15,7 @@ from codesign.metrics import Metric
 from codesign.schema import Record
 
 if TYPE_CHECKING:
-    from codesign.memtech import MemoryTechnology
+    from codesign.memtech import MemoryTechnology, Range
 
 
 @dataclass(frozen=True)
@@ -224,4 +224,17 @@ class VariesTechnology(HasTechnologies, Protocol):
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> Evaluator:
         """The same evaluator with other technologies under the same names."""
+        ...
+
+
+@runtime_checkable
+class VariesConstants(Protocol):
+    """An evaluator with constants of its own that have ranges, beside those of technologies."""
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        """The ranges, by name, of the constants that any of these metrics depends on."""
+        ...
+
+    def with_constants(self, values: Mapping[str, float]) -> Evaluator:
+        """The same evaluator with these values of the constants named."""
         ...

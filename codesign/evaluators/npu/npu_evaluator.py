@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from codesign.accounts.constants import constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
@@ -25,7 +26,7 @@ from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
-from codesign.evaluators.npu.cost_metrics import absent_metrics
+from codesign.evaluators.npu.cost_metrics import COST_METRICS, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, features
@@ -33,7 +34,7 @@ from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
-from codesign.memtech import MemoryTechnology, load_library
+from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ECONOMICS_METRICS, METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
@@ -138,6 +139,25 @@ class NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         evaluator = copy.copy(self)
         evaluator._library = library
+        evaluator._prepare_models()
+        return evaluator
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        """Of the constants of what designs cost, without those that the options state."""
+        if not set(metrics) & set(COST_METRICS):
+            return {}
+        ranges = constant_ranges(self.options.process)
+        return {
+            name: Range(low=item.low, typical=item.typical, high=item.high)
+            for name, item in ranges.items()
+            if name not in self.options.constants
+        }
+
+    def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
+        """The same evaluator with other constants of what designs cost."""
+        evaluator = copy.copy(self)
+        constants = {**self.options.constants, **values}
+        evaluator.options = self.options.model_copy(update={"constants": constants})
         evaluator._prepare_models()
         return evaluator
 

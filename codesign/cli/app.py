@@ -17,6 +17,7 @@ from codesign.cli import (
     campaigns,
     compare,
     conclusions,
+    costs,
     economics,
     enumeration,
     evaluation,
@@ -82,6 +83,7 @@ for _module in (
     library,
     validation,
     conclusions,
+    costs,
     schema,
 ):
     for _command in _module.COMMANDS:

@@ -17,8 +17,9 @@ from codesign.accounts.heat import DENSITY_LIMITS_W_PER_MM2
 from codesign.enumeration import enumerate_front
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import Level
+from codesign.metrics import ALL_METRICS
 from codesign.problem import Problem, build_problem
-from codesign.report.labels import format_metric, metric_of, metric_title
+from codesign.report.labels import axis_label
 from codesign.report.tables import plain_table, text_line
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of
 from codesign.workload.lowering import Phase
@@ -196,15 +197,16 @@ def _design_cells(row: dict[str, Any], metrics: Sequence[str]) -> list[str]:
     for name in metrics:
         values = row["metrics"][name]
         ends = sorted(values.values())
-        metric = metric_of(name)
         low, typical, high = (
-            format_metric(value, metric, 3) for value in (ends[0], values["typical"], ends[-1])
+            f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+            for value in (ends[0], values["typical"], ends[-1])
         )
         cells.append(typical if low == high else f"{typical} ({low} to {high})")
     return cells
 
 
 _PRICED = COST_METRICS[:2] + COST_METRICS[3:7]
+_PRICED_HEADER = ["design", *(axis_label(ALL_METRICS[name]) for name in _PRICED)]
 
 
 def tables(
@@ -218,8 +220,7 @@ def tables(
             if front.phase == phase:
                 table.add_row(*_front_cells(front))
         parts.append(table)
-    header = ["design", *(metric_title(metric_of(name)) for name in _PRICED)]
-    table = plain_table("MemExplorer's designs: typical (all low to all high)", header)
+    table = plain_table("MemExplorer's designs: typical (all low to all high)", _PRICED_HEADER)
     for row in designs:
         table.add_row(*_design_cells(row, _PRICED))
     return [*parts, table, text_line("Every range has all constants at one end at once.")]
@@ -239,7 +240,6 @@ def markdown(
     for phase in dict.fromkeys(front.phase for front in fronts):
         rows = [_front_cells(front) for front in fronts if front.phase == phase]
         parts += [f"## {phase.capitalize()}", _markdown_table(_FRONT_HEADER, rows)]
-    header = ["design", *(metric_title(metric_of(name)) for name in _PRICED)]
     for phase in _DESIGNS:
         rows = [_design_cells(row, _PRICED) for row in designs if row["phase"] == phase]
         if rows:
@@ -247,7 +247,7 @@ def markdown(
                 f"## MemExplorer's designs, {phase}",
                 "Typical, and in parentheses the least and the largest of all constants low, "
                 "typical and high at once: wider than likely.",
-                _markdown_table(header, rows),
+                _markdown_table(_PRICED_HEADER, rows),
             ]
     return "\n\n".join(parts) + "\n"
 

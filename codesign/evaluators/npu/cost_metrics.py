@@ -136,7 +136,8 @@ class SiliconMetrics:
         ran = joules_per_token * operational_kgco2e_per_joule(constants)
         usd_per_hour = np.asarray((self._options.usd_per_hour or 0.0) * self._n_devices)
         if self._options.usd_per_hour is None:
-            capital = self.unit_cost_usd + constants.host_usd * self._n_devices
+            shared = constants.design_usd / (self._options.units_made or np.inf)
+            capital = self.unit_cost_usd + (constants.host_usd + shared) * self._n_devices
             watts = joules_per_token / np.maximum(s_per_token, _TINY)
             power_price = (constants.electricity_usd_per_kwh, constants.pue)
             usd_per_hour = owned_usd_per_hour(capital, watts, years, busy, *power_price)
@@ -247,6 +248,20 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     rows = [(name, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2]
     rows += [(name, own.get(name, 0.0), usd) for name, usd in parts.items() if usd]
     return [{"part": name, "area_mm2": _known(mm2), "usd": _known(usd)} for name, mm2, usd in rows]
+
+
+def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
+    """What the accounts rest on, and what stands apart."""
+    constants = silicon.constants
+    n_dies = float(silicon.unit.stacks.n_dies[0])
+    cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, with which it costs least"
+    share = f", shared by {options.units_made:,.0f} units" if options.units_made else ", apart"
+    sentences = [
+        f"area, price, heat and carbon are of process {options.process}, with constants "
+        f"{options.technology_level}{cut}; cooled by {options.cooling}",
+        f"design and masks cost {constants.design_usd / 1e6:,.0f} million USD once{share}",
+    ]
+    return [] if np.isnan(n_dies) else sentences
 
 
 def _known(value: float) -> float | None:

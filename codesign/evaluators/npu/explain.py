@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
-from codesign.evaluators.npu.cost_metrics import cost_rows
+from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
@@ -43,6 +43,7 @@ def explain(
             *_deployment(design, pass_.options),
             *notes(design, pass_.options, workload),
             *_uncharged(design, designs),
+            *cost_notes(design.silicon, design.options),
             *(f"no {name}: {reason}" for name, reason in absent.items()),
         ],
         costs=cost_rows(design.silicon),

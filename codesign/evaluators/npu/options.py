@@ -110,6 +110,9 @@ class NpuOptions(Record):
     are of 7 nm."""
     cooling: Cooling = "liquid"
     """What carries the heat away: ``air`` or ``liquid``."""
+    units_made: Annotated[float | None, Field(gt=0)] = None
+    """Units that share the cost of design and masks in the price of tokens; without it, that cost
+    stands apart."""
     constants: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field({})
     """Constants of what a design costs, by name, in place of those of ``technology_level``; see
     ``codesign/accounts/constants.yaml``."""

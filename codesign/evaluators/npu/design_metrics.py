@@ -232,6 +232,19 @@ class DesignMetrics(CostMetrics):
         of_device = dynamic + compute + background + self.link_joules
         return np.asarray(of_device * self.part.n_devices)
 
+    @property
+    def idle_watts(self) -> FloatArray:
+        """Power of all devices while they wait: background power of their memories."""
+        return np.asarray(self._levels.background_watts.sum(axis=0) * self.part.n_devices)
+
+    @property
+    def dynamic_joules_per_token(self) -> FloatArray:
+        """Energy of the phase per token, without the power that the devices draw at rest."""
+        compute = self.activity.array_joules + self.activity.vector_joules
+        of_device = self.level_joules.sum(axis=0) + compute + self.link_joules
+        passes = self.n_passes * (self.part.n_stages * self.part.n_devices)
+        return np.asarray(of_device * passes / self.tokens)
+
     @cached_property
     def link_joules(self) -> FloatArray:
         """Energy of what one device sends in one pass."""

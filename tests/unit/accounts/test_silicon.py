@@ -13,6 +13,7 @@ from codesign.accounts.price import cheapest_unit
 from codesign.columns import column_of
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
 from codesign.memtech import load_library
+from codesign.space import load_space
 
 N7 = constants_at("n7")
 LIBRARY = load_library()
@@ -153,3 +154,58 @@ def test_no_price_without_a_stated_one() -> None:
     plan = floorplan(hardware, bits(8), bits(8), N7)
     unit = cheapest_unit(plan, hardware.levels, N7)
     assert np.isnan(unit.usd).all() and np.isnan(unit.stacks.base_mm2).all()
+
+
+def _by_hand(macs, lanes, planar_gb, layers, tiers) -> tuple[float, float]:
+    """Area and price in plain arithmetic; a tier is (stacks, GB, USD/GB, mm2, on package)."""
+    phys = sum(stacks * mm2 for stacks, _, _, mm2, _ in tiers)
+    blocks = macs * 2.1 * 4606e-6 * 0.01524 + lanes * 0.42 * 0.01524 + planar_gb * 536
+    base = max(
+        1.4 * (blocks + phys + 11.2), (536 + 1.4 * (phys + 11.2)) if layers else 0.0
+    )  # fmt: skip
+    memory = [stacks * gb * usd for stacks, gb, usd, _, _ in tiers]
+    packaged = sum(usd for usd, tier in zip(memory, tiers, strict=True) if tier[4])
+    n_beside = sum(tier[0] for tier in tiers if tier[4])
+
+    def good(mm2: float) -> float:
+        per_wafer = np.pi * 150**2 / mm2 - np.pi * 300 / np.sqrt(2 * mm2)
+        return (9346 / per_wafer + 0.03 * mm2) / (1 + mm2 / 100 * 0.09 * 0.5 / 10) ** -10
+
+    totals = []
+    for n in (1, 2, 4, 8):
+        die, layer = base * (1.1 if n > 1 else 1) / n, 536 / n
+        if die > 858:
+            continue
+        bonded = n * (good(die) + layers * (good(layer) + 0.0219 * layer)) / 0.97**layers
+        inside = bonded + (n * die + 121 * n_beside) * 1.1 * 0.43 + packaged + 600
+        usd = inside / 0.99 ** (n + n_beside) + sum(memory) - packaged
+        totals.append((usd, n * die + 536 * layers))
+    usd, mm2 = min(totals)
+    return mm2, usd
+
+
+_HBM3E, _HBM4, _HBF = (24, 15, 15, True), (36, 19.5, 22, True), (384, 3, 15, True)
+_LPDDR = (16, 5, 5.3, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "macs", "lanes", "planar_gb", "layers", "tiers"),
+    [
+        ("Base", 262144, 2048, 0.256, 0, [(4, *_HBM3E)]),
+        ("H1", 262144, 2048, 0, 3, [(4, *_HBM3E)]),
+        ("H2", 262144, 2048, 0, 3, [(4, *_HBM3E), (8, *_LPDDR)]),
+        ("P1", 524288, 2048, 0, 3, [(2, *_HBM4), (1, *_HBF)]),
+        ("D1", 131072, 1024, 0.256, 0, [(2, *_HBM3E), (1, *_HBF)]),
+        ("D2", 65536, 1024, 0, 1, [(2, *_HBM4), (2, *_HBF), (8, *_LPDDR)]),
+    ],
+)
+def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tiers) -> None:
+    space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
+    row = space.encode({k: v for k, v in space.designs[name].items() if v is not None})
+    hardware = build_accelerators(space.columns(row), LIBRARY)
+    plan = floorplan(hardware, bits(8), bits(8), N7)
+    unit = cheapest_unit(plan, hardware.levels, N7)
+    stacks = unit.stacks
+    mm2 = stacks.n_dies * (stacks.base_mm2 + plan.n_layers * stacks.layer_mm2)
+    expected = _by_hand(macs, lanes, planar_gb, layers, tiers)
+    assert (float(mm2[0]), float(unit.usd[0])) == pytest.approx(expected)

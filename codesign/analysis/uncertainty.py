@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.analysis.uncertainty_results import (
+    CONSTANTS,
     DesignUncertainty,
     MetricInterval,
     RangedNumber,
@@ -52,10 +53,6 @@ MOST_DESIGNS = 20_000
 OFTEN = 0.25
 """Share of the draws from which a design off the typical front is worth a look [ours]."""
 _NEAREST_CHUNK = 1024
-
-
-CONSTANTS = "all designs"
-"""Stands for the technology of a constant that belongs to none."""
 
 
 def ranged_numbers(

@@ -43,6 +43,9 @@ _TITLES = {
     "n_devices": "devices",
     "usd_per_million_tokens": "price",
     "usd_per_hour": "price per hour",
+    "kgco2e_per_million_tokens": "carbon",
+    "embodied_kgco2e": "embodied carbon",
+    "junction_temperature_celsius": "junction",
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")

@@ -14,7 +14,7 @@ from codesign.cli import app as cli_app
 from codesign.cli import main
 from codesign.errors import JobError, MissingExtraError
 from codesign.memtech import load_library
-from codesign.metrics import ALL_METRICS, METRICS
+from codesign.metrics import ALL_METRICS
 
 EVALUATE = [
     "evaluate", "--space", "memexplorer", "--design", "P1", "--model", "llama-3.3-70b",

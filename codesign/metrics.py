@@ -197,6 +197,8 @@ _SYSTEM = (
     METRICS["tdp_watts"],
     METRICS["average_power_watts"],
     METRICS["tokens_per_joule_tdp"],
+    METRICS["area_mm2"],
+    METRICS["unit_cost_usd"],
     Metric("n_machines", "minimize", "",
            "machines of all pools"),
     PLATFORM_METRICS["n_devices"],

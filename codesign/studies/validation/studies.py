@@ -19,6 +19,7 @@ STUDIES = {
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",
+    "systems": "systems",
 }
 """Module of each study, in the order of the page."""
 

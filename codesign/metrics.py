@@ -153,6 +153,13 @@ _POOL = (
            "power of a machine that waits"),
     Metric("dynamic_joules_per_token", "minimize", "J/token",
            "energy of the phase per token of the phase, without the power of a machine that waits"),
+    Metric("held_requests", "maximize", "",
+           "requests whose KV cache fits into a machine's memory"),
+    Metric("exchange_bytes", "minimize", "B",
+           "activations that a machine sends in a pass to the machine with the other part of the "
+           "layers"),
+    Metric("exchange_bytes_per_token", "minimize", "B/token",
+           "activations of one token, likewise"),
 )  # fmt: skip
 
 POOL_METRICS: dict[str, Metric] = {metric.name: metric for metric in _POOL}

@@ -39,7 +39,12 @@ from codesign.evaluators.npu.options import (
     link_time,
 )
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
-from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
+from codesign.evaluators.npu.preparation import (
+    BATCH_SIZE,
+    FORMATS,
+    Preparation,
+    requests_that_fit,
+)
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
@@ -547,9 +552,12 @@ def _hardware_metrics(
 ) -> dict[str, FloatArray]:
     """Those that follow from the hardware alone, summed as the designs list their tiers."""
     levels, many = hardware.levels, part.n_devices
+    room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
+    kept = part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
     bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
     return {
         "tdp_watts": case.tdp_watts,
+        "held_requests": requests_that_fit(room, kept, part.n_stages),
         "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
         "batch_size": case.largest_batch * part.n_stages,
         "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),

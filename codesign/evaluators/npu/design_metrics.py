@@ -13,7 +13,7 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
-from codesign.evaluators.npu.preparation import PreparedBatch
+from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
@@ -229,6 +229,13 @@ class DesignMetrics:
     def idle_watts(self) -> FloatArray:
         """Power of all devices while they wait: background power of their memories."""
         return np.asarray(self._levels.background_watts.sum(axis=0) * self.part.n_devices)
+
+    @property
+    def held_requests(self) -> FloatArray:
+        """Requests whose KV cache fits next to the weights; infinite where there is none."""
+        footprint = self.chosen.footprint
+        room = self._levels.capacity_bytes.sum(axis=0) - footprint.weight_bytes
+        return requests_that_fit(room, footprint.kv_bytes, self.part.n_stages)
 
     @property
     def dynamic_joules_per_token(self) -> FloatArray:

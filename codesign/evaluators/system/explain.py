@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.base import Explanation
-from codesign.evaluators.system.flow import LinkFlow, PoolFlow, SystemFlow
+from codesign.evaluators.system.flow import ExchangeFlow, HandOverFlow, PoolFlow, SystemFlow
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -54,22 +54,25 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
     """The way of one request that waits for nobody: a row for each pool and each hand-over."""
     rows: list[dict[str, Any]] = []
     clock_s = 0.0
-    for position, pool in enumerate(flow.pools):
-        rows.append(_pool_row(flow, pool, clock_s))
-        clock_s = rows[-1]["end_s"]
+    for position, stage in enumerate(flow.stages):
+        end_s = clock_s + _first(stage.stage_s)
+        rows += [_pool_row(flow, pool, clock_s, end_s) for pool in stage.pools]
+        if stage.exchange is not None:
+            rows.append(_exchange_row(flow, stage.exchange, clock_s, end_s))
+        clock_s = end_s
         if position < len(flow.links):
             rows.append(_link_row(flow, flow.links[position], clock_s))
             clock_s = rows[-1]["end_s"]
     return rows
 
 
-def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float) -> dict[str, Any]:
+def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float, end_s: float) -> dict[str, Any]:
     return {
         "name": pool.name,
         "kind": pool.stage.phase,
         "machines": int(pool.machines[0]),
         "start_s": start_s,
-        "end_s": start_s + _first(pool.stage_s),
+        "end_s": end_s,
         "step_s": _first(pool.step_s),
         "batch_size": _first(pool.metrics["batch_size"]),
         "requests_per_s": _first(pool.requests_per_s),
@@ -79,13 +82,33 @@ def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float) -> dict[str, Any
     }
 
 
-def _link_row(flow: SystemFlow, link: LinkFlow, after_s: float) -> dict[str, Any]:
+def _exchange_row(
+    flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float
+) -> dict[str, Any]:
+    """The messages of all layers in one pass, there and back."""
+    sent = [_first(pool.metrics["exchange_bytes"]) for pool in (link.attention, link.ffn)]
+    return {
+        "name": link.name,
+        "kind": "exchange",
+        "machines": int(min(link.attention.machines[0], link.ffn.machines[0])),
+        "start_s": start_s,
+        "end_s": end_s,
+        "step_s": _first(link.step_s),
+        "batch_size": _first(link.attention.metrics["batch_size"]),
+        "requests_per_s": _first(link.requests_per_s),
+        "utilization": _first(flow.utilization(link.name)),
+        "joules_per_request": _first(link.joules_per_request),
+        "bytes": sum(sent),
+    }
+
+
+def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> dict[str, Any]:
     """A hand-over: it begins with the sender's first layer, and ends when all has arrived."""
     end_s = after_s + _first(link.exposed_s)
     return {
         "name": link.name,
         "kind": "hand-over",
-        "machines": int(min(link.sender.machines[0], link.receiver.machines[0])),
+        "machines": int(min(link.sender.first.machines[0], link.receiver.first.machines[0])),
         "start_s": max(end_s - _first(link.transfer_s + link.latency_s), 0.0),
         "end_s": end_s,
         "step_s": _first(link.exposed_s),

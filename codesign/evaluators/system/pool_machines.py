@@ -17,13 +17,15 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation, PoolDescription
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.preparation import BATCH_SIZE
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.memory import excess
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.serving import PlatformServing
-from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.options import MachineOptions
+from codesign.evaluators.system.roles import PoolTask, StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.metrics import METRICS, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS, Metric
 from codesign.schema import Record
@@ -33,30 +35,38 @@ from codesign.workload.precision import bits_per_element
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 """What a request waits for in a phase: its first token, or each of the next ones."""
+_EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
 _OWN = {
     "handover_bytes": SYSTEM_METRICS["handover_bytes"],
     "n_devices": PLATFORM_METRICS["n_devices"],
+    **{name: POOL_METRICS[name] for name in _EXCHANGED},
 }
+_OF_NPU = {name: metric for name, metric in POOL_METRICS.items() if name not in _OWN}
+_OF_DEVICE = {name: POOL_METRICS[name] for name in ("idle_watts", "dynamic_joules_per_token")}
 
 
 def pool_machine(
     pool: PoolDescription,
-    stage: StageRequest,
+    task: PoolTask,
     workload: SystemWorkload,
-    npu: NpuOptions,
-    platform: PlatformOptions,
+    options: MachineOptions,
 ) -> NpuPool | DevicePool:
     """The evaluator of one machine of a pool, by the parameters that its designs have.
 
     Raises:
-        InputError: Parameters of no machine that is known.
+        InputError: Parameters of no machine that is known, or a role that it cannot have.
     """
     if "device" in pool.parameters:
-        return DevicePool(stage, workload, platform)
+        if task.layers != "all":
+            raise InputError(
+                f"pools.{pool.name}: the role {pool.role!r} is one of NPUs, not of devices, whose "
+                "kernels are measured for whole layers"
+            )
+        return DevicePool(task.stage, workload, options.platform)
     if "pe_array" in pool.parameters:
-        return NpuPool(stage, workload, npu)
+        return NpuPool(task, workload, options.npu)
     raise InputError(
-        f"pool {pool.name}: expected machines with the parameter 'pe_array' or 'device', "
+        f"pools.{pool.name}: expected machines with the parameter 'pe_array' or 'device', "
         f"got {', '.join(pool.parameters) or 'no parameter'}"
     )
 
@@ -84,7 +94,7 @@ class NpuPool:
     """One NPU of a pool, or several that serve the model together; bounds included.
 
     Args:
-        stage: What is asked of it.
+        task: What is asked of it.
         workload: Of the system.
         options: How NPUs are read.
     """
@@ -93,13 +103,15 @@ class NpuPool:
     Options: ClassVar[type[Record]] = NpuEvaluator.Options
 
     def __init__(
-        self, stage: StageRequest, workload: SystemWorkload, options: NpuOptions | None
+        self, task: PoolTask, workload: SystemWorkload, options: NpuOptions | None
     ) -> None:
+        stage = task.stage
         request = Request(
             model=workload.model,
             phase=stage.phase,
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens,
+            layers=task.layers,
             max_batch=workload.max_batch,
         )
         self._use(NpuEvaluator(request, options))
@@ -107,7 +119,7 @@ class NpuPool:
 
     def _use(self, npu: NpuEvaluator) -> None:
         self.npu = npu
-        self.metrics: tuple[Metric, ...] = (*npu.metrics, *POOL_METRICS.values(), *_OWN.values())
+        self.metrics: tuple[Metric, ...] = (*npu.metrics, *_OF_NPU.values(), *_OWN.values())
         self.required_parameters = npu.required_parameters
         self.optional_parameters = npu.optional_parameters
         self.undecided_parameters = npu.undecided_parameters
@@ -131,18 +143,34 @@ class NpuPool:
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Metrics of ``n`` machines; only those named."""
         names = [item.name for item in self.metrics] if metrics is None else metrics
-        evaluation = self.npu.evaluate(designs, [name for name in names if name not in _OWN])
-        own = self._own(designs, names, len(designs["pe_array"]))
+        of_npu = [name for name in names if name not in _OWN]
+        if "exchange_bytes" in names:
+            of_npu.append("batch_size")
+        evaluation = self.npu.evaluate(designs, list(dict.fromkeys(of_npu)))
+        own = self._own(designs, names, evaluation.metrics.get("batch_size"))
         return Evaluation({**evaluation.metrics, **own}, evaluation.violations, evaluation.failures)
 
-    def _own(self, designs: Columns, names: Sequence[str], n: int) -> dict[str, FloatArray]:
+    def _own(
+        self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
+    ) -> dict[str, FloatArray]:
+        """(n,) what the evaluator ``npu`` does not report; batch sizes only for exchanges."""
+        n = len(designs["pe_array"])
         own: dict[str, FloatArray] = {}
         if "handover_bytes" in names:
             own["handover_bytes"] = self._hand_over.of(designs, n)
         if "n_devices" in names:
             degrees = [designs[name].lookup(float, 1.0) for name in DEGREES if name in designs]
             own["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
-        return own
+        if set(names) & set(_EXCHANGED):
+            model, request = self.npu.workload.language_model, self.npu.workload
+            width = float(model.num_hidden_layers * model.hidden_size)
+            of_token = width * designs["activation_format"].lookup(bits_per_element) / 8.0
+            own["exchange_bytes_per_token"] = of_token
+            is_prefill = request.phase == "prefill"
+            in_pass = float(request.tokens.prompt_tokens) if is_prefill else batch_size
+            if "exchange_bytes" in names and in_pass is not None:
+                own["exchange_bytes"] = of_token * in_pass
+        return {name: own[name] for name in own if name in names}
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """As of the evaluator ``npu``."""
@@ -157,13 +185,14 @@ class NpuPool:
         """(n,) what no completion of a design beats."""
         n = len(designs["pe_array"])
         known = dict(designs)
-        if "kv_format" in undecided:
-            formats = undecided["kv_format"]
-            least = min(formats, key=lambda item: bits_per_element(str(item)))
-            known["kv_format"] = Column((least,), np.zeros(n, dtype=np.int64))
+        for name in ("kv_format", "activation_format"):
+            if name in undecided:
+                least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
+                known[name] = Column((least,), np.zeros(n, dtype=np.int64))
+        batch = designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
         return {
             **self.npu.best_case(designs, undecided, metrics),
-            **self._own(known, metrics, n),
+            **self._own(known, metrics, batch),
         }
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -206,8 +235,8 @@ class DevicePool:
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
         self.metrics: tuple[Metric, ...] = (
             *(METRICS[name] for name in names),
-            *POOL_METRICS.values(),
-            *_OWN.values(),
+            *_OF_DEVICE.values(),
+            *(metric for name, metric in _OWN.items() if name not in _EXCHANGED),
         )
         self.required_parameters = self.platform.required_parameters
         self.optional_parameters = self.platform.optional_parameters

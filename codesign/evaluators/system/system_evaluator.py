@@ -8,8 +8,8 @@ the numbers of machines, and what the links are.
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from codesign.columns import Columns, FloatArray
@@ -22,10 +22,17 @@ from codesign.evaluators.base import (
     PoolDescription,
 )
 from codesign.evaluators.system.explain import explain
-from codesign.evaluators.system.flow import LinkFlow, PoolFlow, SystemFlow
+from codesign.evaluators.system.flow import (
+    ExchangeFlow,
+    HandOverFlow,
+    LinkRates,
+    PoolFlow,
+    StageFlow,
+    SystemFlow,
+)
 from codesign.evaluators.system.options import SystemOptions
 from codesign.evaluators.system.pool_machines import TIME_METRIC, DevicePool, NpuPool, pool_machine
-from codesign.evaluators.system.roles import StageRequest, pools_of, stage_requests
+from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.metrics import SYSTEM_METRICS, Metric
 from codesign.schema import Record
@@ -61,10 +68,10 @@ class SystemEvaluator:
     def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
         self.workload = workload
         self.options = options or SystemOptions()
-        self.stages: list[StageRequest] = []
         self.machines: dict[str, NpuPool | DevicePool] = {}
-        self._pools: dict[str, StageRequest] = {}
+        self._tasks: dict[str, PoolTask] = {}
         self._links: list[LinkDescription] = []
+        self._exchanges: list[LinkDescription] = []
         self.metrics: tuple[Metric, ...] = tuple(SYSTEM_METRICS.values())
 
     def with_pools(
@@ -80,26 +87,19 @@ class SystemEvaluator:
         unknown = sorted(set(self.options.pools) - {pool.name for pool in pools})
         if unknown:
             raise UnknownNameError("pool", unknown[0], [pool.name for pool in pools], "evaluator")
-        evaluator.stages = stage_requests(self.workload, [pool.role for pool in pools])
-        by_stage = pools_of(evaluator.stages, pools)
-        evaluator._pools = {by_stage[stage.name].name: stage for stage in evaluator.stages}
+        evaluator._tasks = pool_tasks(self.workload, pools)
+        by_name = {pool.name: pool for pool in pools}
         evaluator.machines = {
-            by_stage[stage.name].name: pool_machine(
-                by_stage[stage.name],
-                stage,
-                self.workload,
-                self.options.of(by_stage[stage.name].name).npu,
-                self.options.of(by_stage[stage.name].name).platform,
-            )
-            for stage in evaluator.stages
+            name: pool_machine(by_name[name], task, self.workload, self.options.of(name))
+            for name, task in evaluator._tasks.items()
         }
-        evaluator._links = _links_in_order(list(evaluator._pools), links)
-        evaluator._declare(pools)
+        evaluator._links, evaluator._exchanges = _links_in_order(evaluator._tasks, links)
+        evaluator._declare()
         return evaluator
 
-    def _declare(self, pools: Sequence[PoolDescription]) -> None:
+    def _declare(self) -> None:
         """Say which parameters and metrics systems of these pools have."""
-        phases = {stage.phase for stage in self.stages}
+        phases = {task.stage.phase for task in self._tasks.values()}
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else set(_OF_HAND_OVER)
@@ -109,17 +109,21 @@ class SystemEvaluator:
             Metric(
                 f"{name}_utilization", "maximize", "", f"share of the time in which {name} is busy"
             )
-            for name in (*self._pools, *(link.name for link in self._links))
+            for name in (*self._tasks, *(link.name for link in self._all_links))
         )
-        required = {f"{name}_{MACHINES}" for name in self._pools}
+        required = {f"{name}_{MACHINES}" for name in self._tasks}
         optional: set[str] = set()
         for name, machine in self.machines.items():
             required |= {f"{name}_{item}" for item in machine.required_parameters}
             optional |= {f"{name}_{item}" for item in machine.optional_parameters}
-        for link in self._links:
+        for link in self._all_links:
             required |= {f"{link.name}_{item}" for item in LINK_PARAMETERS}
         self.required_parameters = frozenset(required)
         self.optional_parameters = frozenset(optional)
+
+    @property
+    def _all_links(self) -> list[LinkDescription]:
+        return [*self._links, *self._exchanges]
 
     @property
     def monotone_metrics(self) -> frozenset[str]:
@@ -140,7 +144,7 @@ class SystemEvaluator:
         evaluator = copy.copy(self)
         evaluator.machines = {
             name: machine.within_limits(own)
-            if isinstance(machine, NpuPool) and (own := _latencies(limits, self._pools[name]))
+            if isinstance(machine, NpuPool) and (own := _latencies(limits, self._tasks[name]))
             else machine
             for name, machine in self.machines.items()
         }
@@ -167,8 +171,8 @@ class SystemEvaluator:
 
     def shared_values(self, designs: Columns) -> dict[str, FloatArray]:
         """(n,) numbers of machines, and what the links are."""
-        names = [f"{pool}_{MACHINES}" for pool in self._pools]
-        names += [f"{link.name}_{item}" for link in self._links for item in LINK_PARAMETERS]
+        names = [f"{pool}_{MACHINES}" for pool in self._tasks]
+        names += [f"{link.name}_{item}" for link in self._all_links for item in LINK_PARAMETERS]
         return {name: designs[name].lookup(float) for name in names}
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -206,21 +210,35 @@ class SystemEvaluator:
         self, pools: Mapping[str, Mapping[str, FloatArray]], shared: Mapping[str, FloatArray]
     ) -> SystemFlow:
         """Requests through systems; arguments as of :meth:`compose`."""
+        n_layers = self.workload.language_model.num_hidden_layers
         flows = {
-            name: PoolFlow(name, stage, shared[f"{name}_{MACHINES}"], pools[name])
-            for name, stage in self._pools.items()
+            name: PoolFlow(name, task.stage, shared[f"{name}_{MACHINES}"], pools[name])
+            for name, task in self._tasks.items()
+        }
+
+        def rates(link: LinkDescription) -> LinkRates:
+            return LinkRates(*(shared[f"{link.name}_{item}"] for item in LINK_PARAMETERS))
+
+        exchanges = {
+            link.sender: ExchangeFlow(
+                link.name, flows[link.sender], flows[link.receiver], n_layers, rates(link)
+            )
+            for link in self._exchanges
+        }
+        stages = {
+            name: StageFlow([flow, exchanges[name].ffn], exchanges[name])
+            if name in exchanges
+            else StageFlow([flow])
+            for name, flow in flows.items()
+            if self._tasks[name].layers != "ffn"
         }
         links = [
-            LinkFlow(
-                link.name,
-                flows[link.sender],
-                flows[link.receiver],
-                self.workload.language_model.num_hidden_layers,
-                *(shared[f"{link.name}_{item}"] for item in LINK_PARAMETERS),
+            HandOverFlow(
+                link.name, stages[link.sender], stages[link.receiver], n_layers, rates(link)
             )
             for link in self._links
         ]
-        return SystemFlow(list(flows.values()), links, self.options.first_token == "decode")
+        return SystemFlow(list(stages.values()), links, self.options.first_token == "decode")
 
     def compose(
         self,
@@ -255,71 +273,90 @@ class SystemEvaluator:
 
     def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """By pool, the metrics of one machine that decide on these metrics of systems."""
-        return {name: self._metrics_of_pool(name, set(metrics)) for name in self._pools}
+        return {name: self._metrics_of_pool(name, set(metrics)) for name in self._tasks}
 
     def _metrics_of_pool(self, pool: str, wanted: set[str]) -> list[str]:
-        stage = self._pools[pool]
-        is_alone, is_sender = len(self._pools) == 1, any(x.sender == pool for x in self._links)
+        task = self._tasks[pool]
+        is_alone, is_split = len(self._tasks) == 1, task.layers != "all"
+        is_sender = any(link.sender == pool for link in self._links)
         of_busy = {"tokens_per_joule", "average_power_watts"}
         energy = {"energy_joules_per_request", "energy_joules_per_token", *of_busy}
-        rates = {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp",
-                 "average_power_watts"} | (set() if is_alone else energy)  # fmt: skip
-        is_utilization = any(name.endswith("_utilization") for name in wanted)
+        rates = {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp"}
+        rates |= {"average_power_watts"} | (set() if is_alone else energy)
+        is_rate = bool(wanted & rates) or any(name.endswith("_utilization") for name in wanted)
         latencies = {"request_latency_s", "time_to_second_token_s", "handover_exposed_s"}
-        own_time = TIME_METRIC[stage.phase]
+        own_time = TIME_METRIC[task.stage.phase]
         if self.options.first_token == "decode":
             latencies.add("time_to_first_token_s")
-        crossing = rates | latencies | _OF_HAND_OVER | (set() if is_alone else energy)
+        is_latency = bool(wanted & (latencies | {own_time}))
+        holds = task.layers == "attention" and task.stage.phase == "decode"
+        is_crossing = is_rate or bool(wanted & (latencies | _OF_HAND_OVER))
+        # Caches in flight, and so the rate, depend on how long they stay: see StageFlow.
+        is_time = is_latency or (is_split and is_rate)
         rules: list[tuple[str, bool]] = [
-            ("throughput_tokens_per_s", bool(wanted & rates) or is_utilization),
-            (own_time, bool(wanted & (latencies | {own_time}))),
+            ("throughput_tokens_per_s", is_rate),
+            (own_time, is_time),
             ("dynamic_joules_per_token", not is_alone and bool(wanted & energy)),
             ("idle_watts", not is_alone and bool(wanted & energy)),
             ("energy_joules_per_token", is_alone and bool(wanted & energy)),
             *((name, is_alone and name in wanted) for name in sorted(of_busy)),
             ("tdp_watts", bool(wanted & {"tdp_watts", "tokens_per_joule_tdp"})),
             ("n_devices", "n_devices" in wanted),
-            ("handover_bytes", is_sender and (bool(wanted & crossing) or is_utilization)),
+            ("handover_bytes", is_sender and is_crossing),
+            ("held_requests", holds and is_rate),
+            ("exchange_bytes", is_split and is_time),
+            ("exchange_bytes_per_token", is_split and is_rate),
         ]
         return [name for name, is_needed in rules if is_needed]
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
         """By pool, what every system within limits keeps: its least machine count is one."""
         bounds: dict[str, dict[str, float]] = {}
-        for name, stage in self._pools.items():
+        for name, task in self._tasks.items():
             of_pool = {
                 metric: limits[metric] for metric in ("tdp_watts", "n_devices") if metric in limits
             }
-            bounds[name] = of_pool | _latencies(limits, stage)
+            bounds[name] = of_pool | _latencies(limits, task)
         return bounds
 
 
-def _latencies(limits: Mapping[str, float], stage: StageRequest) -> dict[str, float]:
-    """Limits on what a request waits for in a stage."""
-    time = TIME_METRIC[stage.phase]
-    is_part = stage.name in ("early", "late")  # of whose steps only the mean is limited
+def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:
+    """Limits on what a request waits for in a pool; of a part of the steps, on none."""
+    time = TIME_METRIC[task.stage.phase]
+    is_part = task.stage.name in ("early", "late")  # of whose steps only the mean is limited
     return {time: limits[time]} if time in limits and not is_part else {}
 
 
-def _links_in_order(pools: list[str], links: Sequence[LinkDescription]) -> list[LinkDescription]:
-    """The link after each pool but the last.
+def _links_in_order(
+    tasks: Mapping[str, PoolTask], links: Sequence[LinkDescription]
+) -> tuple[list[LinkDescription], list[LinkDescription]]:
+    """The link after each stage but the last, and the links within stages that two pools share.
 
     Raises:
         InputError: There is none, more than one, or one between other pools.
     """
-    ordered = []
-    for sender, receiver in itertools.pairwise(pools):
-        between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
-        if len(between) != 1:
-            raise InputError(
-                f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
-                f"got {len(between)}"
-            )
-        ordered += between
-    stray = [link for link in links if link not in ordered]
+    firsts = [name for name, task in tasks.items() if task.layers != "ffn"]
+    seconds = {task.stage.name: name for name, task in tasks.items() if task.layers == "ffn"}
+    ordered = [_link_between(links, *ends) for ends in pairwise(firsts)]
+    exchanges = [
+        _link_between(links, name, seconds[tasks[name].stage.name])
+        for name in firsts
+        if tasks[name].layers == "attention"
+    ]
+    stray = [link for link in links if link not in (*ordered, *exchanges)]
     if stray:
         raise InputError(
             f"links.{stray[0].name}: no request passes from pool {stray[0].sender!r} to pool "
             f"{stray[0].receiver!r}"
         )
-    return ordered
+    return ordered, exchanges
+
+
+def _link_between(links: Sequence[LinkDescription], sender: str, receiver: str) -> LinkDescription:
+    between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
+    if len(between) != 1:
+        raise InputError(
+            f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
+            f"got {len(between)}"
+        )
+    return between[0]

@@ -269,3 +269,34 @@ def test_the_front_of_a_part_of_the_gpu_space_is_that_of_every_system():
     assert {tuple(point) for point in front.objectives.tolist()} == expected
     assert len(front) > 5
     assert space.size == 4 * 2 * 8 * 9 * 2 * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "design", "open_names"),
+    [
+        ("system-mixed", "P1-H200", ("prefill_kv_format", "decode_device", "decode_batch_size")),
+        ("system-mixed-reverse", "H100-D1", ("prefill_device", "prefill_batch_size",
+                                             "decode_dataflow")),
+    ],
+)  # fmt: skip
+def test_the_front_of_npus_with_gpus_is_that_of_every_system(name, design, open_names):
+    space = load_space(name, catalogs())
+    fixed = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in space.designs[design].items()
+        if key not in open_names and not key.endswith("_machines")
+    }
+    space = space.fix(fixed)
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld")
+    objectives = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
+    problem = build_problem(
+        space, SystemEvaluator(workload), objectives, ["tdp_watts <= 8 kW"], "system"
+    )
+    rows = space.rows(np.arange(space.size))
+    observations = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
+    points = observations.objectives[observations.feasible]
+    expected = {tuple(point) for point in points[non_dominated(points)].tolist()}
+    front = compose_front(problem, lambda part, _: enumerate_front(part))
+    assert {tuple(point) for point in front.objectives.tolist()} == expected
+    assert len(front) > 5
+    assert space.size >= 4 * 4 * 2 * 64

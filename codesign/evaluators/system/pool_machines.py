@@ -332,8 +332,27 @@ class DevicePool:
         return absent
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one group."""
-        return self.platform.explain(designs)
+        """The full account of one group in its phase."""
+        evaluation = self.evaluate(designs)
+        metrics = {
+            metric.name: float(evaluation.metrics[metric.name][0]) for metric in self.metrics
+        }
+        of_both_phases = self.platform.explain(designs)
+        power = {
+            "component": "devices",
+            "tdp_watts": metrics["tdp_watts"],
+            "average_watts": metrics["average_power_watts"],
+        }
+        return Explanation(
+            metrics=metrics,
+            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            operators=[
+                row for row in of_both_phases.operators if row["phase"] == self._stage.phase
+            ],
+            levels=of_both_phases.levels,
+            power=[power] if of_both_phases.power else [],
+            notes=of_both_phases.notes,
+        )
 
     def provenance(self) -> Mapping[str, Any]:
         """As of the evaluator ``platform``."""

@@ -20,6 +20,7 @@ STUDIES = {
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",
+    "systems": "systems",
     "area": "published_dies",
     "cost": "published_prices",
 }

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from codesign.cli import (
+    accuracy,
     campaigns,
     compare,
     conclusions,
@@ -80,6 +81,7 @@ for _module in (
     scaling,
     economics,
     library,
+    accuracy,
     validation,
     conclusions,
     schema,

@@ -110,6 +110,7 @@ INVOCATIONS = {
     "space": ["space memexplorer"],
     "models": ["models"],
     "model": ["models deepseek-v3"],
+    "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
     "workloads": ["workloads"],
     "metrics": ["metrics"],
     "optimizers": ["optimizers"],

@@ -78,12 +78,7 @@ def _stored(blocks: Any, element: ElementType, block_format: BlockFormat) -> Any
 
 
 def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: SharedExponent) -> Any:
-    exponents = _true_exponent(largest) - element.largest_exponent
-    if scale.rounds_up:
-        bound = element.largest / 2.0**element.largest_exponent  # 1.75 of E4M3
-        first, second = _halves(-_true_exponent(largest))
-        exponents = exponents + (largest * first * second > bound) * 1
-    first, second = _halves(exponents.clip(-scale.limit, scale.limit))
+    first, second = _halves(_exponents(largest, element, scale))
     # The inverse of a power of two is one; two factors, so that neither is subnormal.
     stored = rounded(blocks * (1.0 / first) * (1.0 / second), element) * first * second
     if element.smallest < -element.largest:  # -2 times 2**127 is beyond float32
@@ -91,17 +86,31 @@ def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: Sha
     return stored
 
 
+def _exponents(largest: Any, element: ElementType, scale: SharedExponent) -> Any:
+    """Of the scales of blocks with these largest magnitudes."""
+    exponents = _true_exponent(largest) - element.largest_exponent
+    if scale.rounds_up:
+        bound = element.largest / 2.0**element.largest_exponent  # 1.75 of E4M3
+        first, second = _halves(-_true_exponent(largest))
+        exponents = exponents + (largest * first * second > bound) * 1
+    return exponents.clip(-scale.limit, scale.limit)
+
+
 def _scaled_by_number(
     blocks: Any, largest: Any, element: ElementType, scale: ElementType, tensor_scale: Any
 ) -> Any:
     """Scales that are numbers: the largest element meets the largest number of the type."""
+    factor = _factor(largest, element, scale, tensor_scale)
+    divisor = _where(factor > 0, factor, np.inf)
+    return rounded(blocks / divisor, element) * factor
+
+
+def _factor(largest: Any, element: ElementType, scale: ElementType, tensor_scale: Any) -> Any:
     of_block = largest / (element.largest / element.code_unit)
     if tensor_scale is not None:
         of_block = of_block / tensor_scale
     of_block = rounded(of_block, scale)
-    factor = (of_block if tensor_scale is None else of_block * tensor_scale) / element.code_unit
-    divisor = _where(factor > 0, factor, np.inf)
-    return rounded(blocks / divisor, element) * factor
+    return (of_block if tensor_scale is None else of_block * tensor_scale) / element.code_unit
 
 
 def _tensor_scale(blocks: Any, element: ElementType) -> Any:
@@ -123,6 +132,33 @@ def _halves(exponents: Any) -> tuple[Any, Any]:
     """Two powers of two with normal inverses, whose product has these exponents."""
     first = exponents >> 1
     return power_of_two(first), power_of_two(exponents - first)
+
+
+def block_scales(values: Any, block_format: BlockFormat, tensor_scale: Any = None) -> Any:
+    """(..., blocks, 1) scale of each block: its elements are the values over it, rounded.
+
+    For callers that round one element after the other, as GPTQ does.
+
+    Args:
+        values: Array or tensor of float32; its last axis is a whole number of blocks.
+        block_format: Format with an element type.
+        tensor_scale: Of the tensor that the values are a part of, where the format has one.
+    """
+    element = block_format.element
+    assert element is not None
+    blocks = _split(values, block_format.block_size or values.shape[-1])
+    largest, scale = _largest(abs(blocks)), block_format.scale
+    if isinstance(scale, SharedExponent):
+        first, second = _halves(_exponents(largest, element, scale))
+        return first * second
+    return _factor(largest, element, scale, tensor_scale)
+
+
+def scale_of_tensor(values: Any, block_format: BlockFormat) -> Any:
+    """The float32 scale of a tensor in a format that has one, as NVFP4; None in others."""
+    if not block_format.has_tensor_scale or block_format.element is None:
+        return None
+    return _tensor_scale(values, block_format.element)
 
 
 # What NumPy and torch call differently

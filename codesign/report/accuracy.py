@@ -150,3 +150,30 @@ def _estimates_table(report: AccuracyReport) -> RenderableType:
         values = [f"{value:.4g}" for value in (result.ratio, result.low, result.high)]
         table.add_row(*_cells(choice), measure, *values, result.basis)
     return table
+
+
+def measured_tables(document: dict[str, Any]) -> list[RenderableType]:
+    """A measured table as lines: one for each combination."""
+    numbers = ["perplexity", "ratio", "KL, 1e-3 nats", "95 %", "top-1", "worst layer, dB"]
+    table = plain_table(f"{document['model']} on {document['text']}, measured",
+                        [*_FORMAT_COLUMNS, *numbers], numbers)  # fmt: skip
+    for row in document["rows"]:
+        divergence = {key: 1e3 * value for key, value in row["divergence_nats"].items()}
+        layers = [value for value in row["layer_sqnr_db"] if value is not None]
+        table.add_row(
+            row["weight_format"],
+            row["activation_format"],
+            row["kv_format"],
+            row["quantization_algorithm"],
+            f"{row['perplexity']['mean']:.4g}",
+            f"{row['perplexity_ratio']['mean']:.4f}",
+            f"{divergence['mean']:.3g}",
+            f"{divergence['low']:.3g} to {divergence['high']:.3g}",
+            f"{row['agreement']['mean']:.2%}",
+            f"{min(layers):.1f}" if layers else "–",
+        )
+    words = (
+        f"{document['n_evaluation']} sequences of {document['context_length']} tokens, seed "
+        f"{document['seed']}, on {document['device']}. Table: {document['file']}"
+    )
+    return [table, text_line(words)]

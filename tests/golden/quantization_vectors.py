@@ -1,7 +1,7 @@
 """Blocks for which others' implementations say what a format makes of them.
 
-``python tests/golden/quantization_vectors.py`` writes ``tables/quantization.json`` anew; it needs
-gfloat and torchao, which nothing else here does.
+``python -O tests/golden/quantization_vectors.py`` writes ``tables/quantization.json`` anew; it
+needs gfloat and torchao, which nothing else here does.
 """
 
 from __future__ import annotations
@@ -68,6 +68,38 @@ def of_torchao() -> dict[str, Any]:
     return {"nvfp4": torch.cat(rows).numpy()}
 
 
+LAYER = "model.layers.0.self_attn.k_proj.weight"
+
+
+def layer_and_moment() -> tuple[Any, Any]:
+    """(32, 64) weights of the byte model, and inputs of which neighbors are alike."""
+    import torch
+    from safetensors.torch import load_file
+
+    folder = Path(__file__).parents[1] / "unit" / "quantization" / "byte_model"
+    weights = load_file(folder / "model.safetensors")[LAYER].float()
+    places = np.arange(weights.shape[1])
+    moment = 0.75 ** abs(places[:, None] - places[None, :])
+    return weights, torch.tensor(moment.astype(np.float32))
+
+
+def of_gptq() -> Any:
+    """What torchao's GPTQ makes of that layer in NVFP4; run with -O, as it asserts a GPU."""
+    import torch
+    from torchao.prototype.gptq.api import GPTQConfig, gptq_quantize
+    from torchao.prototype.mx_formats.inference_workflow import (
+        NVFP4DynamicActivationNVFP4WeightConfig,
+    )
+
+    torch.cuda.synchronize = lambda *_: None
+    base = NVFP4DynamicActivationNVFP4WeightConfig(
+        use_dynamic_per_tensor_scale=True, use_triton_kernel=False
+    )
+    weights, moment = layer_and_moment()
+    stored = gptq_quantize(moment, weights, GPTQConfig(base_config=base))
+    return stored.dequantize(torch.float32).numpy()
+
+
 def main() -> None:
     """Write the table."""
     document = {
@@ -79,6 +111,7 @@ def main() -> None:
             name: [row.tobytes().hex() for row in rows]
             for name, rows in {**of_gfloat(), **of_torchao()}.items()
         },
+        "gptq": of_gptq().tobytes().hex(),
     }
     TABLE.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 

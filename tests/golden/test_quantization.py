@@ -32,6 +32,26 @@ def test_blocks_of_nvfp4_are_those_of_torchao() -> None:
     np.testing.assert_array_equal(stored, blocks(TABLE["outputs"]["nvfp4"]))
 
 
+def load_vectors() -> Any:
+    spec = importlib.util.spec_from_file_location("vectors", HERE / "quantization_vectors.py")
+    assert spec is not None and spec.loader is not None
+    vectors = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(vectors)
+    return vectors
+
+
+def test_gptq_is_that_of_torchao_on_the_same_layer() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    from codesign.quantization.weight_algorithms import gptq
+
+    weights, moment = load_vectors().layer_and_moment()
+    stored = gptq(weights, moment, find_block_format("nvfp4")).numpy()
+    theirs = np.frombuffer(bytes.fromhex(TABLE["gptq"]), np.float32).reshape(stored.shape)
+    # Equal here; elsewhere the factors of a Cholesky decomposition may round otherwise.
+    assert (stored == theirs).mean() > 0.99
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "function"), [("gfloat", "of_gfloat"), ("torchao", "of_torchao")]
@@ -39,9 +59,5 @@ def test_blocks_of_nvfp4_are_those_of_torchao() -> None:
 def test_the_libraries_still_say_the_same(library: str, function: str) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
-    spec = importlib.util.spec_from_file_location("vectors", HERE / "quantization_vectors.py")
-    assert spec is not None and spec.loader is not None
-    vectors = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(vectors)
-    for name, rows in getattr(vectors, function)().items():
+    for name, rows in getattr(load_vectors(), function)().items():
         np.testing.assert_array_equal(rows, blocks(TABLE["outputs"][name]))

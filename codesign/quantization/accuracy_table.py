@@ -86,7 +86,7 @@ def measure_table(
     Raises:
         InputError: Model, text or output cannot be used; nothing is written.
     """
-    device = _device(settings.device)
+    device = usable_device(settings.device)
     decoder = load_checkpoint(settings.model, device)
     tokens = read_tokens(settings.model, settings.text)
     if len(tokens) and int(tokens.max()) >= decoder.shape.vocab_size:
@@ -112,7 +112,12 @@ def _key(choice: FormatChoice) -> tuple[str, ...]:
     return choice.weights, choice.activations, choice.kv_cache, choice.algorithm
 
 
-def _device(name: str) -> str:
+def usable_device(name: str) -> str:
+    """The device of that name.
+
+    Raises:
+        InputError: Torch cannot use it here.
+    """
     try:
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError) as error:

@@ -59,12 +59,14 @@ class InFlight:
     Attributes:
         activations: Format of the inputs of products with weights; None: not rounded.
         kv_cache: Format of keys and values; None: not rounded.
+        activations_of_products: Format of the inputs of single products, in place of that of all.
         rotation_of_heads: (head_dim, head_dim) applied to queries and keys after their positions.
         rotation_of_inner: (intermediate, intermediate) applied before the down projection.
     """
 
     activations: BlockFormat | None = None
     kv_cache: BlockFormat | None = None
+    activations_of_products: Mapping[str, BlockFormat] = field(default_factory=dict)
     rotation_of_heads: Tensor | None = None
     rotation_of_inner: Tensor | None = None
 
@@ -125,8 +127,9 @@ class Decoder:
     def _product(self, name: str, inputs: Tensor, observe: Observer | None) -> Tensor:
         if observe is not None:
             observe(name, inputs)
-        if self.in_flight.activations is not None:
-            inputs = quantize(inputs, self.in_flight.activations)
+        of_inputs = self.in_flight.activations_of_products.get(name, self.in_flight.activations)
+        if of_inputs is not None:
+            inputs = quantize(inputs, of_inputs)
         bias = self.weights.get(f"{name}.bias")
         return functional.linear(inputs, self.weights[f"{name}.weight"], bias)
 

@@ -6,7 +6,7 @@ An algorithm is a word or several joined by ``+``: ``smoothquant``, then ``quaro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, cast
 
@@ -49,7 +49,7 @@ def quantized(
     formats: FormatChoice,
     calibration: Tensor,
     seed: int = 0,
-    weights_of_layers: Sequence[str] | None = None,
+    formats_of_products: Mapping[str, str] | None = None,
 ) -> Decoder:
     """The decoder with its weights rounded, which rounds activations and KV cache on their way.
 
@@ -58,7 +58,8 @@ def quantized(
         formats: Formats and algorithm.
         calibration: (b, s) tokens that algorithms look at.
         seed: Of the rotations.
-        weights_of_layers: Format of the weights of each layer, in place of that of ``formats``.
+        formats_of_products: Format of weights and inputs of single products, in place of those of
+            ``formats``.
 
     Raises:
         InputError: An unknown format or algorithm.
@@ -69,12 +70,18 @@ def quantized(
     if "quarot" in steps:
         decoder = rotated(decoder, seed)
     kind = cast(Rounding, next((step for step in steps if step in _ROUNDINGS), "rtn"))
-    names = weights_of_layers or [formats.weights] * decoder.shape.num_hidden_layers
-    rounded_decoder = _with_rounded_weights(decoder, names, kind, calibration)
+    mixed = formats_of_products or {}
+    of_weights = {
+        f"{layer_prefix(layer)}{part}": formats.weights
+        for layer in range(decoder.shape.num_hidden_layers)
+        for part in LINEAR_NAMES
+    }
+    rounded_decoder = _with_rounded_weights(decoder, {**of_weights, **mixed}, kind, calibration)
     in_flight = replace(
         decoder.in_flight,
         activations=_or_none(formats.activations),
         kv_cache=_or_none(formats.kv_cache),
+        activations_of_products={name: find_block_format(its) for name, its in mixed.items()},
     )
     return replace(rounded_decoder, in_flight=in_flight)
 
@@ -85,7 +92,7 @@ def _or_none(name: str) -> BlockFormat | None:
 
 
 def _with_rounded_weights(
-    decoder: Decoder, names: Sequence[str], kind: Rounding, calibration: Tensor
+    decoder: Decoder, names: Mapping[str, str], kind: Rounding, calibration: Tensor
 ) -> Decoder:
     """Layer after layer; the inputs of a layer are those behind the rounded ones before it."""
     weights = dict(decoder.weights)
@@ -93,12 +100,11 @@ def _with_rounded_weights(
     with torch.no_grad():
         needs_inputs = kind != "rtn"
         hidden = [decoder.embedded(item[None]) for item in calibration] if needs_inputs else []
-        for layer, name in enumerate(names):
-            block_format = find_block_format(name)
+        for layer in range(decoder.shape.num_hidden_layers):
             moments = _moments(changed, layer, hidden)
             for part in LINEAR_NAMES:
                 key = f"{layer_prefix(layer)}{part}"
-                weight = weights[f"{key}.weight"]
+                weight, block_format = weights[f"{key}.weight"], find_block_format(names[key])
                 weights[f"{key}.weight"] = _rounded(weight, moments.get(key), block_format, kind)
             hidden = [changed.after_layer(layer, item) for item in hidden]
     return changed

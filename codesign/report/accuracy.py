@@ -177,3 +177,28 @@ def measured_tables(document: dict[str, Any]) -> list[RenderableType]:
         f"{document['seed']}, on {document['device']}. Table: {document['file']}"
     )
     return [table, text_line(words)]
+
+
+def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
+    """Mixtures by their bits, and what each product costs."""
+    numbers = ["bits", "expected KL", "measured KL", "95 %"]
+    table = plain_table(f"Mixtures for {document['model']}, KL in 1e-3 nats per token",
+                        [*numbers, "products in each format"], numbers)  # fmt: skip
+    for row in document["mixtures"]:
+        divergence = {key: 1e3 * value for key, value in row["divergence_nats"].items()}
+        names = sorted(row["formats"].values())
+        counts = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
+        table.add_row(
+            f"{row['average_bits']:.3f}",
+            f"{1e3 * row['expected_divergence_nats']:.3g}",
+            f"{divergence['mean']:.3g}",
+            f"{divergence['low']:.3g} to {divergence['high']:.3g}",
+            counts,
+        )
+    names = list(document["sensitivities"][0]["divergence_nats"])
+    costs = plain_table("KL of each product alone, 1e-3 nats per token",
+                        ["product", "weights", *names], ["weights", *names])  # fmt: skip
+    for item in document["sensitivities"]:
+        cells = [f"{1e3 * item['divergence_nats'][name]:.3g}" for name in names]
+        costs.add_row(item["product"], f"{item['n_weights']:,}", *cells)
+    return [table, costs]

@@ -117,6 +117,7 @@ INVOCATIONS = {
     "model": ["models deepseek-v3"],
     "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
     "quantize": [f"quantize {_BYTES} --formats mxfp4,int8"],
+    "mix-formats": [f"mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
     "workloads": ["workloads"],
     "metrics": ["metrics"],
     "optimizers": ["optimizers"],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.quantization import find_block_format, quantize
 from codesign.quantization.published import FormatChoice
 
@@ -25,6 +25,14 @@ from codesign.quantization.accuracy_table import TableSettings, measure_table, p
 from codesign.quantization.checkpoint import load_checkpoint, read_tokens
 from codesign.quantization.decoder import Decoder
 from codesign.quantization.measurement import Fidelity, Sequences, measure, split_text
+from codesign.quantization.mixture import (
+    Sensitivity,
+    best_mixture,
+    in_mixture,
+    narrowest_mixture,
+    sensitivities,
+)
+from codesign.quantization.mixture_table import MixtureSettings, mixture_table
 from codesign.quantization.quantized_model import algorithm_steps, quantized
 from codesign.quantization.transformations import hadamard, largest_inputs, rotated, smoothed
 from codesign.quantization.weight_algorithms import clipped, gptq, output_error, second_moment
@@ -246,6 +254,60 @@ def test_what_cannot_be_used_is_refused_in_a_line(tmp_path: Path, held_out: Path
     with pytest.raises(InputError, match="--device nowhere"):
         measure_table(settings(held_out, device="nowhere"), [], output)
     assert not output.exists()
+
+
+@pytest.fixture(scope="module")
+def measured(byte_model: Decoder, sequences: Sequences) -> list[Sensitivity]:
+    formats = ["mxfp4", "mxfp8"]
+    return sensitivities(byte_model, formats, sequences.calibration, sequences.evaluation[6:])
+
+
+def test_a_mixture_costs_what_its_products_do_and_less_than_fewer_bits(
+    byte_model: Decoder, sequences: Sequences, measured: list[Sensitivity]
+) -> None:
+    costs = []
+    for bits in (4.25, 5.0, 6.0, 8.25):
+        mixture = best_mixture(measured, bits)
+        assert mixture.average_bits <= bits + 1e-9
+        trial = in_mixture(byte_model, mixture.formats, sequences.calibration)
+        cost = measure(byte_model, trial, sequences.evaluation[:6]).divergence_nats.mean
+        assert cost == pytest.approx(mixture.expected_divergence_nats, rel=0.4)  # other text
+        costs.append(cost)
+    assert costs == sorted(costs, reverse=True)
+    straight = costs[0] + (costs[-1] - costs[0]) * (5.0 - 4.25) / 4.0
+    assert costs[1] < 0.75 * straight  # the sensitive products went first
+
+
+def test_the_best_mixture_is_that_of_all_mixtures(measured: list[Sensitivity]) -> None:
+    few = measured[:8]
+    n_weights = sum(item.n_weights for item in few)
+    totals = []
+    for names in itertools.product(["mxfp4", "mxfp8"], repeat=len(few)):
+        pairs = list(zip(few, names, strict=True))
+        bits = sum(
+            item.n_weights * find_block_format(name).bits_per_element for item, name in pairs
+        )
+        totals.append((bits / n_weights, sum(item.divergence_nats[name] for item, name in pairs)))
+    for limit in (4.3, 5.0, 6.1, 8.0):
+        expected = min(cost for bits, cost in totals if bits <= limit + 1e-9)
+        assert best_mixture(few, limit).expected_divergence_nats == pytest.approx(expected)
+        fewest = min(bits for bits, cost in totals if cost <= expected * (1 + 1e-12))
+        mixture = narrowest_mixture(few, expected * (1 + 1e-12))
+        assert mixture.average_bits == pytest.approx(fewest)
+    with pytest.raises(InfeasibleError, match=r"expected 4\.25 bits or more on average, got 4"):
+        best_mixture(few, 4.0)
+    with pytest.raises(InfeasibleError, match="expected a limit of"):
+        narrowest_mixture(few, 1e-9)
+
+
+def test_a_mixture_of_nothing_is_refused(held_out: Path) -> None:
+    formats = ("mxfp4", "mxfp8")
+    with pytest.raises(InputError, match="--average-bits or --divergence, got neither"):
+        mixture_table(MixtureSettings(BYTE_MODEL, held_out, formats), [], None)
+    with pytest.raises(InputError, match="bf16: expected a format of blocks"):
+        mixture_table(MixtureSettings(BYTE_MODEL, held_out, ("bf16",)), [5.0], None)
+    with pytest.raises(InputError, match="rtn, gptq or clipping for a mixture"):
+        mixture_table(MixtureSettings(BYTE_MODEL, held_out, formats, "quarot"), [5.0], None)
 
 
 @pytest.mark.slow

@@ -161,5 +161,60 @@ _ACCURACY = (
 ACCURACY_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ACCURACY}
 """Metrics that the ``npu`` evaluator adds with its option ``accuracy``, by name."""
 
-ALL_METRICS: dict[str, Metric] = METRICS | ACCURACY_METRICS | PLATFORM_METRICS | ECONOMICS_METRICS
+_POOL = (
+    Metric("idle_watts", "minimize", "W",
+           "power of a machine that waits"),
+    Metric("dynamic_joules_per_token", "minimize", "J/token",
+           "energy of the phase per token of the phase, without the power of a machine that waits"),
+    Metric("held_requests", "maximize", "",
+           "requests whose KV cache fits into a machine's memory"),
+    Metric("exchange_bytes", "minimize", "B",
+           "activations that a machine sends in a pass to the machine with the other part of the "
+           "layers"),
+    Metric("exchange_bytes_per_token", "minimize", "B/token",
+           "activations of one token, likewise"),
+)  # fmt: skip
+
+POOL_METRICS: dict[str, Metric] = {metric.name: metric for metric in _POOL}
+"""What a system needs to know of a machine besides its other metrics, by name."""
+
+_SYSTEM = (
+    METRICS["throughput_tokens_per_s"],
+    Metric("requests_per_s", "maximize", "1/s",
+           "requests that the slowest pool or link of the system completes per second"),
+    METRICS["time_to_first_token_s"],
+    METRICS["time_per_output_token_s"],
+    Metric("time_to_second_token_s", "minimize", "s",
+           "time to the second token of a request: prefill, the hand-over that it does not hide, "
+           "and a decode step"),
+    PLATFORM_METRICS["request_latency_s"],
+    Metric("energy_joules_per_request", "minimize", "J",
+           "energy of all pools and links per request, pools that wait for others included"),
+    METRICS["energy_joules_per_token"],
+    METRICS["tokens_per_joule"],
+    METRICS["tdp_watts"],
+    METRICS["average_power_watts"],
+    METRICS["tokens_per_joule_tdp"],
+    Metric("n_machines", "minimize", "",
+           "machines of all pools"),
+    PLATFORM_METRICS["n_devices"],
+    Metric("handover_bytes", "minimize", "B",
+           "bytes that a request hands over between pools"),
+    Metric("handover_s", "minimize", "s",
+           "time of a request's hand-overs alone on their links"),
+    Metric("handover_exposed_s", "minimize", "s",
+           "part of it that no computation hides"),
+)  # fmt: skip
+
+SYSTEM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _SYSTEM}
+"""Metrics of the ``system`` evaluator by name, besides the utilization of each pool and link."""
+
+ALL_METRICS: dict[str, Metric] = (
+    METRICS
+    | ACCURACY_METRICS
+    | PLATFORM_METRICS
+    | ECONOMICS_METRICS
+    | POOL_METRICS
+    | SYSTEM_METRICS
+)
 """Metrics of every built-in evaluator by name."""

@@ -14,7 +14,16 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError, JobError, UnknownNameError, describe_unknown
-from codesign.evaluators.base import Evaluation, Evaluator, Features, KeepsLimits, Predicts
+from codesign.evaluators.base import (
+    Evaluation,
+    Evaluator,
+    Features,
+    KeepsLimits,
+    LinkDescription,
+    PoolDescription,
+    Predicts,
+    ServesPools,
+)
 from codesign.metrics import Metric, Sense
 from codesign.space import DesignSpace, Expression
 from codesign.units import parse_unit
@@ -376,6 +385,7 @@ def build_problem(
         InputError: With every problem found, the nearest valid choice where there is one.
     """
     places = where or {}
+    evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
     problems = _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
     wanted: list[Objective] = []
     conditions: list[Constraint] = []
@@ -387,7 +397,7 @@ def build_problem(
     for i, text in enumerate(constraints):
         try:
             conditions.append(
-                _read_constraint(text, space, evaluator, places.get(f"constraints.{i}"))
+                read_constraint(text, space, evaluator, places.get(f"constraints.{i}"))
             )
         except InputError as error:
             problems += error.problems
@@ -398,6 +408,29 @@ def build_problem(
     if limits and isinstance(evaluator, KeepsLimits):
         evaluator = evaluator.within_limits(limits)
     return Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name)
+
+
+def with_pools_of(
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None = None
+) -> Evaluator:
+    """The evaluator for the pools of a space; the evaluator itself for a space of machines.
+
+    Raises:
+        InputError: One of the two has pools and the other has none, or they do not fit.
+    """
+    if isinstance(evaluator, ServesPools) != bool(space.pools):
+        has, lacks = ("has", "serves none") if space.pools else ("has no", "needs them")
+        raise InputError(
+            f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}", where
+        )
+    if not isinstance(evaluator, ServesPools):
+        return evaluator
+    pools = [PoolDescription(x.name, x.role, x.parameter_names) for x in space.pools.values()]
+    links = [LinkDescription(x.name, x.sender, x.receiver) for x in space.links]
+    try:
+        return evaluator.with_pools(pools, links)
+    except InputError as error:
+        raise InputError(error.problems, where) from None
 
 
 def _parameter_problems(
@@ -455,9 +488,14 @@ def _objective_problems(
     ]
 
 
-def _read_constraint(
-    text: str, space: DesignSpace, evaluator: Evaluator, where: str | None
+def read_constraint(
+    text: str, space: DesignSpace, evaluator: Evaluator, where: str | None = None
 ) -> Constraint:
+    """A condition on metrics, parameters or derived quantities, from text.
+
+    Raises:
+        InputError: It cannot be read, is no condition, or names something unknown.
+    """
     units = {metric.name: parse_unit(metric.unit) for metric in evaluator.metrics}
     expression = space.parse(text, where, units)
     if not expression.is_condition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 import codesign
 from codesign.enumeration.checkpoint import read_arrays
+from codesign.enumeration.composition import compose_front, is_composed
 from codesign.enumeration.enumerate import EnumerationProgress, Rebuild, enumerate_front
 from codesign.enumeration.front import ExactFront
 from codesign.files import replacing
@@ -56,19 +57,34 @@ def exact_front(
     if known is not None:
         return known
     path = front_path(problem, folder)
-    front = enumerate_front(
-        problem,
-        workers=workers,
-        rebuild=rebuild,
-        checkpoint=path.with_suffix(".part"),
-        progress=progress,
-    )
+    if is_composed(problem):
+        of_pool = partial(_front_of_pool, folder, workers, progress)
+        front = compose_front(problem, of_pool, rebuild)
+    else:
+        front = enumerate_front(
+            problem,
+            workers=workers,
+            rebuild=rebuild,
+            checkpoint=path.with_suffix(".part"),
+            progress=progress,
+        )
     with replacing(path) as unfinished, unfinished.open("wb") as file:
         arrays: dict[str, Any] = {name: getattr(front, name) for name in _ARRAYS}
-        counts = np.array([getattr(front, name) for name in _COUNTS], dtype=np.int64)
+        # As text: designs of systems are more than 64 bits can count.
+        counts = np.array([str(getattr(front, name)) for name in _COUNTS])
         provenance = np.frombuffer(_provenance(problem).encode(), dtype=np.uint8)
         np.savez_compressed(file, sizes=counts, provenance=provenance, **arrays)
     return front
+
+
+def _front_of_pool(
+    folder: Path,
+    workers: int,
+    progress: EnumerationProgress | None,
+    problem: Problem,
+    rebuild: Rebuild | None,
+) -> ExactFront:
+    return exact_front(problem, folder, workers=workers, rebuild=rebuild, progress=progress)
 
 
 def stored_front(problem: Problem, folder: Path) -> ExactFront | None:
@@ -77,8 +93,9 @@ def stored_front(problem: Problem, folder: Path) -> ExactFront | None:
     try:
         if data is None:
             return None
-        counts = dict(zip(_COUNTS, data["sizes"].tolist(), strict=True))
-        return ExactFront(**{name: data[name] for name in _ARRAYS}, **counts)
+        counts: dict[str, Any] = dict(zip(_COUNTS, map(int, data["sizes"].tolist()), strict=True))
+        arrays: dict[str, Any] = {name: data[name] for name in _ARRAYS}
+        return ExactFront(**arrays, **counts)
     except (ValueError, KeyError):
         return None
 

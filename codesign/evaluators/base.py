@@ -45,6 +45,8 @@ class Explanation:
         levels: One row per memory level: what it is, what lives there, what crosses it.
         power: One row per component: TDP and average watts.
         notes: The assumptions that limit the numbers.
+        timeline: Of a system, one row per pool and hand-over: when a request that waits for nobody
+            is there, and how busy it is.
     """
 
     metrics: Mapping[str, float]
@@ -53,6 +55,7 @@ class Explanation:
     levels: Sequence[Mapping[str, Any]]
     power: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
+    timeline: Sequence[Mapping[str, Any]] = ()
 
 
 @runtime_checkable
@@ -209,6 +212,91 @@ class KeepsLimits(Protocol):
         Args:
             limits: Largest value allowed, by metric, or the least for a metric to maximize; limits
                 on metrics that no choice changes are ignored.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class PoolDescription:
+    """A pool of a system as an evaluator hears of it.
+
+    Attributes:
+        name: Stands before the names of its parameters in the system's designs.
+        role: What its machines do.
+        parameters: The parameters of one machine, without the pool's name.
+    """
+
+    name: str
+    role: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LinkDescription:
+    """What joins two pools; its parameters begin with its name.
+
+    Attributes:
+        name: Of the link.
+        sender: Name of a pool.
+        receiver: Name of a pool.
+    """
+
+    name: str
+    sender: str
+    receiver: str
+
+
+@runtime_checkable
+class ServesPools(Protocol):
+    """An evaluator whose designs are systems of pools."""
+
+    def with_pools(
+        self, pools: Sequence[PoolDescription], links: Sequence[LinkDescription]
+    ) -> Evaluator:
+        """The evaluator of systems with these pools and links.
+
+        Raises:
+            InputError: The evaluator cannot serve its workload with them.
+        """
+        ...
+
+
+@runtime_checkable
+class Composed(Protocol):
+    """An evaluator of systems whose metrics follow from metrics of their pools, so that exact
+    fronts of systems follow from exact fronts of the pools (``codesign.enumeration``)."""
+
+    monotone_metrics: frozenset[str]
+    """Metrics that never get worse if a pool's metrics get better, each in its own sense."""
+
+    def pool_evaluators(self) -> Mapping[str, Evaluator]:
+        """The evaluator of one machine by name of the pool; its designs are those of the pool."""
+        ...
+
+    def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """By name of the pool, the metrics of its evaluator that decide on metrics of systems."""
+        ...
+
+    def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
+        """By name of the pool, limits on its metrics that every system within limits keeps.
+
+        Args:
+            limits: Worst value allowed of metrics of systems.
+        """
+        ...
+
+    def compose(
+        self,
+        pools: Mapping[str, Mapping[str, FloatArray]],
+        shared: Mapping[str, FloatArray],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) metrics of systems, by the same arithmetic as ``evaluate``.
+
+        Args:
+            pools: (n,) values of the pools' metrics, by name of the pool and of the metric.
+            shared: (n,) values of the parameters that belong to no machine.
+            metrics: Names of those wanted, monotone ones.
         """
         ...
 

@@ -83,7 +83,7 @@ class MemoryTechnology(Record):
     bandwidth: Annotated[Range, _ranged("GB/s")]
     """Peak bytes per second of its one port."""
     shoreline: Annotated[Range, _ranged("mm")] = Range(low=0, typical=0, high=0)
-    """Metres of die edge that its interface takes."""
+    """Metres of die edge that its interface takes; 0 of a memory that is bonded onto the die."""
     background_power: Annotated[Range, _ranged("mW/GB")]
     """Watts per byte of capacity, whether used or not."""
     read_energy: Annotated[Range, _ranged("pJ/bit")]
@@ -101,8 +101,10 @@ class MemoryTechnology(Record):
                 raise ValueError(f"{number} > 0 must hold")
         if self.place == "on-chip" and self.shoreline.high > 0:
             raise ValueError("an on-chip memory takes no shoreline")
-        if self.place == "off-chip" and not self.shoreline.low > 0:
-            raise ValueError("an off-chip memory needs the shoreline of its interface")
+        if self.place == "off-chip" and "shoreline" not in self.model_fields_set:
+            raise ValueError(
+                "an off-chip memory needs the shoreline of its interface, 0 mm if it takes no edge"
+            )
         needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
         missing = [number for number in needed if not self.sources.get(number, "").strip()]
         if missing:

@@ -47,6 +47,7 @@ from codesign.space.parameters import (
     read_values,
     repeated_part,
 )
+from codesign.space.pools import Pool, PoolDefinition, SystemDefinition, read_system
 from codesign.space.records import DesignRecord, ParameterRecord, RepeatedRecord, SpaceRecord
 from codesign.space.space import DesignSpace
 from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
@@ -81,10 +82,24 @@ def parse_space(
     return _space_of(source, parse_document(text, source), catalogs or {})
 
 
+@dataclass(frozen=True)
+class _Definition:
+    """What a space is built from, before anything is fixed."""
+
+    name: str
+    document: Document
+    record: SpaceRecord
+    catalogs: _Catalogs
+    system: SystemDefinition | None = None
+
+
 def _space_of(name: str, document: Document, catalogs: _Catalogs) -> DesignSpace:
     complete = _with_base(document)
+    system = read_system(complete, _with_base) if "pools" in complete.data else None
+    if system is not None:
+        complete = system.document
     record = to_record(complete, SpaceRecord)
-    return _build(name, complete, record, catalogs, {}, {}, None)
+    return _build(_Definition(name, complete, record, catalogs, system), {}, {}, None)
 
 
 def _with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Document:
@@ -100,15 +115,14 @@ def _with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Docume
 
 
 def _build(
-    name: str,
-    document: Document,
-    record: SpaceRecord,
-    catalogs: _Catalogs,
+    definition: _Definition,
     earlier: Mapping[str, object],
     overrides: Mapping[str, object],
     where: str | None,
 ) -> DesignSpace:
     """The space with some parameters fixed, by the file and then by overrides."""
+    name, document, catalogs = definition.name, definition.document, definition.catalogs
+    record = definition.record
     builder = _Builder(document, record, catalogs)
     builder.read_parameters()
     fixed = {**earlier, **overrides}
@@ -119,9 +133,11 @@ def _build(
         name=name,
         source=document.source,
         description=record.description.strip(),
-        refix=partial(_build, name, document, record, catalogs, fixed),
+        refix=partial(_build, definition, fixed),
         definition=_plain_definition(name, record, structure, {**record.fixed, **fixed}, catalogs),
     )
+    if definition.system is not None:
+        _add_pools(space, definition.system, catalogs, fixed)
     for component in space.components:
         try:
             component.check()
@@ -129,6 +145,28 @@ def _build(
             raise InputError(error.problems, where or document.source) from None
     _add_designs(space, document, record, is_fixed=bool(fixed))
     return space
+
+
+def _add_pools(
+    space: DesignSpace,
+    system: SystemDefinition,
+    catalogs: _Catalogs,
+    fixed: Mapping[str, object],
+) -> None:
+    """Give a system its pools, each with what is fixed of its own."""
+
+    def load(pool: PoolDefinition) -> DesignSpace:
+        own = _space_of(pool.name, pool.document, catalogs)
+        values = pool.own(fixed)
+        return own.fix(values) if values else own
+
+    space.links = system.links
+    space.pools = {
+        pool.name: Pool(
+            pool.name, pool.role, pool.parameter_names(space.names), partial(load, pool)
+        )
+        for pool in system.pools
+    }
 
 
 def _add_designs(

@@ -16,6 +16,7 @@ from codesign.space.expressions import Category, Expression, parse_expression
 from codesign.space.features import Feature, features_of
 from codesign.space.moves import neighbors
 from codesign.space.parameters import Parameter
+from codesign.space.pools import LinkEnds, Pool
 from codesign.space.structure import Derived, SpaceConstraint, Structure
 from codesign.units import Unit
 
@@ -43,6 +44,8 @@ class DesignSpace:
     Attributes:
         designs: The file's named designs, by parameter; None where absent.
         design_notes: Where each named design is from.
+        pools: Of a system, its pools by name; else none.
+        links: Of a system, what joins them.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class DesignSpace:
         self.description = description
         self.designs: Mapping[str, Mapping[str, Value]] = {}
         self.design_notes: Mapping[str, str] = {}
+        self.pools: Mapping[str, Pool] = {}
+        self.links: tuple[LinkEnds, ...] = ()
         self._refix = refix
         self._definition = definition
 

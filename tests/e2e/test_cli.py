@@ -78,7 +78,8 @@ def test_without_a_command_there_is_help(capsys):
 
 def test_every_command_has_help_that_fits_the_list(capsys):
     for command in cli_app.app.registered_commands:
-        name = command.callback.__name__
+        name = cli_app.command_name(command)
+        assert list(cli_app.command_tree(name).commands) == [name]  # no more than is called
         assert main([name, "--help"]) == 0
         assert "Usage: codesign " + name in capsys.readouterr().out
 

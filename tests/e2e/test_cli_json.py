@@ -94,6 +94,14 @@ INVOCATIONS = {
     "requirements": [
         "requirements --model llama-3-8b --use-case chat",
         "requirements --model llama-3-8b --use-case chat --users 1 --most-devices 1",
+        "requirements --model llama-3-8b --prompt-tokens 50 --generated-tokens 4 --first-token 1s"
+        " --output-token 1s --requests-per-s 2 --device h100-sxm",
+    ],
+    "arrivals": [
+        f"arrivals {_DEVICE} --requests-per-s 20 --requests 30 --prompt-tokens 100"
+        " --generated-tokens 10 --first-token 1s --output-token 1s",
+        f"arrivals {_DEVICE} --requests-per-s 20 --requests 5 --prompt-tokens 100"
+        " --generated-tokens 1 --prefill-machines 2",
     ],
     "scaling": ["scaling link-latency --model llama-3-8b --tp 4 --use-case chat --plot study.svg"],
     "forecast": [

@@ -39,7 +39,12 @@ from codesign.evaluators.npu.options import (
     link_time,
 )
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
-from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
+from codesign.evaluators.npu.preparation import (
+    BATCH_SIZE,
+    FORMATS,
+    Preparation,
+    requests_that_fit,
+)
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
@@ -285,16 +290,20 @@ class BestCase:
         is_prefill = self._workload.phase == "prefill"
         seconds, phase_s = np.full(n, np.inf), np.full(n, np.inf)
         per_user_s, joules = np.full(n, np.inf), np.full(n, np.inf)
+        dynamic_joules = np.full(n, np.inf)
         tokens = float(self._workload.tokens_of_phase)
         n_passes = self._pass.table.n_passes
         for batch in _batches(case, self._preparation.fixed_batches):
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
             in_pass = 1.0 if is_prefill else batch
-            pass_s, pass_joules = self._pass_bounds(case.take(here), arrays, in_pass, batch)
+            pass_s, pass_joules, dynamic = self._pass_bounds(
+                case.take(here), arrays, in_pass, batch
+            )
             share = n_passes / (in_pass * tokens)
             passes = n_passes * (batch if is_prefill else 1.0)
             seconds[here] = np.minimum(seconds[here], pass_s * share)
             joules[here] = np.minimum(joules[here], pass_joules * share)
+            dynamic_joules[here] = np.minimum(dynamic_joules[here], dynamic * share)
             latency_s = pass_s * self._part.n_stages
             phase_s[here] = np.minimum(phase_s[here], latency_s * passes)
             per_user_s[here] = np.minimum(per_user_s[here], latency_s * n_passes / tokens)
@@ -303,6 +312,7 @@ class BestCase:
             "phase_time_s": phase_s,
             "tokens_per_s_per_user": inverse(per_user_s),
             "energy_joules_per_token": joules,
+            "dynamic_joules_per_token": dynamic_joules,
             "tokens_per_joule": inverse(joules),
             "tokens_per_joule_tdp": inverse(seconds * case.tdp_watts),
         }
@@ -317,8 +327,8 @@ class BestCase:
         arrays: list[tuple[float, float, IntArray, int]],
         in_pass: float,
         held: float,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Least time and energy of a pass with so many requests in it and held in memory."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Least time, energy and dynamic energy of a pass with so many requests in it and held."""
         hardware = case.hardware
         levels = hardware.levels
         totals = self._totals_of(case, arrays, in_pass)
@@ -350,10 +360,11 @@ class BestCase:
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
         energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
-        energy = energy + levels.background_watts.sum(axis=0) * pass_s
         sent = self._link.sent_bytes(requests, case.activation_bytes)
-        energy = (energy + sent * self._options.link_energy) * self._part.n_devices
-        return pass_s * ROUNDING, energy * ROUNDING
+        dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
+        at_rest = levels.background_watts.sum(axis=0) * self._part.n_devices
+        energy = dynamic + at_rest * pass_s
+        return pass_s * ROUNDING, energy * ROUNDING, dynamic * ROUNDING
 
     def _off_chip_bytes(
         self, case: _Case, totals: _Totals, held: float
@@ -541,9 +552,13 @@ def _hardware_metrics(
 ) -> dict[str, FloatArray]:
     """Those that follow from the hardware alone, summed as the designs list their tiers."""
     levels, many = hardware.levels, part.n_devices
+    room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
+    kept = part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
     bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
     return {
         "tdp_watts": case.tdp_watts,
+        "held_requests": requests_that_fit(room, kept, part.n_stages),
+        "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
         "batch_size": case.largest_batch * part.n_stages,
         "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
         "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),

@@ -13,7 +13,7 @@ from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
-from codesign.evaluators.npu.preparation import PreparedBatch
+from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
@@ -224,6 +224,26 @@ class DesignMetrics:
         background = self._levels.background_watts.sum(axis=0) * self.pass_s
         of_device = dynamic + compute + background + self.link_joules
         return np.asarray(of_device * self.part.n_devices)
+
+    @property
+    def idle_watts(self) -> FloatArray:
+        """Power of all devices while they wait: background power of their memories."""
+        return np.asarray(self._levels.background_watts.sum(axis=0) * self.part.n_devices)
+
+    @property
+    def held_requests(self) -> FloatArray:
+        """Requests whose KV cache fits next to the weights; infinite where there is none."""
+        footprint = self.chosen.footprint
+        room = self._levels.capacity_bytes.sum(axis=0) - footprint.weight_bytes
+        return requests_that_fit(room, footprint.kv_bytes, self.part.n_stages)
+
+    @property
+    def dynamic_joules_per_token(self) -> FloatArray:
+        """Energy of the phase per token, without the power that the devices draw at rest."""
+        compute = self.activity.array_joules + self.activity.vector_joules
+        of_device = self.level_joules.sum(axis=0) + compute + self.link_joules
+        passes = self.n_passes * (self.part.n_stages * self.part.n_devices)
+        return np.asarray(of_device * passes / self.tokens)
 
     @cached_property
     def link_joules(self) -> FloatArray:

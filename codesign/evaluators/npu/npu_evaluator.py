@@ -34,7 +34,7 @@ from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, load_library
-from codesign.metrics import ACCURACY_METRICS, ECONOMICS_METRICS, METRICS, Metric
+from codesign.metrics import ACCURACY_METRICS, ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
 
@@ -224,7 +224,7 @@ class NpuEvaluator:
             UnknownNameError: A metric, technology, format or strategy that is not known.
         """
         names = [metric.name for metric in self.metrics] if metrics is None else list(metrics)
-        known = {metric.name for metric in self.metrics}
+        known = {metric.name for metric in self.metrics} | set(POOL_METRICS)
         for name in names:
             if name not in known:
                 raise UnknownNameError("metric", name, known)

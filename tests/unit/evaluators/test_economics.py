@@ -436,7 +436,7 @@ def test_users_take_whole_instances() -> None:
 def test_the_evaluator_keeps_the_contract(model: str, options: dict[str, object]) -> None:
     workload = EconomicsWorkload(model=model, context_tokens=1000.0)
     evaluator = EconomicsEvaluator(workload, EconomicsOptions.model_validate(options))
-    designs = SPACE.columns(SPACE.sample(np.random.default_rng(0), 50))
+    designs = SPACE.columns(SPACE.sample(np.random.default_rng(0), 12))
     check_evaluator(evaluator, designs)
 
 

@@ -1,0 +1,150 @@
+"""One system in full: its pools, its links, the way of one request, and what sets the rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from codesign.columns import Columns, FloatArray
+from codesign.evaluators.base import Explanation
+from codesign.evaluators.system.flow import ExchangeFlow, HandOverFlow, PoolFlow, SystemFlow
+
+if TYPE_CHECKING:
+    from codesign.evaluators.system.system_evaluator import SystemEvaluator
+
+
+def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
+    """The full account of a batch of one system."""
+    names = [metric.name for metric in evaluator.metrics]
+    evaluation = evaluator.evaluate(designs, names)
+    needed = evaluator.pool_metrics(names)
+    columns = {name: evaluator.pool_columns(designs, name) for name in evaluator.machines}
+    values = {
+        name: machine.evaluate(columns[name], [*needed[name], "batch_size"]).metrics
+        for name, machine in evaluator.machines.items()
+    }
+    flow = evaluator.flow(values, evaluator.shared_values(designs))
+    parts = {name: machine.explain(columns[name]) for name, machine in evaluator.machines.items()}
+    return Explanation(
+        metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
+        violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+        operators=_of_pools({name: part.operators for name, part in parts.items()}),
+        levels=_of_pools({name: part.levels for name, part in parts.items()}),
+        power=[
+            {**row, "component": f"{name} {row['component']}"}
+            for name, part in parts.items()
+            for row in part.power
+        ],
+        notes=[
+            limiting(flow),
+            *_assumptions(evaluator, flow),
+            *(f"{name}: {note}" for name, part in parts.items() for note in part.notes),
+        ],
+        timeline=timeline(flow),
+    )
+
+
+def _of_pools(rows: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {**row, "name": f"{name} {row['name']}"} for name, listed in rows.items() for row in listed
+    ]
+
+
+def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
+    """The way of one request that waits for nobody: a row for each pool and each hand-over."""
+    rows: list[dict[str, Any]] = []
+    clock_s = 0.0
+    for position, stage in enumerate(flow.stages):
+        end_s = clock_s + _first(stage.stage_s)
+        rows += [_pool_row(flow, pool, clock_s, end_s) for pool in stage.pools]
+        if stage.exchange is not None:
+            rows.append(_exchange_row(flow, stage.exchange, clock_s, end_s))
+        clock_s = end_s
+        if position < len(flow.links):
+            rows.append(_link_row(flow, flow.links[position], clock_s))
+            clock_s = rows[-1]["end_s"]
+    return rows
+
+
+def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float, end_s: float) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "kind": pool.stage.phase,
+        "machines": int(pool.machines[0]),
+        "start_s": start_s,
+        "end_s": end_s,
+        "step_s": _first(pool.step_s),
+        "batch_size": _first(pool.metrics["batch_size"]),
+        "requests_per_s": _first(pool.requests_per_s),
+        "utilization": _first(flow.utilization(pool.name)),
+        "joules_per_request": _first(pool.joules_per_request(flow.requests_per_s)),
+        "bytes": 0.0,
+    }
+
+
+def _exchange_row(
+    flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float
+) -> dict[str, Any]:
+    """The messages of all layers in one pass, there and back."""
+    sent = [_first(pool.metrics["exchange_bytes"]) for pool in (link.attention, link.ffn)]
+    return {
+        "name": link.name,
+        "kind": "exchange",
+        "machines": int(min(link.attention.machines[0], link.ffn.machines[0])),
+        "start_s": start_s,
+        "end_s": end_s,
+        "step_s": _first(link.step_s),
+        "batch_size": _first(link.attention.metrics["batch_size"]),
+        "requests_per_s": _first(link.requests_per_s),
+        "utilization": _first(flow.utilization(link.name)),
+        "joules_per_request": _first(link.joules_per_request),
+        "bytes": sum(sent),
+    }
+
+
+def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> dict[str, Any]:
+    """A hand-over: it begins with the sender's first layer, and ends when all has arrived."""
+    end_s = after_s + _first(link.exposed_s)
+    return {
+        "name": link.name,
+        "kind": "hand-over",
+        "machines": int(min(link.sender.first.machines[0], link.receiver.first.machines[0])),
+        "start_s": max(end_s - _first(link.transfer_s + link.latency_s), 0.0),
+        "end_s": end_s,
+        "step_s": _first(link.exposed_s),
+        "batch_size": 1.0,
+        "requests_per_s": _first(link.requests_per_s),
+        "utilization": _first(flow.utilization(link.name)),
+        "joules_per_request": _first(link.joules_per_request),
+        "bytes": _first(link.request_bytes),
+    }
+
+
+def _first(values: FloatArray) -> float:
+    return float(values[0])
+
+
+def limiting(flow: SystemFlow) -> str:
+    """What sets the system's rate, and how busy the others are, in words."""
+    slowest = min(flow.parts, key=lambda item: _first(item.requests_per_s))
+    shares = ", ".join(
+        f"{item.name} {_first(flow.utilization(item.name)):.3g}"
+        for item in flow.parts
+        if item is not slowest
+    )
+    rest = f"; busy shares of the others: {shares}" if shares else ""
+    rate = _first(flow.requests_per_s)
+    return f"{slowest.name} sets the rate of {rate:.3g} requests/s{rest}"
+
+
+def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow) -> Iterator[str]:
+    yield (
+        "requests are all alike and arrive when they are wanted; none waits in a queue; the "
+        "machines of a pool share them evenly"
+    )
+    if flow.links:
+        first = evaluator.options.first_token
+        yield (
+            "the KV cache leaves the prefill layer by layer, in the format of the pool that made "
+            f"it; a machine has one port of the link; the {first} pool gives the first token"
+        )

@@ -1,0 +1,34 @@
+"""How a system is modelled: how its machines are read, and who gives the first token."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.platform.options import PlatformOptions
+from codesign.schema import Record
+
+
+class MachineOptions(Record):
+    """How the machines of a pool are read."""
+
+    npu: NpuOptions = Field(default_factory=NpuOptions)
+    """Options of the evaluator ``npu``, for pools of NPUs."""
+    platform: PlatformOptions = Field(default_factory=PlatformOptions)
+    """Options of the evaluator ``platform``, for pools of devices."""
+
+
+class SystemOptions(MachineOptions):
+    """Options of the ``system`` evaluator; what a campaign says next to its name."""
+
+    pools: dict[str, MachineOptions] = Field(default_factory=dict)
+    """Options of single pools, by the pool's name, instead of those above."""
+    first_token: Literal["prefill", "decode"] = "prefill"
+    """The pool that gives the first token. If the prefill pool does, the hand-over delays the
+    second token; if the decode pool does, the first."""
+
+    def of(self, pool: str) -> MachineOptions:
+        """The options of a pool."""
+        return self.pools.get(pool, self)

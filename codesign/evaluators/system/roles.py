@@ -1,0 +1,111 @@
+"""What the machines of a pool do, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from codesign.errors import InputError
+from codesign.evaluators.base import PoolDescription
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.workload.request import LayerPart
+
+StageName: TypeAlias = Literal["prefill", "decode", "early", "late"]
+
+
+@dataclass(frozen=True)
+class StageRequest:
+    """A part of every request's way through the system.
+
+    Attributes:
+        name: Of the stage.
+        phase: Whether its machines prefill or decode.
+        prompt_tokens: Tokens that stand in the cache before its first one.
+        generated_tokens: Tokens that a decode stage generates; in a prefill, those of the answer.
+    """
+
+    name: StageName
+    phase: Literal["prefill", "decode"]
+    prompt_tokens: int
+    generated_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a request that the stage's throughput counts."""
+        return self.prompt_tokens if self.phase == "prefill" else self.generated_tokens
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens whose keys and values a request takes to the next stage."""
+        return self.prompt_tokens + (self.generated_tokens if self.phase == "decode" else 0)
+
+
+@dataclass(frozen=True)
+class PoolTask:
+    """What the machines of a pool do.
+
+    Attributes:
+        stage: The part of every request's way.
+        layers: The part of every layer.
+    """
+
+    stage: StageRequest
+    layers: LayerPart
+
+
+_WAYS: Mapping[str, Sequence[Mapping[str, tuple[StageName, LayerPart]]]] = {
+    "prefill": (
+        {"prefill": ("prefill", "all")},
+        {"prefill_attention": ("prefill", "attention"), "prefill_ffn": ("prefill", "ffn")},
+    ),
+    "decode": (
+        {"decode": ("decode", "all")},
+        {"early": ("early", "all"), "late": ("late", "all")},
+        {"decode_attention": ("decode", "attention"), "decode_ffn": ("decode", "ffn")},
+    ),
+}
+"""By phase, the sets of roles that can serve it, with the stage and part of the layers of each."""
+
+
+def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> dict[str, PoolTask]:
+    """What each pool does, by its name, in the order in which a request passes them.
+
+    Args:
+        workload: What is asked of the system.
+        pools: Its pools.
+
+    Raises:
+        InputError: A phase of the workload has no pool, or too many, or a pool has no work.
+    """
+    stages = _stages(workload)
+    by_role = {pool.role: pool.name for pool in pools}
+    tasks: dict[str, PoolTask] = {}
+    for phase in workload.phases:
+        serving = [way for way in _WAYS[phase] if set(way) <= set(by_role)]
+        if len(serving) != 1:
+            expected = " or ".join(" and ".join(way) for way in _WAYS[phase])
+            got = ", ".join(by_role) or "none"
+            raise InputError(f"pools: expected the roles {expected} for the {phase}, got {got}")
+        for role, (stage, layers) in serving[0].items():
+            tasks[by_role[role]] = PoolTask(stages[stage], layers)
+    idle = [pool for pool in pools if pool.name not in tasks]
+    if idle:
+        raise InputError(
+            f"pools.{idle[0].name}: the workload has nothing for the role {idle[0].role!r}; its "
+            f"phases are {' and '.join(workload.phases)}"
+        )
+    if any(task.stage.generated_tokens < 1 for task in tasks.values()):
+        raise InputError("early and late need at least two generated tokens")
+    return tasks
+
+
+def _stages(workload: SystemWorkload) -> dict[StageName, StageRequest]:
+    prompt, generated = workload.tokens.prompt_tokens, workload.tokens.generated_tokens
+    early = min(max(round(generated * workload.early_share), 1), generated - 1)
+    return {
+        "prefill": StageRequest("prefill", "prefill", prompt, generated),
+        "decode": StageRequest("decode", "decode", prompt, generated),
+        "early": StageRequest("early", "decode", prompt, early),
+        "late": StageRequest("late", "decode", prompt + early, generated - early),
+    }

@@ -1,0 +1,362 @@
+"""The ``system`` evaluator: pools of machines with a role each, joined by links.
+
+Composes the evaluators of the pools' machines (``npu``, ``platform``) by the flow of requests
+(:mod:`.flow`). A system's design has the parameters of every pool with the pool's name in front,
+the numbers of machines, and what the links are.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from codesign.columns import Columns, FloatArray
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.base import (
+    Evaluation,
+    Evaluator,
+    Explanation,
+    LinkDescription,
+    PoolDescription,
+)
+from codesign.evaluators.system.explain import explain
+from codesign.evaluators.system.flow import (
+    ExchangeFlow,
+    HandOverFlow,
+    LinkRates,
+    PoolFlow,
+    StageFlow,
+    SystemFlow,
+)
+from codesign.evaluators.system.options import SystemOptions
+from codesign.evaluators.system.pool_machines import TIME_METRIC, DevicePool, NpuPool, pool_machine
+from codesign.evaluators.system.roles import PoolTask, pool_tasks
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.metrics import SYSTEM_METRICS, Metric
+from codesign.schema import Record
+
+MACHINES = "machines"
+"""Parameter of a pool: its number of machines."""
+LINK_PARAMETERS = ("bandwidth_bytes_per_s", "latency_s", "energy_joules_per_byte")
+"""Parameters of a link."""
+_NEEDS_PREFILL = frozenset({"time_to_first_token_s", "time_to_second_token_s"})
+_NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
+_OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
+_NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s"})
+"""A faster pool draws more power, and a faster prefill hides less of the hand-over."""
+
+
+class SystemEvaluator:
+    """Rates, latencies, energy and power of systems of pools.
+
+    Args:
+        workload: Model, tokens, phases.
+        options: Modelling choices.
+
+    Raises:
+        InputError: The model cannot be used.
+    """
+
+    Workload: ClassVar[type[Record]] = SystemWorkload
+    Options: ClassVar[type[Record]] = SystemOptions
+
+    required_parameters: frozenset[str] = frozenset()
+    optional_parameters: frozenset[str] = frozenset()
+
+    def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
+        self.workload = workload
+        self.options = options or SystemOptions()
+        self.machines: dict[str, NpuPool | DevicePool] = {}
+        self._tasks: dict[str, PoolTask] = {}
+        self._links: list[LinkDescription] = []
+        self._exchanges: list[LinkDescription] = []
+        self.metrics: tuple[Metric, ...] = tuple(SYSTEM_METRICS.values())
+
+    def with_pools(
+        self, pools: Sequence[PoolDescription], links: Sequence[LinkDescription]
+    ) -> SystemEvaluator:
+        """The evaluator of systems with these pools and links.
+
+        Raises:
+            InputError: A phase of the workload has no pool, a pool has no work, two pools that
+                follow one another have no link, or a pool's machines cannot be evaluated.
+        """
+        evaluator = copy.copy(self)
+        unknown = sorted(set(self.options.pools) - {pool.name for pool in pools})
+        if unknown:
+            raise UnknownNameError("pool", unknown[0], [pool.name for pool in pools], "evaluator")
+        evaluator._tasks = pool_tasks(self.workload, pools)
+        by_name = {pool.name: pool for pool in pools}
+        evaluator.machines = {
+            name: pool_machine(by_name[name], task, self.workload, self.options.of(name))
+            for name, task in evaluator._tasks.items()
+        }
+        evaluator._links, evaluator._exchanges = _links_in_order(evaluator._tasks, links)
+        evaluator._declare()
+        return evaluator
+
+    def _declare(self) -> None:
+        """Say which parameters and metrics systems of these pools have."""
+        phases = {task.stage.phase for task in self._tasks.values()}
+        absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
+        absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
+        absent |= set() if self._links else set(_OF_HAND_OVER)
+        self.metrics = tuple(
+            metric for name, metric in SYSTEM_METRICS.items() if name not in absent
+        ) + tuple(
+            Metric(
+                f"{name}_utilization", "maximize", "", f"share of the time in which {name} is busy"
+            )
+            for name in (*self._tasks, *(link.name for link in self._all_links))
+        )
+        required = {f"{name}_{MACHINES}" for name in self._tasks}
+        optional: set[str] = set()
+        for name, machine in self.machines.items():
+            required |= {f"{name}_{item}" for item in machine.required_parameters}
+            optional |= {f"{name}_{item}" for item in machine.optional_parameters}
+        for link in self._all_links:
+            required |= {f"{link.name}_{item}" for item in LINK_PARAMETERS}
+        self.required_parameters = frozenset(required)
+        self.optional_parameters = frozenset(optional)
+
+    @property
+    def _all_links(self) -> list[LinkDescription]:
+        return [*self._links, *self._exchanges]
+
+    @property
+    def monotone_metrics(self) -> frozenset[str]:
+        """Metrics that never get worse if a pool's metrics get better; see docs/exact-fronts.md."""
+        return frozenset(
+            metric.name
+            for metric in self.metrics
+            if metric.name in SYSTEM_METRICS and metric.name not in _NOT_MONOTONE
+        )
+
+    @property
+    def profile(self) -> str:
+        """The profiles of the pools' machines."""
+        return ", ".join(dict.fromkeys(machine.profile for machine in self.machines.values()))
+
+    def within_limits(self, limits: Mapping[str, float]) -> SystemEvaluator:
+        """The same evaluator; pools choose batch sizes that keep the limits on latency."""
+        evaluator = copy.copy(self)
+        evaluator.machines = {
+            name: machine.within_limits(own)
+            if isinstance(machine, NpuPool) and (own := _latencies(limits, self._tasks[name]))
+            else machine
+            for name, machine in self.machines.items()
+        }
+        return evaluator
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Workload, options and all of the pools' evaluators, as plain JSON values."""
+        return {
+            "workload": self.workload.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json"),
+            "pools": {name: machine.provenance() for name, machine in self.machines.items()},
+        }
+
+    # --- designs -----------------------------------------------------------------------------
+
+    def pool_columns(self, designs: Columns, pool: str) -> Columns:
+        """The parameters of one machine of a pool."""
+        prefix = f"{pool}_"
+        return {
+            name.removeprefix(prefix): column
+            for name, column in designs.items()
+            if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
+        }
+
+    def shared_values(self, designs: Columns) -> dict[str, FloatArray]:
+        """(n,) numbers of machines, and what the links are."""
+        names = [f"{pool}_{MACHINES}" for pool in self._tasks]
+        names += [f"{link.name}_{item}" for link in self._all_links for item in LINK_PARAMETERS]
+        return {name: designs[name].lookup(float) for name in names}
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """The limits of every pool's machines, with the pool's name in front; (n,) each."""
+        return {
+            f"{name}_{limit}": values
+            for name, machine in self.machines.items()
+            for limit, values in machine.known_violations(self.pool_columns(designs, name)).items()
+        }
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` systems; only those named.
+
+        Raises:
+            UnknownNameError: A metric that is not known.
+        """
+        names = [item.name for item in self.metrics] if metrics is None else list(metrics)
+        known = {item.name for item in self.metrics}
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        needed = self.pool_metrics(names)
+        values: dict[str, Mapping[str, FloatArray]] = {}
+        violations: dict[str, FloatArray] = {}
+        for name, machine in self.machines.items():
+            evaluation = machine.evaluate(self.pool_columns(designs, name), needed[name])
+            values[name] = evaluation.metrics
+            violations |= {
+                f"{name}_{limit}": excess for limit, excess in evaluation.violations.items()
+            }
+        results = self.compose(values, self.shared_values(designs), names)
+        return Evaluation(results, violations)
+
+    def flow(
+        self, pools: Mapping[str, Mapping[str, FloatArray]], shared: Mapping[str, FloatArray]
+    ) -> SystemFlow:
+        """Requests through systems; arguments as of :meth:`compose`."""
+        n_layers = self.workload.language_model.num_hidden_layers
+        flows = {
+            name: PoolFlow(name, task.stage, shared[f"{name}_{MACHINES}"], pools[name])
+            for name, task in self._tasks.items()
+        }
+
+        def rates(link: LinkDescription) -> LinkRates:
+            return LinkRates(*(shared[f"{link.name}_{item}"] for item in LINK_PARAMETERS))
+
+        exchanges = {
+            link.sender: ExchangeFlow(
+                link.name, flows[link.sender], flows[link.receiver], n_layers, rates(link)
+            )
+            for link in self._exchanges
+        }
+        stages = {
+            name: StageFlow([flow, exchanges[name].ffn], exchanges[name])
+            if name in exchanges
+            else StageFlow([flow])
+            for name, flow in flows.items()
+            if self._tasks[name].layers != "ffn"
+        }
+        links = [
+            HandOverFlow(
+                link.name, stages[link.sender], stages[link.receiver], n_layers, rates(link)
+            )
+            for link in self._links
+        ]
+        return SystemFlow(list(stages.values()), links, self.options.first_token == "decode")
+
+    def compose(
+        self,
+        pools: Mapping[str, Mapping[str, FloatArray]],
+        shared: Mapping[str, FloatArray],
+        metrics: Sequence[str],
+    ) -> Mapping[str, FloatArray]:
+        """(n,) metrics of systems from those of one machine of each pool.
+
+        Args:
+            pools: (n,) values by name of the pool and of its metric.
+            shared: (n,) numbers of machines and of links by name of the parameter.
+            metrics: Those wanted.
+        """
+        flow = self.flow(pools, shared)
+        return {
+            name: flow.utilization(name.removesuffix("_utilization"))
+            if name.endswith("_utilization")
+            else getattr(flow, name)
+            for name in metrics
+        }
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of one system: its pools, its links, and the way of one request."""
+        return explain(self, designs)
+
+    # --- composition -------------------------------------------------------------------------
+
+    def pool_evaluators(self) -> Mapping[str, Evaluator]:
+        """The evaluator of one machine by name of the pool."""
+        return self.machines
+
+    def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """By pool, the metrics of one machine that decide on these metrics of systems."""
+        return {name: self._metrics_of_pool(name, set(metrics)) for name in self._tasks}
+
+    def _metrics_of_pool(self, pool: str, wanted: set[str]) -> list[str]:
+        task = self._tasks[pool]
+        is_alone, is_split = len(self._tasks) == 1, task.layers != "all"
+        is_sender = any(link.sender == pool for link in self._links)
+        of_busy = {"tokens_per_joule", "average_power_watts"}
+        energy = {"energy_joules_per_request", "energy_joules_per_token", *of_busy}
+        rates = {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp"}
+        rates |= {"average_power_watts"} | (set() if is_alone else energy)
+        is_rate = bool(wanted & rates) or any(name.endswith("_utilization") for name in wanted)
+        latencies = {"request_latency_s", "time_to_second_token_s", "handover_exposed_s"}
+        own_time = TIME_METRIC[task.stage.phase]
+        if self.options.first_token == "decode":
+            latencies.add("time_to_first_token_s")
+        is_latency = bool(wanted & (latencies | {own_time}))
+        holds = task.layers == "attention" and task.stage.phase == "decode"
+        is_crossing = is_rate or bool(wanted & (latencies | _OF_HAND_OVER))
+        # Caches in flight, and so the rate, depend on how long they stay: see StageFlow.
+        is_time = is_latency or (is_split and is_rate)
+        rules: list[tuple[str, bool]] = [
+            ("throughput_tokens_per_s", is_rate),
+            (own_time, is_time),
+            ("dynamic_joules_per_token", not is_alone and bool(wanted & energy)),
+            ("idle_watts", not is_alone and bool(wanted & energy)),
+            ("energy_joules_per_token", is_alone and bool(wanted & energy)),
+            *((name, is_alone and name in wanted) for name in sorted(of_busy)),
+            ("tdp_watts", bool(wanted & {"tdp_watts", "tokens_per_joule_tdp"})),
+            ("n_devices", "n_devices" in wanted),
+            ("handover_bytes", is_sender and is_crossing),
+            ("held_requests", holds and is_rate),
+            ("exchange_bytes", is_split and is_time),
+            ("exchange_bytes_per_token", is_split and is_rate),
+        ]
+        return [name for name, is_needed in rules if is_needed]
+
+    def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
+        """By pool, what every system within limits keeps: its least machine count is one."""
+        bounds: dict[str, dict[str, float]] = {}
+        for name, task in self._tasks.items():
+            of_pool = {
+                metric: limits[metric] for metric in ("tdp_watts", "n_devices") if metric in limits
+            }
+            bounds[name] = of_pool | _latencies(limits, task)
+        return bounds
+
+
+def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:
+    """Limits on what a request waits for in a pool; of a part of the steps, on none."""
+    time = TIME_METRIC[task.stage.phase]
+    is_part = task.stage.name in ("early", "late")  # of whose steps only the mean is limited
+    return {time: limits[time]} if time in limits and not is_part else {}
+
+
+def _links_in_order(
+    tasks: Mapping[str, PoolTask], links: Sequence[LinkDescription]
+) -> tuple[list[LinkDescription], list[LinkDescription]]:
+    """The link after each stage but the last, and the links within stages that two pools share.
+
+    Raises:
+        InputError: There is none, more than one, or one between other pools.
+    """
+    firsts = [name for name, task in tasks.items() if task.layers != "ffn"]
+    seconds = {task.stage.name: name for name, task in tasks.items() if task.layers == "ffn"}
+    ordered = [_link_between(links, *ends) for ends in pairwise(firsts)]
+    exchanges = [
+        _link_between(links, name, seconds[tasks[name].stage.name])
+        for name in firsts
+        if tasks[name].layers == "attention"
+    ]
+    stray = [link for link in links if link not in (*ordered, *exchanges)]
+    if stray:
+        raise InputError(
+            f"links.{stray[0].name}: no request passes from pool {stray[0].sender!r} to pool "
+            f"{stray[0].receiver!r}"
+        )
+    return ordered, exchanges
+
+
+def _link_between(links: Sequence[LinkDescription], sender: str, receiver: str) -> LinkDescription:
+    between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
+    if len(between) != 1:
+        raise InputError(
+            f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
+            f"got {len(between)}"
+        )
+    return between[0]

@@ -1,0 +1,70 @@
+"""What is asked of a system: a model, the tokens of a request, and which phases it serves."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from codesign.schema import Record, checked
+from codesign.workload import LanguageModel, load_model
+from codesign.workload.request import Positive
+from codesign.workload.traces import Trace, load_trace
+
+
+def _known_model(name: object) -> object:
+    if isinstance(name, str):
+        load_model(name)
+    return name
+
+
+def _known_trace(name: object) -> object:
+    if isinstance(name, str):
+        load_trace(name)
+    return name
+
+
+class SystemWorkload(Record):
+    """The requests that a system serves, all alike; what a campaign's ``workload:`` says."""
+
+    model: Annotated[str, checked(_known_model)]
+    """A bundled language model, or the path of a ``config.json`` or YAML file."""
+    trace: Annotated[str, checked(_known_trace)] | None = None
+    """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
+    prompt_tokens: Positive | None = None
+    """Tokens of the prompt; instead of ``trace``."""
+    generated_tokens: Positive | None = None
+    """Tokens generated after it; instead of ``trace``."""
+    phases: Annotated[tuple[Literal["prefill", "decode"], ...], Field(min_length=1)] = (
+        "prefill",
+        "decode",
+    )
+    """The phases that the system serves; with one of them, its pool stands for itself."""
+    early_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the generated tokens that a pool ``early`` generates, where there is one."""
+    max_batch: Positive = 128
+    """The largest batch that a pool of NPUs chooses."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SystemWorkload:
+        if (self.trace is None) == (self.prompt_tokens is None and self.generated_tokens is None):
+            raise ValueError("expected trace, or both prompt_tokens and generated_tokens")
+        if self.trace is None and None in (self.prompt_tokens, self.generated_tokens):
+            raise ValueError("expected both prompt_tokens and generated_tokens")
+        if len(set(self.phases)) < len(self.phases):
+            raise ValueError(f"phases: expected each phase once, got {list(self.phases)}")
+        return self
+
+    @cached_property
+    def language_model(self) -> LanguageModel:
+        """The model, loaded."""
+        return load_model(self.model)
+
+    @cached_property
+    def tokens(self) -> Trace:
+        """Prompt and generated token counts, from the trace or as given."""
+        if self.trace is not None:
+            return load_trace(self.trace)
+        assert self.prompt_tokens is not None and self.generated_tokens is not None  # checked
+        return Trace(prompt_tokens=self.prompt_tokens, generated_tokens=self.generated_tokens)

@@ -1,0 +1,391 @@
+"""Pools of a system: spaces side by side in one space, each with the names of its own.
+
+A pool is a design space for the machines of one role, and a number of machines. The space of the
+system has the parameters of every pool, each with the pool's name in front, the pools' numbers of
+machines, and what joins them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
+
+from pydantic import BeforeValidator, Field
+
+from codesign.errors import InputError, UnknownNameError
+from codesign.schema import Document, KeyPath, Record, to_record
+
+if TYPE_CHECKING:
+    from codesign.space.space import DesignSpace
+
+Role: TypeAlias = Literal[
+    "prefill",
+    "decode",
+    "early",
+    "late",
+    "prefill_attention",
+    "prefill_ffn",
+    "decode_attention",
+    "decode_ffn",
+]
+"""What the machines of a pool do: all of a phase; the first or the last part of a decode
+(``early``, ``late``); or the attention or the rest of every layer in a phase."""
+ROLES: tuple[Role, ...] = get_args(Role)
+
+MACHINES = "machines"
+"""Parameter of each pool, with the pool's name in front: its number of machines."""
+_SECTIONS = ("parameters", "repeated", "derived", "constraints", "fixed", "designs", "sources")
+_EXPRESSIONS = ("when", "order", "value", "condition")
+"""Keys of a space's file whose values name parameters."""
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
+def _machines(value: object) -> object:
+    """A number, several numbers, or ``low`` and ``high``: as the parameter that it becomes."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = [value]
+    numbers = value if isinstance(value, list) else []
+    if isinstance(value, dict):
+        numbers = [value.get("low"), value.get("high")]
+    if not numbers or not all(type(number) is int and number >= 1 for number in numbers):
+        raise ValueError(f"expected numbers of machines from 1, got {value!r}")
+    return {"values": value} if isinstance(value, list) else value
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class PoolRecord(Record):
+    """A pool of a system: machines of one role.
+
+    Next to these keys stand those of a space, over ``space`` if that is given.
+    """
+
+    role: Role | None = None
+    """What its machines do; the pool's name if left out."""
+    space: str = ""
+    """The space in which a machine is a design; the keys of a space that stand here change it."""
+    device: Annotated[list[str] | None, BeforeValidator(_listed)] = None
+    """Devices of datasheets among which to choose, instead of ``space``."""
+    machines: Annotated[dict[str, Any], BeforeValidator(_machines)] = Field(
+        default_factory=lambda: {"values": [1]}
+    )
+    """How many: a number, a list of numbers, or ``low`` and ``high``."""
+
+
+def _values(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+class LinkRecord(Record, populate_by_name=True):
+    """What joins two pools; a list of values makes a choice of it."""
+
+    sender: str = Field(alias="from")
+    receiver: str = Field(alias="to")
+    bandwidth: Annotated[list[Any], BeforeValidator(_values)]
+    """Bytes per second that one machine sends, one way."""
+    latency: Annotated[list[Any], BeforeValidator(_values)]
+    """Time of a message that carries nothing."""
+    energy: Annotated[list[Any], BeforeValidator(_values)]
+    """Energy of what is sent."""
+
+
+LINK_PARAMETERS = {
+    "bandwidth": "bandwidth_bytes_per_s",
+    "latency": "latency_s",
+    "energy": "energy_joules_per_byte",
+}
+"""Key of a link, and the parameter that it becomes after the name of the link."""
+
+
+@dataclass(frozen=True)
+class LinkEnds:
+    """Which pools a link joins; its parameters begin with its name."""
+
+    name: str
+    sender: str
+    receiver: str
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Machines of one role in a system.
+
+    Attributes:
+        name: Stands before the names of its parameters.
+        role: What its machines do.
+        parameter_names: The parameters of one machine, without the pool's name.
+        load: Reads the pool's own space, the designs of one machine.
+    """
+
+    name: str
+    role: Role
+    parameter_names: tuple[str, ...]
+    load: Callable[[], DesignSpace]
+
+    @cached_property
+    def space(self) -> DesignSpace:
+        """The designs of one machine."""
+        return self.load()
+
+    def full_name(self, parameter: str) -> str:
+        """The name that a parameter of the pool has in the system."""
+        return f"{self.name}_{parameter}"
+
+
+@dataclass(frozen=True)
+class PoolDefinition:
+    """A pool as its file states it.
+
+    Attributes:
+        name: Of the pool.
+        record: Its keys.
+        document: Its space.
+    """
+
+    name: str
+    record: PoolRecord
+    document: Document
+
+    @property
+    def role(self) -> Role:
+        """What its machines do."""
+        return self.record.role or cast(Role, self.name)  # which is one, as read_system has seen
+
+    def parameter_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Of the system's parameters, those of one machine, by the pool's own names."""
+        prefix = f"{self.name}_"
+        own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        return tuple(name for name in own if name != MACHINES)
+
+    def own(self, fixed: Mapping[str, object]) -> dict[str, object]:
+        """Of the values that the system fixes, those of the pool, by the pool's own names."""
+        prefix = f"{self.name}_"
+        return {
+            name.removeprefix(prefix): value
+            for name, value in fixed.items()
+            if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
+        }
+
+
+@dataclass(frozen=True)
+class SystemDocument(Document):
+    """A space that several documents make together, each key with the place it comes from."""
+
+    origins: Mapping[KeyPath, tuple[Document, KeyPath]] | None = None
+
+    def where(self, *path: str | int) -> str:
+        """``file:line: key`` in the document that the key comes from."""
+        origin = (self.origins or {}).get(path[:2])
+        if origin is None:
+            return super().where(*path)
+        document, place = origin
+        return document.where(*place, *path[2:])
+
+
+@dataclass(frozen=True)
+class SystemDefinition:
+    """A space with pools: the space of the whole, the pools and what joins them."""
+
+    document: Document
+    pools: tuple[PoolDefinition, ...]
+    links: tuple[LinkEnds, ...]
+
+
+def read_system(document: Document, with_base: Callable[[Document], Document]) -> SystemDefinition:
+    """The space of a system from a document that lists pools.
+
+    Args:
+        document: Of the system.
+        with_base: Completes a document by the space that it is based on.
+
+    Raises:
+        InputError: A pool or a link that cannot be read.
+    """
+    pools = tuple(_pools(document, with_base))
+    roles: dict[str, str] = {}
+    for pool in pools:
+        if pool.role in roles:
+            raise InputError(
+                f"the role {pool.role!r} is that of pool {roles[pool.role]!r} already",
+                document.where("pools", pool.name),
+            )
+        roles[pool.role] = pool.name
+    links = tuple(_links(document, [pool.name for pool in pools]))
+    return SystemDefinition(
+        _joined(document, pools, links), pools, tuple(ends for ends, _ in links)
+    )
+
+
+def _section(document: Document, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    section = document.data.get(key, {})
+    if not isinstance(section, dict):
+        raise InputError(f"expected names with keys, got {section!r}", document.where(key))
+    for name, stated in section.items():
+        if not isinstance(stated, dict):
+            raise InputError(
+                f"expected keys with values, got {stated!r}", document.where(key, name)
+            )
+        yield name, stated
+
+
+def _pools(
+    document: Document, with_base: Callable[[Document], Document]
+) -> Iterator[PoolDefinition]:
+    for name, stated in _section(document, "pools"):
+        path: KeyPath = ("pools", name)
+        own = {key: value for key, value in stated.items() if key not in _SECTIONS}
+        record = to_record(document, PoolRecord, own, path)
+        if record.role is None and name not in ROLES:
+            raise UnknownNameError("role", name, ROLES, document.where(*path))
+        data = {key: value for key, value in stated.items() if key in _SECTIONS}
+        lines = {place[2:]: line for place, line in document.lines.items() if place[:2] == path}
+        if record.device is not None:
+            if record.space:
+                where = document.where(*path, "device")
+                raise InputError("expected either space or device, got both", where)
+            data["parameters"] = {"device": record.device} | data.get("parameters", {})
+        if record.space:
+            data["based_on"] = record.space
+            lines[("based_on",)] = document.lines.get((*path, "space"), 1)
+        yield PoolDefinition(name, record, with_base(Document(document.source, data, lines)))
+
+
+def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, LinkRecord]]:
+    for name, stated in _section(document, "links"):
+        record = to_record(document, LinkRecord, stated, ("links", name))
+        for key, pool in (("from", record.sender), ("to", record.receiver)):
+            if pool not in pools:
+                raise UnknownNameError("pool", pool, pools, document.where("links", name, key))
+        yield LinkEnds(name, record.sender, record.receiver), record
+
+
+def _joined(
+    document: Document,
+    pools: tuple[PoolDefinition, ...],
+    links: tuple[tuple[LinkEnds, LinkRecord], ...],
+) -> Document:
+    """The space of the whole: what each pool and each link becomes, then what the file adds."""
+    data = {key: value for key, value in document.data.items() if key not in ("pools", "links")}
+    data |= {key: dict(data.get(key, {})) for key in _SECTIONS if key != "constraints"}
+    data["constraints"] = []
+    origins: dict[KeyPath, tuple[Document, KeyPath]] = {}
+    for pool in pools:
+        _add_pool(data, origins, pool, document)
+    for ends, link in links:
+        for key, parameter in LINK_PARAMETERS.items():
+            name = f"{ends.name}_{parameter}"
+            data["parameters"][name] = {"values": getattr(link, key)}
+            origins["parameters", name] = (document, ("links", ends.name, key))
+    for number, condition in enumerate(document.data.get("constraints", [])):
+        origins["constraints", len(data["constraints"])] = (document, ("constraints", number))
+        data["constraints"].append(condition)
+    names = [pool.name for pool in pools]
+    data["designs"] = {
+        name: _with_pool_designs(design, pools, names) for name, design in data["designs"].items()
+    }
+    return SystemDocument(document.source, data, document.lines, origins=origins)
+
+
+class _Names:
+    """The names of a pool's own, and how they read in the system."""
+
+    def __init__(self, pool: str, content: Mapping[str, Any]) -> None:
+        self._pool = pool
+        self._own = _own_names(content)
+
+    def full(self, name: str) -> str:
+        """The name with the pool's in front."""
+        return f"{self._pool}_{name}"
+
+    def in_text(self, value: Any) -> Any:
+        """An expression, or a list of them, with the full names."""
+        if isinstance(value, list):
+            return [self.in_text(item) for item in value]
+        if not isinstance(value, str):
+            return value
+        return _NAME.sub(lambda m: self.full(m[0]) if m[0] in self._own else m[0], value)
+
+    def in_keys(self, value: Any) -> Any:
+        """A section's entry with the full names where an expression stands."""
+        if not isinstance(value, dict):
+            return value
+        renamed = {}
+        for key, item in value.items():
+            if key in _EXPRESSIONS:
+                renamed[key] = self.in_text(item)
+            elif key == "parameters":
+                renamed[key] = {name: self.in_keys(member) for name, member in item.items()}
+            else:
+                renamed[key] = item
+        return renamed
+
+
+def _add_pool(
+    data: dict[str, Any],
+    origins: dict[KeyPath, tuple[Document, KeyPath]],
+    pool: PoolDefinition,
+    document: Document,
+) -> None:
+    content = pool.document.data
+    names = _Names(pool.name, content)
+
+    def add(section: str, name: str, value: Any) -> None:
+        data[section][names.full(name)] = value
+        origins[section, names.full(name)] = (pool.document, (section, name))
+
+    for section in ("parameters", "repeated", "derived"):
+        for name, stated in content.get(section, {}).items():
+            is_short = section == "derived" and isinstance(stated, str)
+            add(section, name, names.in_text(stated) if is_short else names.in_keys(stated))
+    for section in ("fixed", "sources"):
+        for name, value in content.get(section, {}).items():
+            if names.full(name) not in data[section]:
+                add(section, name, value)
+    for number, stated in enumerate(content.get("constraints", [])):
+        origins["constraints", len(data["constraints"])] = (pool.document, ("constraints", number))
+        is_short = isinstance(stated, str)
+        data["constraints"].append(names.in_text(stated) if is_short else names.in_keys(stated))
+    add("parameters", MACHINES, pool.record.machines | {"description": "Machines of the pool"})
+    origins["parameters", names.full(MACHINES)] = (document, ("pools", pool.name, MACHINES))
+
+
+def _own_names(content: Mapping[str, Any]) -> set[str]:
+    """The names that expressions of a space may use for what is its own."""
+    names = {*content.get("parameters", {}), *content.get("derived", {})}
+    for part, repeated in content.get("repeated", {}).items():
+        names.add(part)
+        if isinstance(repeated, dict) and isinstance(repeated.get("maximum"), int):
+            for number in range(1, repeated["maximum"] + 1):
+                names |= {f"{part}{number}_{short}" for short in repeated.get("parameters", {})}
+    return names
+
+
+def _with_pool_designs(design: Any, pools: tuple[PoolDefinition, ...], names: list[str]) -> Any:
+    """A design of the system whose values name designs of its pools, with these written out."""
+    if not isinstance(design, dict) or not isinstance(design.get("values"), dict):
+        return design
+    values: dict[str, Any] = {}
+    for key, value in design["values"].items():
+        if key not in names:
+            values[key] = value
+            continue
+        pool = pools[names.index(key)]
+        listed = pool.document.data.get("designs", {})
+        if value not in listed:
+            raise UnknownNameError(
+                f"design of pool {key}", str(value), listed, pool.document.where("designs")
+            )
+        values |= {f"{key}_{name}": item for name, item in _design_values(listed, value).items()}
+    return {**design, "values": values}
+
+
+def _design_values(listed: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The values of a design over those of the design that it is based on."""
+    design = listed[name]
+    base = _design_values(listed, design["based_on"]) if design.get("based_on") else {}
+    return {**base, **design["values"]}

@@ -1,0 +1,291 @@
+"""Composed fronts of systems are those of every system evaluated, and systems obey their laws."""
+
+import itertools
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from codesign.enumeration.composition import compose_front, pool_problem
+from codesign.enumeration.decomposition import Decomposition, Part
+from codesign.enumeration.enumerate import enumerate_front
+from codesign.errors import InfeasibleError
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.system import SystemEvaluator
+from codesign.evaluators.system.options import SystemOptions
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.memtech import load_library
+from codesign.pareto import non_dominated
+from codesign.problem import build_problem
+from codesign.space import load_space, parse_space
+from codesign.workload import Request
+
+THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
+OBJECTIVES = (
+    (THROUGHPUT, TDP),
+    (THROUGHPUT, TDP, "minimize energy_joules_per_request"),
+    (THROUGHPUT, "minimize time_to_second_token_s", "minimize n_machines"),
+    (THROUGHPUT, TDP, "minimize request_latency_s", "minimize energy_joules_per_token"),
+    ("maximize tokens_per_joule", "minimize time_per_output_token_s"),
+    ("maximize tokens_per_joule_tdp", "minimize time_to_first_token_s", "maximize requests_per_s"),
+)
+LIMITED = (
+    (),
+    ("tdp_watts",),
+    ("time_per_output_token_s", "n_machines"),
+    ("energy_joules_per_request",),
+    ("time_to_second_token_s", "tdp_watts"),
+)
+"""Metrics of which the better half is allowed."""
+OPEN = ("vector_length", "sram_3d_layers", "kv_format", "dataflow", "tier1_stacks", "pe_array")
+LINKS = {"fast": ["20 MB/s", "450 GB/s"], "slow": ["5 MB/s", "20 MB/s"]}
+"""Up to NVLink, and those that take longer than a prefill, are exposed and set the rate."""
+
+
+@cache
+def catalogs():
+    return {"memtech": load_library().catalog()}
+
+
+@cache
+def machine_space():
+    return load_space("memexplorer", catalogs())
+
+
+@cache
+def one_machine():
+    return NpuEvaluator(Request(model="llama-3.3-70b", trace="osworld", phase="decode"))
+
+
+def random_pool(rng, n_open=2):
+    """A design of memexplorer with some parameters left open, as a pool."""
+    space = machine_space()
+    rows = space.sample(rng, 20)
+    holds = np.max(list(one_machine().known_violations(space.columns(rows)).values()), axis=0) <= 0
+    (design,) = space.decode(rows[np.flatnonzero(holds)[:1]])
+    open_names = rng.choice(OPEN if n_open > 1 else OPEN[:5], size=n_open, replace=False).tolist()
+    fixed = {name: value for name, value in design.items() if name not in open_names}
+    counts = sorted(rng.choice([1, 2, 3, 5], size=2, replace=False).tolist())
+    return {
+        "space": "memexplorer",
+        "fixed": {key: list(x) if isinstance(x, tuple) else x for key, x in fixed.items()},
+        "machines": counts,
+    }
+
+
+def joined(roles):
+    """The pools between which a link is: parts of a layer, and stages that follow one another."""
+    firsts = [role for role in roles if not role.endswith("_ffn")]
+    pairs = list(itertools.pairwise(firsts))
+    return pairs + [(role.replace("_ffn", "_attention"), role) for role in set(roles) - set(firsts)]
+
+
+def random_system(rng, roles=("prefill", "decode"), link="fast"):
+    """A small system."""
+    pools = {role: random_pool(rng, n_open=4 - len(roles)) for role in roles}
+    for role in roles[2:]:
+        pools[role]["machines"] = 2
+    text = {
+        "pools": pools,
+        "links": {
+            f"link{i}": {
+                "from": sender,
+                "to": receiver,
+                "bandwidth": LINKS[link][i:],
+                "latency": "1 us",
+                "energy": "1.3 pJ/bit",
+            }
+            for i, (sender, receiver) in enumerate(joined(roles))
+        },
+    }
+    return parse_space(json.dumps(text), catalogs(), "random")
+
+
+@cache
+def evaluator(first_token="prefill", phases=("prefill", "decode")):
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld", phases=phases)
+    return SystemEvaluator(workload, SystemOptions(first_token=first_token))
+
+
+def every_system(problem):
+    rows = problem.space.rows(np.arange(problem.space.size))
+    return rows[problem.admits(rows)]
+
+
+def brute_force_front(problem):
+    """Every system evaluated: the distinct points of the front."""
+    observations = problem.evaluate(every_system(problem), problem.deciding_metrics)
+    points = observations.objectives[observations.feasible]
+    return {tuple(point) for point in points[non_dominated(points)].tolist()} if len(points) else {}
+
+
+def composed_front(problem):
+    return compose_front(problem, lambda pool, _: enumerate_front(pool))
+
+
+def assert_composition_is_exact(seed, roles=("prefill", "decode")):
+    rng = np.random.default_rng(seed)
+    space = random_system(rng, roles, "slow" if seed % 2 else "fast")
+    objectives = OBJECTIVES[seed % len(OBJECTIVES)]
+    limited = LIMITED[seed % len(LIMITED)]
+    token = ("prefill", "decode")[seed // 2 % 2]
+    problem = build_problem(space, evaluator(token), objectives, (), "system")
+    rows = every_system(problem)
+    if limited and len(rows):
+        metrics = problem.evaluate(rows).metrics
+        limits = [f"{name} <= {float(np.median(metrics[name]))!r}" for name in limited]
+        limits += [f"{roles[0]}_machines + 2 <= 5"] if seed % 3 == 0 else []
+        problem = build_problem(space, evaluator(token), objectives, limits, "system")
+    expected = brute_force_front(problem)
+    try:
+        front = composed_front(problem)
+    except InfeasibleError:
+        assert not expected
+        return 0
+    assert {tuple(point) for point in front.objectives.tolist()} == expected
+    assert (problem.space.contains(front.rows)).all()
+    return len(front)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_composed_front_is_that_of_every_system_evaluated(seed):
+    assert_composition_is_exact(seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "roles",
+    [
+        ("prefill", "early", "late"),
+        ("prefill_attention", "prefill_ffn", "decode"),
+        ("prefill", "decode_attention", "decode_ffn"),
+    ],
+    ids="-".join,
+)
+def test_the_same_with_three_pools(seed, roles):
+    assert_composition_is_exact(seed, roles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 600))
+def test_the_composed_front_is_that_of_every_system_evaluated_for_hundreds(seed):
+    assert_composition_is_exact(seed)
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_no_machine_of_a_pool_beats_its_best_case(role):
+    space = load_space("system-pd", catalogs())
+    problem = build_problem(space, evaluator(), OBJECTIVES[3], (), "system")
+    pool = pool_problem(problem, role)
+    assert {"dynamic_joules_per_token", "idle_watts", "throughput_tokens_per_s"} <= {
+        item.metric.name for item in pool.objectives
+    }
+    rows = pool.space.sample(np.random.default_rng(3), 400)
+    rows = rows[pool.admits(rows)]
+    metrics = pool.evaluate(rows, pool.deciding_metrics).metrics
+    tree = Decomposition(pool)
+    part = Part(rows, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=np.int64))
+    for level in range(len(tree.undecided) + 1):
+        best = pool.evaluator.best_case(*tree.columns(part, level), pool.deciding_metrics)
+        assert set(best) == set(pool.deciding_metrics)
+        for objective in pool.objectives:
+            name, sign = objective.metric.name, objective.metric.sign
+            assert (sign * metrics[name] >= sign * best[name]).all(), (name, level)
+
+
+def systems(n=200, **options):
+    space = load_space("system-pd", catalogs())
+    problem = build_problem(space, evaluator(**options), OBJECTIVES[0], (), "system")
+    rows = space.sample(np.random.default_rng(5), 20 * n)
+    rows = rows[problem.admits(rows)][:n]
+    return problem, rows
+
+
+def test_twice_the_machines_have_twice_the_rate():
+    problem, rows = systems()
+    columns = [problem.space.names.index(f"{pool}_machines") for pool in ("prefill", "decode")]
+    rows[:, columns] = rows[:, columns] // 2  # of one to four machines each
+    doubled = rows.copy()
+    doubled[:, columns] = 2 * rows[:, columns] + 1  # codes count from one machine
+    few, many = (problem.evaluate(x).metrics for x in (rows, doubled))
+    for name in ("throughput_tokens_per_s", "requests_per_s", "tdp_watts", "n_machines"):
+        np.testing.assert_allclose(many[name], 2 * few[name], rtol=1e-12)
+    for name in ("time_per_output_token_s", "request_latency_s", "energy_joules_per_request"):
+        np.testing.assert_allclose(many[name], few[name], rtol=1e-12)
+
+
+def test_an_infinite_link_is_no_hand_over():
+    problem, rows = systems(50)
+    columns = dict(problem.space.columns(rows))
+    shared = problem.evaluator.shared_values(columns)
+    names = [metric.name for metric in problem.evaluator.metrics]
+    pools = {
+        name: machine.evaluate(
+            problem.evaluator.pool_columns(columns, name),
+            problem.evaluator.pool_metrics(names)[name],
+        ).metrics
+        for name, machine in problem.evaluator.machines.items()
+    }
+    free = {name: np.full_like(x, np.inf if "bandwidth" in name else 0.0)
+            if name.startswith("handover") else x for name, x in shared.items()}  # fmt: skip
+    metrics = problem.evaluator.compose(pools, free, names)
+    assert (metrics["handover_exposed_s"] == 0).all()
+    wait_s = pools["prefill"]["time_to_first_token_s"] + pools["decode"]["time_per_output_token_s"]
+    np.testing.assert_array_equal(metrics["time_to_second_token_s"], wait_s)
+    rates = [
+        shared[f"{pool}_machines"] * pools[pool]["throughput_tokens_per_s"] / tokens
+        for pool, tokens in (("prefill", 90_000), ("decode", 8_000))
+    ]
+    np.testing.assert_allclose(metrics["requests_per_s"], np.minimum(*rates), rtol=1e-12)
+    assert (metrics["handover_utilization"] == 0).all()
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_system_of_one_machine_is_that_machine_to_the_last_bit(phase):
+    text = {"pools": {phase: {"space": "memexplorer"}}}
+    space = parse_space(json.dumps(text), catalogs(), "alone")
+    problem = build_problem(space, evaluator(phases=(phase,)), OBJECTIVES[0], (), "system")
+    rows = space.sample(np.random.default_rng(5), 500)
+    rows = rows[problem.admits(rows)]
+    alone = NpuEvaluator(Request(model="llama-3.3-70b", trace="osworld", phase=phase))
+    machine = machine_space()
+    columns = [space.names.index(f"{phase}_{name}") for name in machine.names]
+    expected = alone.evaluate(machine.columns(rows[:, columns])).metrics
+    metrics = problem.evaluate(rows).metrics
+    names = set(metrics) & set(expected)
+    assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= names
+    for name in names:
+        np.testing.assert_array_equal(metrics[name], expected[name], name)
+
+
+def test_the_exposed_part_of_a_hand_over_is_that_of_layers_sent_one_by_one():
+    """An event for each layer: it leaves when it is computed and the link is free."""
+    problem, rows = systems(50)
+    explained = problem.evaluator.flow(
+        *_pools_of(problem, rows, ["handover_exposed_s", "request_latency_s"])
+    )
+    link = explained.links[0]
+    for bandwidth in (450e9, 1e9, 1e7):
+        rates = replace(link.rates, bandwidth_bytes_per_s=np.full(len(rows), bandwidth))
+        slow = replace(link, rates=rates)
+        layers = link.n_layers
+        for i in range(5):
+            prefill_s = float(link.sender.stage_s[i])
+            part_s = float(link.request_bytes[i]) / layers / bandwidth
+            free_s = 0.0
+            for layer in range(1, layers + 1):
+                free_s = max(free_s, prefill_s * layer / layers) + part_s
+            expected = free_s - prefill_s + float(link.latency_s[i])
+            assert float(slow.exposed_s[i]) == pytest.approx(expected, rel=1e-9)
+
+
+def _pools_of(problem, rows, names):
+    columns = problem.space.columns(rows)
+    needed = problem.evaluator.pool_metrics(names)
+    pools = {
+        name: machine.evaluate(problem.evaluator.pool_columns(columns, name), needed[name]).metrics
+        for name, machine in problem.evaluator.machines.items()
+    }
+    return pools, problem.evaluator.shared_values(columns)

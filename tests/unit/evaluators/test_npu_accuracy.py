@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from codesign.columns import Value
 from codesign.enumeration import enumerate_front
 from codesign.errors import InputError
 from codesign.evaluators.conformance import check_evaluator
@@ -86,6 +88,22 @@ def test_without_the_option_nothing_of_accuracy_is_offered() -> None:
 def test_it_keeps_the_contract_of_evaluators() -> None:
     rows = space_with_algorithm().sample(np.random.default_rng(1), 12)
     check_evaluator(evaluator(), space_with_algorithm().columns(rows))
+
+
+class Wrong(NpuEvaluator):
+    """It leaves out the narrow formats, which are worse in accuracy alone."""
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        return {"weight_format": [value == "mxfp4" for value in values["weight_format"]]}
+
+
+def test_a_wrong_word_on_superseded_values_is_noticed() -> None:
+    request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
+    rows = space().sample(np.random.default_rng(1), 12)
+    with pytest.raises(AssertionError, match="superseded value of 'weight_format' must be worse"):
+        check_evaluator(Wrong(request, NpuOptions(accuracy=True)), space().columns(rows))
 
 
 def test_an_explanation_says_whether_the_number_is_estimated() -> None:

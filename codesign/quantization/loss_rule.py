@@ -249,7 +249,7 @@ def estimate_by_rule(
     width = max(constants.errors[kind] for kind in kinds)
     low, high = interval(value, width, constants.floor)
     lower, upper = sorted(_ratio(end, measure) for end in (low, high))
-    source = f"estimated; 80 % of withheld {' and '.join(kinds)} are within these ends"
+    source = f"80 % of withheld {' and '.join(kinds)} are within these ends"
     return Estimate(_ratio(value, measure), lower, upper, "estimated", source)
 
 

@@ -3,7 +3,8 @@
 ``published_scores.csv`` has a row for each score: model, formats, algorithm, benchmark, the score
 at 16 bits and its source. ``as served`` and ``submitter choice`` are formats that the source does
 not state; such rows are shown and not used for estimates. ``mixed 4.5`` is a mixture of MXFP4 and
-MXFP8 with so many bits on average.
+MXFP8 with so many bits on average. INT4 of SpinQuant's table is ``int4`` for weights (by channel)
+and activations (by token), ``int4-g128`` for the KV cache (by head of 128).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from codesign.cli import (
     campaigns,
     compare,
     conclusions,
+    costs,
     economics,
     enumeration,
     evaluation,
@@ -90,6 +91,7 @@ for _module in (
     quantization,
     validation,
     conclusions,
+    costs,
     schema,
 ):
     for _command in _module.COMMANDS:

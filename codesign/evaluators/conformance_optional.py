@@ -374,5 +374,6 @@ def _beats(trial: Evaluation, reference: Evaluation, signs: Mapping[str, float])
     pairs = [(sign * trial.metrics[name], sign * reference.metrics[name])
              for name, sign in signs.items()]  # fmt: skip
     pairs += [(trial.violations[name], values) for name, values in reference.violations.items()]
-    no_worse = np.all([new <= old for new, old in pairs], axis=0)
+    absent = [np.isnan(new) & np.isnan(old) for new, old in pairs]
+    no_worse = np.all([new <= old for new, old in pairs] | np.array(absent), axis=0)
     return np.asarray(no_worse & np.any([new < old for new, old in pairs], axis=0))

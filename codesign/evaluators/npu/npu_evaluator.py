@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from codesign.accounts.constants import constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
@@ -25,6 +26,7 @@ from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
+from codesign.evaluators.npu.cost_metrics import COST_METRICS, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, features
@@ -33,7 +35,7 @@ from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
-from codesign.memtech import MemoryTechnology, load_library
+from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ACCURACY_METRICS, ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
@@ -87,8 +89,7 @@ class NpuEvaluator:
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
-        if self.options.usd_per_hour is not None:
-            self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
+        self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
         self._accuracy: FormatAccuracy | None = None
         if self.options.accuracy:
             self._accuracy = FormatAccuracy(workload, self.options)
@@ -165,6 +166,25 @@ class NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         evaluator = copy.copy(self)
         evaluator._library = library
+        evaluator._prepare_models()
+        return evaluator
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        """Of the constants of what designs cost, without those that the options state."""
+        if not set(metrics) & set(COST_METRICS):
+            return {}
+        ranges = constant_ranges(self.options.process)
+        return {
+            name: Range(low=item.low, typical=item.typical, high=item.high)
+            for name, item in ranges.items()
+            if name not in self.options.constants
+        }
+
+    def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
+        """The same evaluator with other constants of what designs cost."""
+        evaluator = copy.copy(self)
+        constants = {**self.options.constants, **values}
+        evaluator.options = self.options.model_copy(update={"constants": constants})
         evaluator._prepare_models()
         return evaluator
 
@@ -279,7 +299,10 @@ class NpuEvaluator:
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
-        account = explain(self.metrics_of(chosen), self.pass_, self.workload, designs, names)
+        absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        account = explain(
+            self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
+        )
         return account if self._accuracy is None else self._with_accuracy(account, designs)
 
     def _with_accuracy(self, account: Explanation, designs: Columns) -> Explanation:
@@ -291,6 +314,10 @@ class NpuEvaluator:
             metrics={**account.metrics, **metrics},
             notes=[*account.notes, self._accuracy.note(designs)],
         )
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some designs, by its name."""
+        return absent_metrics(values, self._library, self.options.usd_per_hour is not None)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""

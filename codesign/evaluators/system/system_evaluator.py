@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from codesign.columns import Columns, FloatArray
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import (
+    Bounds,
     Evaluation,
     Evaluator,
     Explanation,
@@ -46,6 +47,10 @@ _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
 _OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
 _NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s"})
 """A faster pool draws more power, and a faster prefill hides less of the hand-over."""
+
+
+_HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
+"""Metrics whose bounds are features for models of the metrics."""
 
 
 class SystemEvaluator:
@@ -259,6 +264,21 @@ class SystemEvaluator:
             if name.endswith("_utilization")
             else getattr(flow, name)
             for name in metrics
+        }
+
+    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""
+        pools: dict[str, Mapping[str, FloatArray]] = {}
+        needed = self.pool_metrics(_HINTED)
+        for name, machine in self.machines.items():
+            if not isinstance(machine, Bounds):
+                return {}
+            pools[name] = machine.best_case(self.pool_columns(designs, name), {}, needed[name])
+        shared = self.shared_values(designs)
+        hints = self.compose(pools, shared, _HINTED)
+        return {f"best_{name}": values for name, values in hints.items()} | {
+            f"best_{pool.name}_requests_per_s": pool.requests_per_s
+            for pool in self.flow(pools, shared).pools
         }
 
     def explain(self, designs: Columns) -> Explanation:

@@ -20,6 +20,8 @@ STUDIES = {
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",
+    "area": "published_dies",
+    "cost": "published_prices",
 }
 """Module of each study, in the order of the page."""
 

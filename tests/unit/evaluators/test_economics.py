@@ -19,7 +19,7 @@ from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
-from codesign.evaluators.economics.pricing import Ownership
+from codesign.accounts.ownership import Ownership
 from codesign.evaluators.economics.serving import (
     DeviceServing,
     Formats,

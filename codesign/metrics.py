@@ -163,6 +163,19 @@ _ECONOMICS = (
 ECONOMICS_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ECONOMICS}
 """Metrics of the ``economics`` evaluator by name."""
 
+_ACCURACY = (
+    Metric("accuracy_recovery", "maximize", "",
+           "accuracy in the formats of the phase over that at 16 bits: published for exactly these "
+           "formats, algorithm and model, or else estimated"),
+    Metric("accuracy_recovery_low", "maximize", "",
+           "lower end of the interval of accuracy_recovery, which 80 % of withheld scores keep"),
+    Metric("accuracy_recovery_high", "maximize", "",
+           "upper end of that interval"),
+)  # fmt: skip
+
+ACCURACY_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ACCURACY}
+"""Metrics that the ``npu`` evaluator adds with its option ``accuracy``, by name."""
+
 _POOL = (
     Metric("idle_watts", "minimize", "W",
            "power of a machine that waits"),
@@ -214,6 +227,11 @@ SYSTEM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _SYSTEM}
 """Metrics of the ``system`` evaluator by name, besides the utilization of each pool and link."""
 
 ALL_METRICS: dict[str, Metric] = (
-    METRICS | PLATFORM_METRICS | ECONOMICS_METRICS | POOL_METRICS | SYSTEM_METRICS
+    METRICS
+    | ACCURACY_METRICS
+    | PLATFORM_METRICS
+    | ECONOMICS_METRICS
+    | POOL_METRICS
+    | SYSTEM_METRICS
 )
 """Metrics of every built-in evaluator by name."""

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli import (
+    accuracy,
     arrivals,
     campaigns,
     compare,
@@ -30,6 +31,7 @@ from codesign.cli import (
     front,
     library,
     platform,
+    quantization,
     report,
     requirements,
     scaling,
@@ -85,6 +87,8 @@ for _module in (
     scaling,
     economics,
     library,
+    accuracy,
+    quantization,
     validation,
     conclusions,
     costs,

@@ -159,6 +159,26 @@ class Bounds(Protocol):
 
 
 @runtime_checkable
+class Supersedes(Protocol):
+    """An evaluator that knows values of a parameter that are never better than another value, so
+    that an exact enumeration need not look at designs with them."""
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """By parameter, which of its values another of them beats whatever the rest of the design.
+
+        With that other value, a design has the same violations; it has no metric that is worse, and
+        one of the objectives is strictly better.
+
+        Args:
+            values: Of every parameter of the space.
+            objectives: Metrics that are objectives in their own sense.
+        """
+        ...
+
+
+@runtime_checkable
 class Features(Protocol):
     """An evaluator that knows numbers about designs long before their results, such as a peak
     rate or a capacity, from which optimizers that model the results learn faster."""

@@ -60,6 +60,11 @@ workers: 1
 """
 _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld --phase prefill"
 _DEVICE = "--model llama-3-8b --device h100-sxm"
+_TESTS = Path(__file__).parents[1]
+_BYTES = (
+    f"--model {_TESTS / 'unit' / 'quantization' / 'byte_model'} --text {__file__} --context 32 "
+    "--sequences 2 --calibration 1"
+)
 INVOCATIONS = {
     "run": ["run trial"],
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],
@@ -118,6 +123,9 @@ INVOCATIONS = {
     "space": ["space memexplorer"],
     "models": ["models"],
     "model": ["models deepseek-v3"],
+    "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
+    "quantize": [f"quantize {_BYTES} --formats mxfp4,int8"],
+    "mix-formats": [f"mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
     "workloads": ["workloads"],
     "metrics": ["metrics"],
     "optimizers": ["optimizers"],

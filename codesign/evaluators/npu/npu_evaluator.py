@@ -30,12 +30,13 @@ from codesign.evaluators.npu.cost_metrics import COST_METRICS, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, features
+from codesign.evaluators.npu.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
-from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
+from codesign.metrics import ACCURACY_METRICS, ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
 
@@ -89,8 +90,14 @@ class NpuEvaluator:
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
         self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
+        self._accuracy: FormatAccuracy | None = None
+        if self.options.accuracy:
+            self._accuracy = FormatAccuracy(workload, self.options)
+            self.metrics += tuple(ACCURACY_METRICS.values())
+            self.optional_parameters = self.optional_parameters | {ALGORITHM}
+            self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
 
-    undecided_parameters = UNDECIDED_PARAMETERS
+    undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
 
     def _spread_over(self, parallelism: Parallelism) -> None:
         """Take the part of the model that one of several devices has."""
@@ -102,8 +109,25 @@ class NpuEvaluator:
         self._prepare_models()
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """Formats of equal widths are; all other values differ."""
+        """Formats of equal widths are, without metrics of accuracy; all other values differ."""
+        if self._accuracy is not None:
+            return values
         return self._best_case.interchangeable(parameter, values)
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """Formats, and algorithms, that cost more accuracy than others of the same widths."""
+        if self._accuracy is None:
+            return {}
+        keys = {
+            name: self._best_case.interchangeable(name, values[name])
+            if name in FORMATS
+            else [""] * len(values[name])
+            for name in (*FORMATS, ALGORITHM)
+            if name in values
+        }
+        return self._accuracy.superseded(values, keys, objectives)
 
     def best_case(
         self,
@@ -116,7 +140,10 @@ class NpuEvaluator:
             return self._by_group(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
             )
-        return self._best_case.bounds(designs, undecided, metrics)
+        best = self._best_case.bounds(designs, undecided, metrics)
+        if self._accuracy is not None:
+            best |= self._accuracy.best_case(designs, undecided, metrics)
+        return best
 
     def _prepare_models(self) -> None:
         """Build what depends on technologies and limits."""
@@ -198,6 +225,7 @@ class NpuEvaluator:
                 name: item.model_dump(mode="json", exclude={"name", "note", "sources"})
                 for name, item in self._library.items()
             },
+            **({} if self._accuracy is None else {"accuracy": self._accuracy.provenance()}),
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -223,6 +251,8 @@ class NpuEvaluator:
         if has_degrees(designs):
             return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])
+        of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
+        names = [name for name in names if name not in of_formats]
         values = {name: np.empty(n) for name in names}
         violations: dict[str, FloatArray] = {}
         is_compiled = is_worthwhile(n)
@@ -242,7 +272,7 @@ class NpuEvaluator:
                 values[name][part] = getattr(result, name)[each]
             for name, excess in chosen.footprint.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
-        return Evaluation(values, violations)
+        return Evaluation(values | of_formats, violations)
 
     def _chosen(self, designs: Columns, is_grouped: bool, is_compiled: bool) -> Chosen:
         """Designs with batch size and order of tiers; of equal ones, each is worked out once."""
@@ -261,7 +291,7 @@ class NpuEvaluator:
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
-        names = [metric.name for metric in self.metrics]
+        names = [item.name for item in self.metrics if item.name not in ACCURACY_METRICS]
         if has_degrees(designs):
             ((parallelism, _, columns),) = groups(designs)
             group = self.of(parallelism)
@@ -270,7 +300,20 @@ class NpuEvaluator:
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
         absent = self.absent_metrics({name: item.values for name, item in designs.items()})
-        return explain(self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent)
+        account = explain(
+            self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
+        )
+        return account if self._accuracy is None else self._with_accuracy(account, designs)
+
+    def _with_accuracy(self, account: Explanation, designs: Columns) -> Explanation:
+        assert self._accuracy is not None
+        recovery = self._accuracy.metrics(designs, list(ACCURACY_METRICS))
+        metrics = {name: float(values[0]) for name, values in recovery.items()}
+        return replace(
+            account,
+            metrics={**account.metrics, **metrics},
+            notes=[*account.notes, self._accuracy.note(designs)],
+        )
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Why a metric has no value for some designs, by its name."""

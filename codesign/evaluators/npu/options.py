@@ -104,6 +104,11 @@ class NpuOptions(Record):
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""
     usd_per_hour: Annotated[float | None, Field(gt=0)] = None
     """Rent of one device, USD; adds the metric ``usd_per_million_tokens``."""
+    accuracy: bool = False
+    """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
+    formats of equal widths differ; an exact front then takes longer."""
+    quantization_algorithm: Literal["rtn", "gptq", "quarot", "spinquant", "autoround"] = "rtn"
+    """How formats are reached, where no parameter of that name says it; of accuracy alone."""
 
     process: Process = "n7"
     """Process of compute dies and stacked SRAM, for what a design costs; the energies of the model

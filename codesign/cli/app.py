@@ -16,10 +16,12 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli import (
+    accuracy,
     arrivals,
     campaigns,
     compare,
     conclusions,
+    costs,
     economics,
     enumeration,
     evaluation,
@@ -29,6 +31,7 @@ from codesign.cli import (
     front,
     library,
     platform,
+    quantization,
     report,
     requirements,
     scaling,
@@ -85,8 +88,11 @@ for _module in (
     scaling,
     economics,
     library,
+    accuracy,
+    quantization,
     validation,
     conclusions,
+    costs,
     specialization,
     schema,
 ):

@@ -23,7 +23,7 @@ def validate(
         typer.Argument(
             metavar="[STUDY]...",
             help="memexplorer, simulation, scalesim, array-bounds, kernels, requests, "
-            "arrivals, epoch, genz, life; all if none.",
+            "arrivals, epoch, genz, life, systems, area, cost; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,

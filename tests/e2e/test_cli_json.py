@@ -19,7 +19,7 @@ from codesign.cli import documents, main
 from codesign.cli.app import app
 from codesign.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
-from codesign.studies import conclusions
+from codesign.studies import account_fronts, conclusions
 from codesign.studies.conclusions.setting import Setting
 
 _CAMPAIGN = """\
@@ -60,6 +60,11 @@ workers: 1
 """
 _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld --phase prefill"
 _DEVICE = "--model llama-3-8b --device h100-sxm"
+_TESTS = Path(__file__).parents[1]
+_BYTES = (
+    f"--model {_TESTS / 'unit' / 'quantization' / 'byte_model'} --text {__file__} --context 32 "
+    "--sequences 2 --calibration 1"
+)
 INVOCATIONS = {
     "run": ["run trial"],
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],
@@ -118,6 +123,9 @@ INVOCATIONS = {
     "space": ["space memexplorer"],
     "models": ["models"],
     "model": ["models deepseek-v3"],
+    "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
+    "quantize": [f"quantize {_BYTES} --formats mxfp4,int8"],
+    "mix-formats": [f"mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
     "workloads": ["workloads"],
     "metrics": ["metrics"],
     "optimizers": ["optimizers"],
@@ -127,6 +135,7 @@ INVOCATIONS = {
 _ELSEWHERE = {
     "bench": "bench",  # takes a while: tests/unit/studies/benchmark/test_benchmark.py
     "conclusions": "conclusions",  # asked in one small setting, below
+    "costs": "costs",  # likewise
     "specialization": "specialization",  # tests/unit/studies/test_specialization.py
 }
 RECORDS = {
@@ -182,6 +191,23 @@ def test_a_command_prints_its_document_as_published(name, words, capsys, check_d
     assert document["schema"] == documents.current()[name].label
     assert document["codesign_version"] == codesign.__version__
     check_document(document)
+
+
+def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp_path):
+    fixed = (
+        ("pe_array", (2048, 64)), ("vector_length", 1024), ("sram_dies", 1),
+        ("sram_3d_layers", 0), ("tier1_stacks", 2), ("dataflow", "ws"),
+        ("tier3_technology", None), ("bandwidth_priority", "matrix"),
+    )  # fmt: skip
+    fronts = account_fronts.account_fronts(["decode"], account_fronts.QUESTIONS[-2:], fixed)
+    monkeypatch.setattr(account_fronts, "account_fronts", lambda *_, **__: fronts)
+    page = tmp_path / "costs.md"
+    document = _printed(capsys, "costs", "decode", "--output", str(page), "--json")
+    check_document(document)
+    assert [front["n_points"] > 0 for front in document["fronts"]] == [True, True]
+    assert "| TDP, life of 5 years |" in page.read_text()
+    lives = {row["design"]: row["metrics"]["lifetime_years"] for row in document["designs"]}
+    assert lives["Base"]["typical"] == 10 and lives["P1"]["typical"] < 1
 
 
 def test_conclusions_are_printed_as_published(capsys, monkeypatch, check_document):

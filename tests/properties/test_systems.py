@@ -29,6 +29,7 @@ OBJECTIVES = (
     (THROUGHPUT, "minimize time_to_second_token_s", "minimize n_machines"),
     (THROUGHPUT, TDP, "minimize request_latency_s", "minimize energy_joules_per_token"),
     ("maximize tokens_per_joule", "minimize time_per_output_token_s"),
+    (THROUGHPUT, "minimize unit_cost_usd", "minimize area_mm2"),
     ("maximize tokens_per_joule_tdp", "minimize time_to_first_token_s", "maximize requests_per_s"),
 )
 LIMITED = (

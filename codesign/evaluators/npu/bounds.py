@@ -27,9 +27,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from codesign.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
+from codesign.evaluators.npu.cost_metrics import (
+    COST_METRICS,
+    COST_OF_TOKENS,
+    HEAT_METRICS,
+    SILICON_METRICS,
+    SiliconMetrics,
+)
 from codesign.evaluators.npu.operators import Pass, modelling_of
 from codesign.evaluators.npu.options import (
     ACCUMULATOR_BYTES,
@@ -179,8 +187,10 @@ class BestCase:
         )
         case, arrays = self._case(reader, hardware)
         limits = _hardware_metrics(hardware, case, self._part)
-        if set(metrics) - set(limits):
+        if set(metrics) - set(limits) - set(COST_METRICS) or set(metrics) & set(COST_OF_TOKENS):
             limits |= self._timed_metrics(case, arrays)
+        if set(metrics) & set(COST_METRICS):
+            limits |= self._costs(reader, hardware, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
 
     def _case(
@@ -214,6 +224,41 @@ class BestCase:
             array=array,
         )
         return case, arrays
+
+    def _costs(
+        self,
+        reader: _Reader,
+        hardware: AcceleratorBatch,
+        limits: Mapping[str, FloatArray],
+        metrics: Sequence[str],
+    ) -> dict[str, FloatArray]:
+        """What of the wanted metrics designs cost at least.
+
+        Area, price and carbon grow with the widths of the operands and the vector, so that the
+        narrowest count; heat has their power on the dies of the widest. A memory that nothing is
+        written to lasts longest.
+        """
+        least = self._silicon(reader, hardware, 0)
+        costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
+        if set(metrics) & set(HEAT_METRICS):
+            heat = least.heat(self._silicon(reader, hardware, 1).footprint_mm2)
+            celsius = heat.junction_celsius(least.constants, self._options.cooling)
+            costs |= dict(zip(HEAT_METRICS, (heat.density_w_per_mm2, celsius), strict=True))
+        if set(metrics) & set(COST_OF_TOKENS):
+            per_token = inverse(limits["throughput_tokens_per_s"])
+            joules = limits["energy_joules_per_token"]
+            costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
+        costs = {name: values * ROUNDING for name, values in costs.items()}
+        return costs | {"lifetime_years": np.full(reader.n, LONGEST_LIFE_YEARS)}
+
+    def _silicon(self, reader: _Reader, hardware: AcceleratorBatch, end: int) -> SiliconMetrics:
+        """Of designs with the narrowest operands and shortest vectors (0), or the other end (1)."""
+        bits = {name: reader.extremes(name, multiply_bits)[end] for name in FORMATS}
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        lanes = reader.extremes("vector_length", float)[end]
+        operands = np.stack([bits["activation_format"], wider])
+        changed = replace(hardware, vector_length=lanes)
+        return SiliconMetrics(changed, operands, self._part, self._options)
 
     def _element_bytes(self, name: str) -> float:
         return bits_per_element(name, self._workload.format_convention) / 8

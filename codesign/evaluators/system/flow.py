@@ -348,6 +348,14 @@ class SystemFlow:
         return self.throughput_tokens_per_s / self.tdp_watts
 
     @property
+    def area_mm2(self) -> FloatArray:
+        return self._of_machines("area_mm2")
+
+    @property
+    def unit_cost_usd(self) -> FloatArray:
+        return self._of_machines("unit_cost_usd")
+
+    @property
     def n_machines(self) -> FloatArray:
         return sum((pool.machines for pool in self.pools[1:]), self.pools[0].machines)
 

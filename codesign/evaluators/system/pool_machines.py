@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.deployments.parallelism import DEGREES
 from codesign.errors import InputError, UnknownNameError
@@ -27,6 +28,7 @@ from codesign.evaluators.platform.serving import PlatformServing
 from codesign.evaluators.system.options import MachineOptions
 from codesign.evaluators.system.roles import PoolTask, StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.hardware.device import list_devices
 from codesign.metrics import METRICS, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
@@ -41,6 +43,7 @@ _OWN = {
     "n_devices": PLATFORM_METRICS["n_devices"],
     **{name: POOL_METRICS[name] for name in _EXCHANGED},
 }
+_OF_SILICON = ("area_mm2", "unit_cost_usd")
 _OF_NPU = {name: metric for name, metric in POOL_METRICS.items() if name not in _OWN}
 _OF_DEVICE = {name: POOL_METRICS[name] for name in ("idle_watts", "dynamic_joules_per_token")}
 
@@ -69,6 +72,16 @@ def pool_machine(
         f"pools.{pool.name}: expected machines with the parameter 'pe_array' or 'device', "
         f"got {', '.join(pool.parameters) or 'no parameter'}"
     )
+
+
+def _published(name: str, device: str) -> float:
+    """Area in mm^2 or cost in USD of one device; NaN where nothing is published."""
+    account = device_account(device) if device in list_devices() else None
+    if account is None:
+        return np.nan
+    stated = account.area if name == "area_mm2" else account.unit_cost
+    scale = 1e6 if name == "area_mm2" else 1.0
+    return np.nan if stated is None else stated.typical * scale
 
 
 class _HandOver:
@@ -195,6 +208,10 @@ class NpuPool:
             **self._own(known, metrics, batch),
         }
 
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """As of the evaluator ``npu``."""
+        return self.npu.absent_metrics(values)
+
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """As of the evaluator ``npu``."""
         return self.npu.features(designs)
@@ -233,6 +250,7 @@ class DevicePool:
         self._hand_over = _HandOver(stage, workload)
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
+        names += _OF_SILICON
         self.metrics: tuple[Metric, ...] = (
             *(METRICS[name] for name in names),
             *_OF_DEVICE.values(),
@@ -283,6 +301,11 @@ class DevicePool:
             return serving.platform.batch * serving.platform.dp
         if name == "tdp_watts":
             return serving.board_power_watts
+        if name in _OF_SILICON:
+            published = serving.platform.devices.lookup(
+                lambda device: _published(name, str(device))
+            )
+            return serving.n_devices * published
         if name == "idle_watts":
             timed = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
             return serving.n_devices * timed.idle_watts
@@ -295,9 +318,41 @@ class DevicePool:
         values: FloatArray = getattr(serving, name)
         return values
 
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Area and cost where nobody has published those of a device."""
+        absent = {}
+        for name in _OF_SILICON:
+            lacking = [
+                str(device)
+                for device in values.get("device", ())
+                if np.isnan(_published(name, str(device)))
+            ]
+            if lacking:
+                absent[name] = f"nothing is published of {', '.join(lacking)}"
+        return absent
+
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one group."""
-        return self.platform.explain(designs)
+        """The full account of one group in its phase."""
+        evaluation = self.evaluate(designs)
+        metrics = {
+            metric.name: float(evaluation.metrics[metric.name][0]) for metric in self.metrics
+        }
+        of_both_phases = self.platform.explain(designs)
+        power = {
+            "component": "devices",
+            "tdp_watts": metrics["tdp_watts"],
+            "average_watts": metrics["average_power_watts"],
+        }
+        return Explanation(
+            metrics=metrics,
+            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            operators=[
+                row for row in of_both_phases.operators if row["phase"] == self._stage.phase
+            ],
+            levels=of_both_phases.levels,
+            power=[power] if of_both_phases.power else [],
+            notes=of_both_phases.notes,
+        )
 
     def provenance(self) -> Mapping[str, Any]:
         """As of the evaluator ``platform``."""

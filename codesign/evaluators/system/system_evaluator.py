@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from codesign.columns import Columns, FloatArray
+from codesign.columns import Columns, FloatArray, Value
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import (
     Bounds,
@@ -44,6 +44,8 @@ LINK_PARAMETERS = ("bandwidth_bytes_per_s", "latency_s", "energy_joules_per_byte
 """Parameters of a link."""
 _NEEDS_PREFILL = frozenset({"time_to_first_token_s", "time_to_second_token_s"})
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
+_SUMS = ("n_devices", "area_mm2", "unit_cost_usd")
+"""Metrics that add over all machines, besides power."""
 _OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
 _NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s"})
 """A faster pool draws more power, and a faster prefill hides less of the hand-over."""
@@ -138,6 +140,20 @@ class SystemEvaluator:
             for metric in self.metrics
             if metric.name in SYSTEM_METRICS and metric.name not in _NOT_MONOTONE
         )
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some systems, by its name."""
+        absent: dict[str, str] = {}
+        for name, machine in self.machines.items():
+            prefix = f"{name}_"
+            own = {
+                key.removeprefix(prefix): item
+                for key, item in values.items()
+                if key.startswith(prefix)
+            }
+            reasons = machine.absent_metrics(own)
+            absent |= {key: f"{name}: {why}" for key, why in reasons.items()}
+        return absent
 
     @property
     def profile(self) -> str:
@@ -321,7 +337,7 @@ class SystemEvaluator:
             ("energy_joules_per_token", is_alone and bool(wanted & energy)),
             *((name, is_alone and name in wanted) for name in sorted(of_busy)),
             ("tdp_watts", bool(wanted & {"tdp_watts", "tokens_per_joule_tdp"})),
-            ("n_devices", "n_devices" in wanted),
+            *((name, name in wanted) for name in _SUMS),
             ("handover_bytes", is_sender and is_crossing),
             ("held_requests", holds and is_rate),
             ("exchange_bytes", is_split and is_time),
@@ -334,7 +350,7 @@ class SystemEvaluator:
         bounds: dict[str, dict[str, float]] = {}
         for name, task in self._tasks.items():
             of_pool = {
-                metric: limits[metric] for metric in ("tdp_watts", "n_devices") if metric in limits
+                metric: limits[metric] for metric in ("tdp_watts", *_SUMS) if metric in limits
             }
             bounds[name] = of_pool | _latencies(limits, task)
         return bounds

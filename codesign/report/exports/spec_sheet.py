@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codesign.report.machine import Bank, Machine
 
 _OPERATOR_KEYS = ("name", "count", "bound", "time_s", "time_share", "energy_joules")
+_COST_KEYS = ("part", "area_mm2", "usd")
 _POWER_KEYS = ("component", "tdp_watts", "average_watts")
 
 
@@ -59,6 +60,7 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
             _table("Limits", ("limit", "state"), limits),
             _rows("Time by operator", evaluated.operators, _OPERATOR_KEYS),
             _rows("Power", evaluated.power, _POWER_KEYS),
+            _rows("Area and price of one device", evaluated.costs, _COST_KEYS),
             _list("Assumptions", evaluated.notes),
             f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
         ]

@@ -20,6 +20,9 @@ STUDIES = {
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",
+    "systems": "systems",
+    "area": "published_dies",
+    "cost": "published_prices",
 }
 """Module of each study, in the order of the page."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.accounts.ownership import Ownership
 from codesign.columns import Column, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
@@ -19,7 +20,6 @@ from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
-from codesign.evaluators.economics.pricing import Ownership
 from codesign.evaluators.economics.serving import (
     DeviceServing,
     Formats,

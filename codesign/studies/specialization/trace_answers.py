@@ -119,10 +119,11 @@ class BestSystem:
 
     @property
     def is_at_edge(self) -> bool:
-        """Whether a role has as many machines as it may have."""
-        is_in_turns = self.kind == "turns"
-        machines = max(self.prefill.machines, self.decode.machines)
-        return not is_in_turns and machines >= self.most_machines
+        """Whether a role, or in turns the system, has as many machines as it may have."""
+        machines = (self.prefill.machines, self.decode.machines)
+        if self.kind == "turns":
+            return round(sum(machines)) >= self.most_machines * len(machines)
+        return max(machines) >= self.most_machines
 
 
 @dataclass(frozen=True)

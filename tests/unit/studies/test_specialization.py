@@ -69,6 +69,15 @@ def test_the_rate_of_a_system_is_that_of_its_slower_role():
             assert kind != "one-design" or software[0] == software[1]
 
 
+def test_systems_with_as_many_machines_as_they_may_have_are_marked():
+    for system in answers()[1].systems.values():
+        machines = (system.prefill.machines, system.decode.machines)
+        is_in_turns = system.kind == "turns"
+        used = round(sum(machines)) / 2 if is_in_turns else max(machines)
+        assert replace(system, most_machines=int(used)).is_at_edge
+        assert not replace(system, most_machines=int(used) + 1).is_at_edge
+
+
 def test_the_best_of_each_kind_is_that_of_every_split_of_every_machine():
     """All machines of the small space in both roles, without composition, bounds or software."""
     setting = small("osworld")

@@ -26,11 +26,11 @@ _WITH_MACHINES: tuple[Kind, ...] = ("specialized", "one-machine")
 _GAIN_COLUMNS = {
     "trace": "workload",
     "tokens": "prompt : generated",
-    "throughput": "token/s, a design for each phase",
+    "throughput": "token/s, each its own",
     "one-machine": "gain over one machine",
-    "one-design": "over one machine and software",
-    "turns": "over one machine in turns",
-    "watts": "watts for the rate of one machine",
+    "one-design": "over one with one software",
+    "turns": "over one in turns",
+    "watts": "watts for the same rate / of one machine",
 }
 _RATIO_COLUMNS = {
     "trace": "workload",
@@ -280,7 +280,7 @@ def _edge_words(answers: Sequence[TraceAnswer]) -> str:
     most = max(item.systems["specialized"].most_machines for item in answers)
     return (
         f"A role has its largest number of machines, {most}, in {', '.join(edges)}: with more "
-        f"allowed, these would have more and smaller machines ({_EDGE} in the tables)."
+        f"allowed, they may be faster and the gains others ({_EDGE} in the tables)."
         if edges
         else ""
     )
@@ -325,7 +325,7 @@ def _gain_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
         best = answer.systems["specialized"]
         row = {
             "trace": answer.setting.trace,
-            "tokens": f"{answer.prompt_tokens:,} : {answer.generated_tokens:,}",
+            "tokens": f"{answer.prompt_tokens:,}:{answer.generated_tokens:,}",
             "throughput": format_value(best.throughput_tokens_per_s) + _edge(best),
         }
         row |= {
@@ -335,7 +335,7 @@ def _gain_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
         if "one-machine" in answer.least_watts:
             alike = answer.systems["one-machine"]
             watts = answer.least_watts["one-machine"]
-            row["watts"] = f"{watts:,.0f} instead of {alike.tdp_watts:,.0f}"
+            row["watts"] = f"{watts:,.0f}/{alike.tdp_watts:,.0f}"
         rows.append(row)
     return rows
 

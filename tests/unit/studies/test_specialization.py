@@ -111,7 +111,7 @@ def test_the_page_says_what_the_numbers_say(tmp_path):
         gain = item.gains["one-machine"]
         assert f"{gain - 1.0:.0%} ({item.setting.trace})" in text
         assert f"{gain:.3f}×" in text
-        assert f"{item.prompt_tokens:,} : {item.generated_tokens:,}" in text
+        assert f"{item.prompt_tokens:,}:{item.generated_tokens:,}" in text
     assert "![Ratio of prefill to decode machines](ratio.svg)" in text
     assert "weight_format mxint8" in text
     files = [page.save_figure(answers(), tmp_path / name) for name in ("a.svg", "b.svg")]

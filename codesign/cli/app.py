@@ -36,6 +36,7 @@ from codesign.cli import (
     requirements,
     scaling,
     schema,
+    stages,
     validation,
     watch,
 )
@@ -92,6 +93,7 @@ for _module in (
     validation,
     conclusions,
     costs,
+    stages,
     schema,
 ):
     for _command in _module.COMMANDS:

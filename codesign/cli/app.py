@@ -37,6 +37,7 @@ from codesign.cli import (
     scaling,
     schema,
     specialization,
+    stages,
     validation,
     watch,
 )
@@ -94,6 +95,7 @@ for _module in (
     conclusions,
     costs,
     specialization,
+    stages,
     schema,
 ):
     for _command in _module.COMMANDS:

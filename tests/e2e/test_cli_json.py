@@ -136,6 +136,7 @@ _ELSEWHERE = {
     "bench": "bench",  # takes a while: tests/unit/studies/benchmark/test_benchmark.py
     "conclusions": "conclusions",  # asked in one small setting, below
     "costs": "costs",  # likewise
+    "stages": "stages",  # likewise
     "specialization": "specialization",  # tests/unit/studies/test_specialization.py
 }
 RECORDS = {
@@ -208,6 +209,37 @@ def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp
     assert "| TDP, life of 5 years |" in page.read_text()
     lives = {row["design"]: row["metrics"]["lifetime_years"] for row in document["designs"]}
     assert lives["Base"]["typical"] == 10 and lives["P1"]["typical"] < 1
+
+
+def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    one_machine = {
+        "pe_array": [2048, 64], "vector_length": 1024, "sram_dies": 1, "sram_3d_layers": 0,
+        "dataflow": "ws", "storage_priority": "activation", "bandwidth_priority": "matrix",
+        "weight_format": "mxint8", "activation_format": "mxint8", "kv_format": "mxint8",
+        "tier2_technology": None, "tier3_technology": None,
+    }  # fmt: skip
+    campaign = {
+        "name": "small", "space": "system-early-late", "evaluator": "system",
+        "workload": {"model": "llama-3.3-70b", "trace": "osworld", "phases": ["decode"]},
+        "objectives": ["maximize throughput_tokens_per_s", "minimize tdp_watts"],
+        "fixed": {
+            f"{pool}_{name}": value for pool in ("early", "late")
+            for name, value in one_machine.items()
+        },
+        "optimizers": ["random"], "budget": 20,
+    }  # fmt: skip
+    Path("runs").mkdir()
+    Path("runs/small.yaml").write_text(json.dumps(campaign))
+    document = _printed(capsys, "stages", "small", "--output", "page.md", "--json")
+    check_document(document)
+    (answer,) = document["answers"]
+    assert answer["n_points"] > 3 and answer["alike"]["array"] == 1
+    early, late = answer["systems"][-1]["pools"]
+    assert (early["pool"], late["pool"]) == ("early", "late")
+    assert max(early["utilization"], late["utilization"]) == 1
+    assert sum(early["waits_for"].values()) == pytest.approx(1)
+    assert "## small" in Path("page.md").read_text()
 
 
 def test_conclusions_are_printed_as_published(capsys, monkeypatch, check_document):

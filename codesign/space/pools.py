@@ -252,7 +252,9 @@ def _pools(
         if record.space:
             data["based_on"] = record.space
             lines[("based_on",)] = document.lines.get((*path, "space"), 1)
-        yield PoolDefinition(name, record, with_base(Document(document.source, data, lines)))
+        complete = with_base(Document(document.source, data, lines))
+        complete.data.pop("based_on", None)  # what it says has been done
+        yield PoolDefinition(name, record, complete)
 
 
 def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, LinkRecord]]:

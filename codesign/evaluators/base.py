@@ -226,6 +226,21 @@ class LinkDescription:
     receiver: str
 
 
+@dataclass(frozen=True)
+class PoolAccount:
+    """One machine of a pool, explained by itself.
+
+    Attributes:
+        evaluator_name: Under which its evaluator is registered.
+        evaluator: Of the machine.
+        explanation: Of the machine, always busy.
+    """
+
+    evaluator_name: str
+    evaluator: Evaluator
+    explanation: Explanation
+
+
 @runtime_checkable
 class ServesPools(Protocol):
     """An evaluator whose designs are systems of pools."""
@@ -238,6 +253,10 @@ class ServesPools(Protocol):
         Raises:
             InputError: The evaluator cannot serve its workload with them.
         """
+        ...
+
+    def explain_pools(self, designs: Columns) -> Mapping[str, PoolAccount]:
+        """By name of the pool, one machine of it, of a batch of one system."""
         ...
 
 

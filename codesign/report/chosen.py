@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ class ChosenDesign:
     @property
     def words(self) -> str:
         """The design in words."""
-        return design_words(self.results.problem.space, [self.evaluated.design])[0]
+        return design_words(self.evaluated.space, [self.evaluated.design])[0]
 
     @property
     def place(self) -> int | None:
@@ -83,6 +84,14 @@ class ChosenDesign:
             f"{self.label} is {within_words(folded.tolerance)} of front {host + 1}, which is "
             f"cheaper: {words}. Against it, {self.label} has {exchange}"
         )
+
+    @cached_property
+    def pools(self) -> Mapping[str, ChosenDesign]:
+        """Of a system, one machine of each pool."""
+        return {
+            name: ChosenDesign(f"{self.label}, machine of pool {name}", self.results, evaluated)
+            for name, evaluated in self.evaluated.pools.items()
+        }
 
     @cached_property
     def machine(self) -> Machine:

@@ -7,6 +7,7 @@ Both report, of one machine in the role of its pool, the metrics that systems fo
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -267,8 +268,22 @@ class DevicePool:
         return values
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one group."""
-        return self.platform.explain(designs)
+        """The full account of one group in the phase of its pool."""
+        account, own = self.platform.explain(designs), self.evaluate(designs)
+        return replace(
+            account,
+            metrics={name: float(values[0]) for name, values in own.metrics.items()},
+            violations={name: float(values[0]) for name, values in own.violations.items()},
+            operators=[
+                {key: value for key, value in row.items() if key != "phase"}
+                for row in account.operators
+                if row["phase"] == self._stage.phase
+            ],
+            power=[
+                {"component": row["name"], **{k: v for k, v in row.items() if k != "name"}}
+                for row in account.power
+            ],
+        )
 
     def provenance(self) -> Mapping[str, Any]:
         """As of the evaluator ``platform``."""

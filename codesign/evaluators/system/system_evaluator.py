@@ -19,9 +19,10 @@ from codesign.evaluators.base import (
     Evaluator,
     Explanation,
     LinkDescription,
+    PoolAccount,
     PoolDescription,
 )
-from codesign.evaluators.system.explain import explain
+from codesign.evaluators.system.explain import explain, explain_pools
 from codesign.evaluators.system.flow import LinkFlow, PoolFlow, SystemFlow
 from codesign.evaluators.system.options import SystemOptions
 from codesign.evaluators.system.pool_machines import TIME_METRIC, DevicePool, NpuPool, pool_machine
@@ -246,6 +247,10 @@ class SystemEvaluator:
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one system: its pools, its links, and the way of one request."""
         return explain(self, designs)
+
+    def explain_pools(self, designs: Columns) -> Mapping[str, PoolAccount]:
+        """One machine of each pool, explained by itself."""
+        return explain_pools(self, designs)
 
     # --- composition -------------------------------------------------------------------------
 

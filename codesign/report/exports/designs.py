@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from codesign.errors import InputError
@@ -38,6 +39,38 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
         for place, text in zip(unfinished, texts.values(), strict=True):
             place.write_text(text, encoding="utf-8")
     return tuple(texts)
+
+
+def write_machines(
+    write: Callable[[ChosenDesign, Path], Written], chosen: ChosenDesign, path: Path
+) -> Written:
+    """An export of a machine; of a system one per pool, ``NAME-POOL`` each, all or none.
+
+    Args:
+        write: The export.
+        chosen: The design.
+        path: As of the export.
+
+    Raises:
+        InputError: The format cannot express a machine, or a place cannot be written.
+    """
+    if not chosen.pools:
+        return write(chosen, path)
+    pools_by_note: dict[str, list[str]] = {}
+    texts: dict[Path, str] = {}
+    with TemporaryDirectory() as folder:
+        for name, machine in chosen.pools.items():
+            written = write(machine, Path(folder) / path_of_pool(path, name).name)
+            for note in written.notes:
+                pools_by_note.setdefault(note, []).append(name)
+            texts |= {path.with_name(x.name): x.read_text("utf-8") for x in written.paths}
+    notes = (f"{' and '.join(names)}: {note}" for note, names in pools_by_note.items())
+    return Written(write_texts(texts), tuple(notes))
+
+
+def path_of_pool(path: Path, pool: str) -> Path:
+    """``NAME-POOL`` with the ending of ``NAME``."""
+    return path.with_name(f"{path.stem}-{pool}{path.suffix}")
 
 
 def flat_memory_notes(machine: Machine) -> list[str]:

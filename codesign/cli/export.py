@@ -90,10 +90,10 @@ def export(
 def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
     """The design in a format; a spec sheet is of a system, too, any other format of machines."""
     from codesign import plugins
-    from codesign.report.exports.designs import write_machines
+    from codesign.report.exports.designs import export_machines
 
     write: Callable[[ChosenDesign, Path], Written] = plugins.load("design_exports", form)
-    return write(chosen, output) if form == "spec-sheet" else write_machines(write, chosen, output)
+    return write(chosen, output) if form == "spec-sheet" else export_machines(write, chosen, output)
 
 
 def _format(form: str | None, output: Path, known: list[str]) -> str:

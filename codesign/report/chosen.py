@@ -28,11 +28,13 @@ class ChosenDesign:
         label: "front 3", or the name that the space gives it.
         results: Of the campaign.
         evaluated: As the campaign does, explained.
+        pool: Of the machine of a system, the name of its pool.
     """
 
     label: str
     results: Results
     evaluated: EvaluatedDesign
+    pool: str = ""
 
     @property
     def title(self) -> str:
@@ -89,7 +91,7 @@ class ChosenDesign:
     def pools(self) -> Mapping[str, ChosenDesign]:
         """Of a system, one machine of each pool."""
         return {
-            name: ChosenDesign(f"{self.label}, machine of pool {name}", self.results, evaluated)
+            name: ChosenDesign(f"{self.label}, pool {name}", self.results, evaluated, name)
             for name, evaluated in self.evaluated.pools.items()
         }
 

@@ -18,6 +18,7 @@ from codesign.report.labels import (
     part_words,
 )
 from codesign.report.labels import metric_title as title_of
+from codesign.report.system_picture import limit_words
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
 
 if TYPE_CHECKING:
@@ -113,13 +114,8 @@ def timeline_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
         for row in rows
     ]
     table = rows_table("One request that waits for nobody", kept, width, _TIMELINE_COLUMNS)
-    caption = [str(table.caption)] if table.caption else []
-    caption += [
-        f"{row['name']} sets the rate: {format_value(row['requests_per_s'], '1/s')}"
-        for row in rows
-        if row["sets_rate"]
-    ]
-    table.caption = "\n".join(reversed(caption)) or None
+    lines = [limit_words(rows), str(table.caption or "")]
+    table.caption = "\n".join(filter(None, lines)) or None
     return table
 
 

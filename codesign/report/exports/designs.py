@@ -41,7 +41,7 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
     return tuple(texts)
 
 
-def write_machines(
+def export_machines(
     write: Callable[[ChosenDesign, Path], Written], chosen: ChosenDesign, path: Path
 ) -> Written:
     """An export of a machine; of a system one per pool, ``NAME-POOL`` each, all or none.
@@ -54,18 +54,39 @@ def write_machines(
     Raises:
         InputError: The format cannot express a machine, or a place cannot be written.
     """
+    pools_by_note: dict[str, list[str]] = {}
+
+    def paths(machine: ChosenDesign, place: Path) -> tuple[Path, ...]:
+        written = write(machine, place)
+        for note in written.notes:
+            pools_by_note.setdefault(note, []).append(machine.pool)
+        return written.paths
+
+    written = write_machines(paths, chosen, path)
+    notes = (
+        " and ".join(filter(None, names)) + (": " if chosen.pools else "") + note
+        for note, names in pools_by_note.items()
+    )
+    return Written(written, tuple(notes))
+
+
+def write_machines(
+    write: Callable[[ChosenDesign, Path], tuple[Path, ...]], chosen: ChosenDesign, path: Path
+) -> tuple[Path, ...]:
+    """Write files of a machine; of a system of one per pool, ``NAME-POOL`` each, all or none."""
     if not chosen.pools:
         return write(chosen, path)
-    pools_by_note: dict[str, list[str]] = {}
-    texts: dict[Path, str] = {}
     with TemporaryDirectory() as folder:
-        for name, machine in chosen.pools.items():
-            written = write(machine, Path(folder) / path_of_pool(path, name).name)
-            for note in written.notes:
-                pools_by_note.setdefault(note, []).append(name)
-            texts |= {path.with_name(x.name): x.read_text("utf-8") for x in written.paths}
-    notes = (f"{' and '.join(names)}: {note}" for note, names in pools_by_note.items())
-    return Written(write_texts(texts), tuple(notes))
+        drafts = [
+            draft
+            for name, machine in chosen.pools.items()
+            for draft in write(machine, Path(folder) / path_of_pool(path, name).name)
+        ]
+        finished = tuple(path.with_name(draft.name) for draft in drafts)
+        with replacing_together(finished) as unfinished:
+            for place, draft in zip(unfinished, drafts, strict=True):
+                place.write_bytes(draft.read_bytes())
+    return finished
 
 
 def path_of_pool(path: Path, pool: str) -> Path:

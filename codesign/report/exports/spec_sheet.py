@@ -79,7 +79,9 @@ def _system(chosen: ChosenDesign) -> list[str]:
 
 
 def _settings(design: Mapping[str, Any]) -> str:
-    settings = [(name, format_setting(value)) for name, value in design.items() if value is not None]
+    settings = [
+        (name, format_setting(value)) for name, value in design.items() if value is not None
+    ]
     return _table("Design parameters", ("parameter", "value"), settings)
 
 

@@ -126,7 +126,9 @@ def _draw_pool(axes: Axes, item: PictureMachine, machine: Machine | None, n_lett
         return
     draw_machine(axes, machine, "x-small")
     levels = [
-        line for level in machine.levels for line in textwrap.wrap(level_words(level), n_letters)
+        line
+        for level in machine.levels
+        for line in textwrap.wrap(level_words(level), int(1.25 * n_letters))
     ]
     axes.text(0.5, -0.02, "\n".join(levels), ha="center", va="top", transform=axes.transAxes,
               fontsize="x-small")  # fmt: skip
@@ -196,7 +198,7 @@ def _draw_bars(axes: Axes, bars: tuple[TimelineBar, ...], end_s: float, is_first
 def _write_beside(axes: Axes, bar: TimelineBar, row: int, end_s: float) -> None:
     """A bar's times after it, or on it if it leaves no room."""
     fits = bar.end_s < end_s / 2
-    x = bar.end_s if fits else (bar.start_s + bar.end_s) / 2
-    axes.annotate(bar.text, (x, row), xytext=(4 if fits else 0, 0), textcoords="offset points",
-                  ha="left" if fits else "center", va="center", fontsize="x-small",
+    axes.annotate(bar.text, (bar.end_s, row), xytext=(4 if fits else -4, 0),
+                  textcoords="offset points", ha="left" if fits else "right", va="center",
+                  fontsize="x-small",
                   bbox={"boxstyle": "square,pad=0.15", "fc": "white", "ec": "none"})  # fmt: skip

@@ -204,11 +204,13 @@ class PoolDescription:
         name: Stands before the names of its parameters in the system's designs.
         role: What its machines do.
         parameters: The parameters of one machine, without the pool's name.
+        choices: Values that each of them may have.
     """
 
     name: str
     role: str
     parameters: tuple[str, ...]
+    choices: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,8 @@ class ServesPools(Protocol):
         """The evaluator of systems with these pools and links.
 
         Raises:
-            InputError: The evaluator cannot serve its workload with them.
+            InputError: The evaluator cannot serve its workload with them; a problem begins with
+                the key that it is about, such as ``pools.decode: ``.
         """
         ...
 

@@ -80,7 +80,9 @@ class SystemEvaluator:
         evaluator = copy.copy(self)
         unknown = sorted(set(self.options.pools) - {pool.name for pool in pools})
         if unknown:
-            raise UnknownNameError("pool", unknown[0], [pool.name for pool in pools], "evaluator")
+            raise UnknownNameError(
+                "pool", unknown[0], [pool.name for pool in pools], "evaluator: pools"
+            )
         evaluator.stages = stage_requests(self.workload, [pool.role for pool in pools])
         by_stage = pools_of(evaluator.stages, pools)
         evaluator._pools = {by_stage[stage.name].name: stage for stage in evaluator.stages}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,12 @@ class Objective:
     Attributes:
         metric: As the evaluator declares it.
         sense: Usually the metric's own, but a study may want the opposite.
+        where: ``file:line: key``, for messages.
     """
 
     metric: Metric
     sense: Sense
+    where: str | None = field(default=None, compare=False)
 
     @property
     def sign(self) -> float:
@@ -73,12 +75,14 @@ class Constraint:
         is_known: It involves no metric, so it is checked before a design is evaluated.
         bound: The number by which it bounds one metric from its bad side, as ``tdp_watts <= 700``
             does: a better value of the metric never violates it more. None: it is no such limit.
+        where: ``file:line: key``, for messages.
     """
 
     text: str
     expression: Expression
     is_known: bool
     bound: float | None = None
+    where: str | None = field(default=None, compare=False)
 
     @property
     def is_limit(self) -> bool:
@@ -496,7 +500,7 @@ def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objec
     metrics = {metric.name: metric for metric in evaluator.metrics}
     if name not in metrics:
         raise UnknownNameError("metric", name, metrics, where)
-    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize")
+    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
 
 
 def _objective_problems(
@@ -527,7 +531,7 @@ def read_constraint(
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
     known = not expression.names & set(units)
-    return Constraint(text, expression, known, _bound(expression, space, evaluator))
+    return Constraint(text, expression, known, _bound(expression, space, evaluator), where)
 
 
 def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:

@@ -362,10 +362,11 @@ class _Composition:
             worst = np.max(list(excess.values()), axis=0)
             i = int(np.argmin(worst))
             if best is None or worst[i] < max(best[2].values()):
-                found = (
-                    {name: float(x[i]) for name, x in each.items()} for each in (metrics, excess)
+                best = (
+                    int(shared[part][i]),
+                    {name: float(x[i]) for name, x in metrics.items()},
+                    {text: float(x[i]) for text, x in excess.items()},
                 )
-                best = (int(shared[part][i]), *found)
         assert best is not None  # there is a setting
         return best
 

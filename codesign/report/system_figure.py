@@ -75,7 +75,7 @@ def save_system(chosen: ChosenDesign, path: Path, width_mm: float | None = None)
         broken = " (breaks a limit)" if chosen.evaluated.broken else ""
         title = f"{chosen.title}: system{broken}"
         figure = new_figure(width_mm, high + way + 14.0, title, chosen.results)
-        above, below = figure.subfigures(2, 1, height_ratios=(high, way))
+        above, below = figure.subfigures(2, 1, height_ratios=(high, way), squeeze=False)[:, 0]
         _draw_machines(above, picture, machines, width, stacked)
         _draw_way(below, picture, stacked)
         return save_figure(figure, path)

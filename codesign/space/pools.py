@@ -189,6 +189,13 @@ class PoolDefinition:
         }
 
 
+_KEYS_OF_POOLS: dict[KeyPath, KeyPath] = {
+    ("based_on",): ("space",),
+    ("parameters", "device"): ("device",),
+}
+"""What a key of a pool's own space is in the file of the system."""
+
+
 @dataclass(frozen=True)
 class PoolDocument(Document):
     """What a file says of a pool's own space; places are those in the file of the system."""
@@ -201,7 +208,7 @@ class PoolDocument(Document):
         assert self.owner is not None  # given with the place
         if self.base is not None and path and path[:2] not in self.lines:
             return self.base.where(*path)
-        key = {("based_on",): ("space",), ("parameters", "device"): ("device",)}.get(path[:2], path)
+        key = _KEYS_OF_POOLS.get(path[:2], path)
         return self.owner.where(*self.place, *key)
 
 

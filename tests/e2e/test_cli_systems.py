@@ -173,19 +173,17 @@ def test_an_export_that_one_pool_refuses_writes_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["roofline", "hierarchy"])
-def test_figures_of_a_machine_are_drawn_of_every_pool(capsys, kind):
-    run(capsys, "figure", kind, "pair-run.yaml", "--design", "pair", "--output", f"out/{kind}.svg")
+def test_figures_of_a_machine_are_drawn_of_every_pool(capsys):
+    run(capsys, "figure", "roofline", "pair-run.yaml", "--design", "pair", "--output", "out/r.pdf")
     for pool in ("prefill", "decode"):
-        assert Path(f"out/{kind}-{pool}.svg").stat().st_size > 1000
+        assert Path(f"out/r-{pool}.pdf").stat().st_size > 1000
 
 
-def test_the_figure_of_a_system_is_the_same_every_time(capsys):
-    words = ["figure", "system", "pair-run.yaml", "--design", "pair", "--width", "89 mm"]
-    files = [Path("out/a.svg"), Path("out/b.svg")]
-    for file in files:
-        run(capsys, *words, "--output", str(file))
-    assert files[0].read_bytes() == files[1].read_bytes()
+@pytest.mark.parametrize("width", ["89 mm", "183 mm"])
+def test_a_system_is_drawn(capsys, width):
+    words = ["--design", "pair", "--width", width, "--output", "out/system.pdf"]
+    run(capsys, "figure", "system", "pair-run.yaml", *words)
+    assert Path("out/system.pdf").stat().st_size > 1000
 
 
 def test_the_page_of_a_system_is_written(capsys):

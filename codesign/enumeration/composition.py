@@ -166,13 +166,13 @@ def _checked(problem: Problem) -> Composed:
     known = evaluator.monotone_metrics
     listed = ", ".join(sorted(known))
     problems = [
-        f"{_at(item)}objective '{item}': expected one of {listed}, in its own sense: "
+        f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense: "
         "the exact front of systems follows from those of their pools for these alone"
         for item in problem.objectives
         if item.metric.name not in known or item.sense != item.metric.sense
     ]
     problems += [
-        f"{_at(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
+        f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
         "from its bad side"
         for item in problem.constraints
         if not item.is_known and not (item.is_limit and item.expression.names <= known)
@@ -182,7 +182,7 @@ def _checked(problem: Problem) -> Composed:
     return evaluator
 
 
-def _at(item: Objective | Constraint) -> str:
+def _place_of(item: Objective | Constraint) -> str:
     return f"{item.where}: " if item.where else ""
 
 

@@ -106,7 +106,7 @@ def _draw_machines(
     for position, axes in enumerate(places):
         if position % 2:
             links = picture.links[position // 2 : position // 2 + 1]
-            _draw_link(axes, links[0] if links else None, stacked)
+            _draw_link(axes, links[0] if links else None, letters if stacked else 0)
         else:
             i = position // 2
             _draw_pool(axes, picture.machines[i], machines[i], letters)
@@ -134,7 +134,9 @@ def _draw_pool(axes: Axes, item: PictureMachine, machine: Machine | None, n_lett
               fontsize="x-small")  # fmt: skip
 
 
-def _draw_link(axes: Axes, link: PictureLink | None, stacked: bool) -> None:
+def _draw_link(axes: Axes, link: PictureLink | None, n_letters: int) -> None:
+    """An arrow to the right; down, with words in the room beside it, if ``n_letters`` says it."""
+    stacked = n_letters > 0
     axes.axis("off")
     if link is None:
         return
@@ -144,7 +146,8 @@ def _draw_link(axes: Axes, link: PictureLink | None, stacked: bool) -> None:
                               "color": _KIND_COLORS[HAND_OVER]})  # fmt: skip
     lines = [link.name, *(part for words in link.words for part in words.split(", "))]
     x, y = (0.53, 0.5) if stacked else (0.5, 0.53)
-    axes.text(x, y, ", ".join(lines) if stacked else "\n".join(lines), fontsize="x-small",
+    words = textwrap.fill(", ".join(lines), n_letters // 2) if stacked else "\n".join(lines)
+    axes.text(x, y, words, fontsize="x-small",
               ha="left" if stacked else "center", va="center" if stacked else "bottom",
               transform=axes.transAxes)  # fmt: skip
 
@@ -152,16 +155,16 @@ def _draw_link(axes: Axes, link: PictureLink | None, stacked: bool) -> None:
 def _draw_way(figure: SubFigure, picture: SystemPicture, stacked: bool) -> None:
     """To the second token, to the last, and how busy everything is."""
     if stacked:
-        first, whole, busy = figure.subplots(3, 1)
+        first, to_last, busy = figure.subplots(3, 1)
     else:
-        first, whole, busy = figure.subplots(1, 3, width_ratios=(4, 4, 2.2))
+        first, to_last, busy = figure.subplots(1, 3, width_ratios=(4, 4, 2.2))
     end_s = picture.second_token_s or picture.bars[0].end_s
     _draw_bars(first, picture.bars, end_s, is_first=True)
     first.set_title("One request to its second token", fontsize="small")
-    _draw_bars(whole, picture.bars, picture.bars[-1].end_s, is_first=False)
-    whole.set_title("The whole request", fontsize="small")
+    _draw_bars(to_last, picture.bars, picture.bars[-1].end_s, is_first=False)
+    to_last.set_title("The whole request", fontsize="small")
     names = [bar.name for bar in picture.bars]
-    for axes in (first, whole, busy):
+    for axes in (first, to_last, busy):
         axes.set_yticks(
             range(len(names)), names if stacked or axes is first else [], fontsize="small"
         )

@@ -63,6 +63,11 @@ class EvaluatedDesign:
         return self.explanation.levels
 
     @property
+    def costs(self) -> Sequence[Mapping[str, Any]]:
+        """One row per block or part: area and price of one device."""
+        return self.explanation.costs
+
+    @property
     def power(self) -> Sequence[Mapping[str, Any]]:
         """One row per component: TDP and average watts."""
         return self.explanation.power

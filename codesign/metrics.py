@@ -78,6 +78,21 @@ _METRICS = (
     Metric("offchip_bytes_per_token", "minimize", "B/token",
            "bytes that cross between off-chip and on-chip memory per token of the phase; what "
            "a tier passes on for a deeper one is not counted again"),
+    Metric("area_mm2", "minimize", "mm^2",
+           "compute dies and the SRAM layers stacked on them; off-chip memories have none"),
+    Metric("unit_cost_usd", "minimize", "USD",
+           "making one unit: dies, bonding, memories, package, test; neither margin nor design"),
+    Metric("power_density_w_per_mm2", "minimize", "W/mm^2",
+           "thermal design power of a die and what is stacked on it over its area"),
+    Metric("junction_temperature_celsius", "minimize", "degC",
+           "temperature of the compute die at its thermal design power, below its layers"),
+    Metric("lifetime_years", "maximize", "year",
+           "time until the first memory is worn out by writes, always busy; at most 10"),
+    Metric("embodied_kgco2e", "minimize", "kg",
+           "CO2 equivalents from making dies, memories and package"),
+    Metric("kgco2e_per_million_tokens", "minimize", "kg/Mtoken",
+           "CO2 equivalents of making, spread over the life, and of running, per million tokens "
+           "of the phase"),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
@@ -135,8 +150,8 @@ _ECONOMICS = (
     METRICS["tokens_per_s_per_user"],
     METRICS["throughput_tokens_per_s"],
     Metric("usd_per_million_tokens", "minimize", "USD/Mtoken",
-           "rent of the devices per million tokens of the phase, always busy: generated tokens in "
-           "decode, without any prefill"),
+           "rent of the devices, or what it costs to own them where none is stated, per million "
+           "tokens of the phase, always busy: generated tokens in decode, without any prefill"),
     Metric("usd_per_hour", "minimize", "USD/h",
            "rent of the instance's devices"),
     PLATFORM_METRICS["tokens_per_s_per_device"],
@@ -148,11 +163,31 @@ _ECONOMICS = (
 ECONOMICS_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ECONOMICS}
 """Metrics of the ``economics`` evaluator by name."""
 
+_ACCURACY = (
+    Metric("accuracy_recovery", "maximize", "",
+           "accuracy in the formats of the phase over that at 16 bits: published for exactly these "
+           "formats, algorithm and model, or else estimated"),
+    Metric("accuracy_recovery_low", "maximize", "",
+           "lower end of the interval of accuracy_recovery, which 80 % of withheld scores keep"),
+    Metric("accuracy_recovery_high", "maximize", "",
+           "upper end of that interval"),
+)  # fmt: skip
+
+ACCURACY_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ACCURACY}
+"""Metrics that the ``npu`` evaluator adds with its option ``accuracy``, by name."""
+
 _POOL = (
     Metric("idle_watts", "minimize", "W",
            "power of a machine that waits"),
     Metric("dynamic_joules_per_token", "minimize", "J/token",
            "energy of the phase per token of the phase, without the power of a machine that waits"),
+    Metric("held_requests", "maximize", "",
+           "requests whose KV cache fits into a machine's memory"),
+    Metric("exchange_bytes", "minimize", "B",
+           "activations that a machine sends in a pass to the machine with the other part of the "
+           "layers"),
+    Metric("exchange_bytes_per_token", "minimize", "B/token",
+           "activations of one token, likewise"),
 )  # fmt: skip
 
 POOL_METRICS: dict[str, Metric] = {metric.name: metric for metric in _POOL}
@@ -175,6 +210,8 @@ _SYSTEM = (
     METRICS["tdp_watts"],
     METRICS["average_power_watts"],
     METRICS["tokens_per_joule_tdp"],
+    METRICS["area_mm2"],
+    METRICS["unit_cost_usd"],
     Metric("n_machines", "minimize", "",
            "machines of all pools"),
     PLATFORM_METRICS["n_devices"],
@@ -190,6 +227,11 @@ SYSTEM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _SYSTEM}
 """Metrics of the ``system`` evaluator by name, besides the utilization of each pool and link."""
 
 ALL_METRICS: dict[str, Metric] = (
-    METRICS | PLATFORM_METRICS | ECONOMICS_METRICS | POOL_METRICS | SYSTEM_METRICS
+    METRICS
+    | ACCURACY_METRICS
+    | PLATFORM_METRICS
+    | ECONOMICS_METRICS
+    | POOL_METRICS
+    | SYSTEM_METRICS
 )
 """Metrics of every built-in evaluator by name."""

@@ -18,6 +18,7 @@ from codesign.evaluators.base import (
     Evaluation,
     Evaluator,
     Features,
+    HasAccounts,
     KeepsLimits,
     LinkDescription,
     PoolDescription,
@@ -406,6 +407,7 @@ def build_problem(
         except InputError as error:
             problems += error.problems
     problems += _objective_problems(objectives, wanted, places)
+    problems += _absent_problems(space, evaluator, wanted, conditions)
     if problems:
         raise InputError(problems)
     limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
@@ -532,6 +534,26 @@ def read_constraint(
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
     known = not expression.names & set(units)
     return Constraint(text, expression, known, _bound(expression, space, evaluator), where)
+
+
+def _absent_problems(
+    space: DesignSpace,
+    evaluator: Evaluator,
+    wanted: Sequence[Objective],
+    conditions: Sequence[Constraint],
+) -> list[str]:
+    """Objectives and constraints on metrics that some designs of the space cannot have."""
+    if not isinstance(evaluator, HasAccounts):
+        return []
+    values = {item.name: item.values for item in space.parameters}
+    absent = evaluator.absent_metrics(values)
+    used = [(str(item), {item.metric.name}) for item in wanted]
+    used += [(item.text, set(item.expression.names)) for item in conditions]
+    return [
+        f"{text!r}: {name} has no value for some designs: {absent[name]}"
+        for text, names in used
+        for name in sorted(names & absent.keys())
+    ]
 
 
 def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:

@@ -14,7 +14,10 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.resolver import Resolver
 
 from codesign.errors import InputError, describe_unknown
 from codesign.units import parse_quantity
@@ -84,6 +87,32 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _read_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _read_float)
 
 
+def _fast_loader() -> type[Any]:
+    """The loader over libyaml's parser, 5 times as fast; the plain one if PyYAML lacks it.
+
+    PyYAML's own composer stays: libyaml's recurses without a limit, and a file that nests too
+    deeply would end the process.
+    """
+    if not yaml.__with_libyaml__:
+        return _Loader
+    from yaml._yaml import CParser
+
+    class _FastLoader(Composer, CParser, SafeConstructor, Resolver):
+        yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+        yaml_constructors = _Loader.yaml_constructors
+
+        def __init__(self, text: str) -> None:
+            CParser.__init__(self, text)
+            Composer.__init__(self)
+            SafeConstructor.__init__(self)
+            Resolver.__init__(self)
+
+    return _FastLoader
+
+
+_FastLoader = _fast_loader()
+
+
 @dataclass(frozen=True)
 class Document:
     """What a file said, and on which line it said it.
@@ -119,36 +148,53 @@ def read_document(path: Path | str) -> Document:
     Raises:
         InputError: The file cannot be read, is not YAML, repeats a key, or has another root.
     """
+    return parse_document(*read_text(path))
+
+
+def read_text(path: Path | str) -> tuple[str, str]:
+    """The text of a file, and the file's name for messages.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
     source = _display_path(Path(path))
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8"), source
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(f"cannot be read: {reason}", source) from error
-    return parse_document(text, source)
 
 
 def parse_document(text: str, source: str) -> Document:
     """As :func:`read_document`, from text; ``source`` is only for messages."""
     try:
-        loader = _Loader(text)
-    except yaml.YAMLError as error:  # a control character, before anything is parsed
-        raise InputError(_yaml_problem(error), source) from error
-    try:
-        node = loader.get_single_node()
-        lines: dict[KeyPath, int] = {}
-        problems = _index(node, (), lines, source)
-        data = None if problems or node is None else loader.construct_document(node)
+        try:
+            data, lines, problems = _load(text, source, _FastLoader)
+        except yaml.YAMLError:  # PyYAML's own parser words it alike on every machine
+            data, lines, problems = _load(text, source, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(_yaml_problem(error), source) from error
-    finally:
-        loader.dispose()
     if problems:
         raise InputError(problems)
     if not isinstance(data, dict):
         kind = "an empty file" if data is None else type(data).__name__
         raise InputError(f"expected keys with values, got {kind}", source)
     return Document(source, data, lines)
+
+
+def _load(
+    text: str, source: str, loader_class: type[Any]
+) -> tuple[Any, dict[KeyPath, int], list[str]]:
+    """The data of a text, the line of each key, and a problem for each repeated key."""
+    loader = loader_class(text)
+    try:
+        node = loader.get_single_node()
+        lines: dict[KeyPath, int] = {}
+        problems = _index(node, (), lines, source)
+        data = None if problems or node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+    return data, lines, problems
 
 
 def overlaid(document: Document, base: Document) -> Document:

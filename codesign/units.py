@@ -4,6 +4,7 @@ Inside codesign every number is a plain float in coherent SI units (seconds, met
 joules, watts, FLOP) and the name says so. A unit is a scale and a vector of exponents over
 the base dimensions, so that expressions can be checked for their dimension.
 
+``degC`` has the scale of a kelvin, for temperatures that are only compared with one another.
 ``B`` is a byte, ``bit`` an eighth of one, ``GB`` 1e9 and ``GiB`` 2**30 bytes; one ``MAC`` is
 2 ``FLOP``.
 """
@@ -17,9 +18,9 @@ from functools import cache
 
 from codesign.errors import InputError
 
-BASES = ("s", "m", "B", "J", "FLOP", "token", "USD")
+BASES = ("s", "m", "B", "J", "FLOP", "token", "USD", "g", "K")
 """Base dimensions, in the order of ``Unit.exponents``: time, length, data, energy, arithmetic,
-tokens, money."""
+tokens, money, mass (of CO2 equivalents), temperature."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ def _atoms() -> dict[str, Unit]:
         "MAC": _base("FLOP", 2.0),
         "token": _base("token"),
         "USD": _base("USD"),
+        "g": _base("g", 1e-3),
+        "K": _base("K"),
     }
     atoms = dict(plain)
     for name, unit in plain.items():
@@ -86,6 +89,8 @@ def _atoms() -> dict[str, Unit]:
         "tokens": plain["token"],
         "min": Unit(60.0) * second,
         "h": Unit(3600.0) * second,
+        "year": Unit(31_557_600.0) * second,
+        "degC": plain["K"],
         "cm": _base("m", 1e-2),
         "in": _base("m", 0.0254),
         "%": Unit(1e-2),

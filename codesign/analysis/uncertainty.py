@@ -5,6 +5,9 @@ each is drawn on its own from a triangular distribution with its peak at the typ
 usual choice where only ends and a middle are known [Law2015]_. A technology is the same for
 every design, so one draw holds for all designs that are compared.
 
+The constants of what designs cost are drawn likewise, where a metric depends on them: one draw of a
+wafer's price, or of the market of memories, scales all designs.
+
 Limiting assumptions: numbers are independent, also those of one vendor or process; parameters,
 derived quantities and limits of the design space stay at their typical values, while the
 evaluator's limits and the constraints on metrics follow the draw.
@@ -17,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.analysis.uncertainty_results import (
+    CONSTANTS,
     DesignUncertainty,
     MetricInterval,
     RangedNumber,
@@ -31,9 +36,9 @@ from codesign.analysis.uncertainty_results import (
 )
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
-from codesign.evaluators.base import VariesTechnology
+from codesign.evaluators.base import VariesConstants, VariesTechnology
 from codesign.memtech import MemoryTechnology, Range
-from codesign.memtech.technology import NUMBERS
+from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
 from codesign.pareto import non_dominated
 from codesign.problem import Observations, Problem, build_problem
 
@@ -50,17 +55,25 @@ OFTEN = 0.25
 _NEAREST_CHUNK = 1024
 
 
-def ranged_numbers(technologies: Mapping[str, MemoryTechnology]) -> tuple[RangedNumber, ...]:
-    """The numbers with low < high, in the order of the technologies."""
+def ranged_numbers(
+    technologies: Mapping[str, MemoryTechnology],
+    constants: Mapping[str, Range] = MappingProxyType({}),
+) -> tuple[RangedNumber, ...]:
+    """The numbers with low < high, in the order of the technologies, then the constants.
+
+    What a technology costs counts only if there are constants, on which costs depend as well.
+    """
+    numbers = NUMBERS + (ACCOUNT_NUMBERS if constants else ())
     ranges = [
         (key, number, getattr(technology, number))
         for key, technology in technologies.items()
-        for number in NUMBERS
+        for number in numbers
     ]
+    ranges += [(CONSTANTS, name, item) for name, item in constants.items()]
     return tuple(
         RangedNumber(key, number, item.low, item.typical, item.high)
         for key, number, item in ranges
-        if item.low < item.high
+        if item is not None and item.low < item.high
     )
 
 
@@ -89,7 +102,7 @@ def draw(numbers: Iterable[RangedNumber], samples: int, seed: int) -> FloatArray
 class _Sweep:
     """A problem that is evaluated at given values of the numbers with a range."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
         evaluator = problem.evaluator
         if not isinstance(evaluator, VariesTechnology):
             raise InputError(
@@ -98,7 +111,11 @@ class _Sweep:
             )
         self._problem, self._evaluator = problem, evaluator
         technologies = evaluator.technologies()
-        self.numbers = ranged_numbers(technologies)
+        constants: Mapping[str, Range] = {}
+        if isinstance(evaluator, VariesConstants):
+            constants = evaluator.constant_ranges(metrics)
+        self.numbers = ranged_numbers(technologies, constants)
+        self._metrics = list(metrics)
         self._settled = {key: _at_typical(item) for key, item in technologies.items()}
         # (3, k): the ends of every range, and the middle in which nothing varies.
         self.low, self.typical, self.high = (
@@ -109,19 +126,26 @@ class _Sweep:
     def observe(self, rows: IntArray, values: FloatArray) -> Observations:
         """Observations of designs with the (k,) numbers at these values."""
         changes: dict[str, dict[str, Range]] = {}
+        constants: dict[str, float] = {}
         for number, value in zip(self.numbers, values.tolist(), strict=True):
-            changes.setdefault(number.technology, {})[number.number] = _exactly(value)
+            if number.technology == CONSTANTS:
+                constants[number.number] = value
+            else:
+                changes.setdefault(number.technology, {})[number.number] = _exactly(value)
         library = {
             key: self._settled[key].model_copy(update=change) for key, change in changes.items()
         }
         evaluator = self._evaluator.with_library(self._settled | library)
-        return replace(self._problem, evaluator=evaluator).evaluate(rows)
+        if constants and isinstance(evaluator, VariesConstants):
+            evaluator = evaluator.with_constants(constants)
+        return replace(self._problem, evaluator=evaluator).evaluate(rows, self._metrics)
 
 
 def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
     """The technology without ranges, so that it is the same at every level of them."""
+    ranges = {number: getattr(technology, number) for number in NUMBERS + ACCOUNT_NUMBERS}
     return technology.model_copy(
-        update={number: _exactly(getattr(technology, number).typical) for number in NUMBERS}
+        update={k: _exactly(item.typical) for k, item in ranges.items() if item is not None}
     )
 
 
@@ -146,7 +170,7 @@ def design_uncertainty(
     metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
     name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
     problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
-    sweep = _Sweep(problem)
+    sweep = _Sweep(problem, problem.metric_names)
     drawn = draw(sweep.numbers, samples, seed)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
@@ -281,7 +305,7 @@ def design_swings(
     Raises:
         InputError: An evaluator without technologies.
     """
-    sweep = _Sweep(problem)
+    sweep = _Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
 
     def evaluate_end(i: int, end: int) -> Mapping[str, FloatArray]:
         values = sweep.typical.copy()
@@ -348,7 +372,7 @@ def front_shares(
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
     """
-    sweep = _Sweep(problem)
+    sweep = _Sweep(problem, problem.deciding_metrics)
     on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
     for values in draw(sweep.numbers, samples, seed):
         observed = sweep.observe(rows, values)
@@ -389,7 +413,7 @@ def robust_front(
         if position in number or share >= OFTEN
     ]
     designs.sort(key=lambda item: (-item.non_dominated_share, item.front_number or len(results)))
-    varied = _Sweep(results.problem).numbers
+    varied = _Sweep(results.problem, results.problem.deciding_metrics).numbers
     return RobustFront(samples, seed, varied, len(compared), len(distinct), OFTEN, tuple(designs))
 
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+CONSTANTS = "all designs"
+"""Stands for the technology of a constant that belongs to none."""
+
+
+def number_words(technology: str, number: str) -> str:
+    """A number as tables name it: with its technology, if it is of one."""
+    words = number.replace("_", " ")
+    return words if technology == CONSTANTS else f"{technology} {words}"
+
 
 @dataclass(frozen=True)
 class RangedNumber:
@@ -25,7 +34,7 @@ class RangedNumber:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.technology} {self.number.replace('_', ' ')}"
+        return number_words(self.technology, self.number)
 
 
 @dataclass(frozen=True)

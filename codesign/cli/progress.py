@@ -158,3 +158,40 @@ def make_progress(campaign: Campaign) -> CampaignProgress | None:
     if not sys.stderr.isatty():
         return None
     return ProgressBars(campaign, Console(stderr=True))
+
+
+class SequenceBar:
+    """One bar over the sequences of a measurement.
+
+    Args:
+        console: On standard error.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("sequences"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=console,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> SequenceBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def start_total(self, total: int, done: int) -> None:
+        """Show the bar."""
+        self._task = self._bar.add_task("", total=total, completed=done)
+        self._bar.start()
+
+    def advance_sequence(self) -> None:
+        """A sequence is measured."""
+        if self._task is not None:
+            self._bar.advance(self._task)

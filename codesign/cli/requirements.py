@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +32,7 @@ from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
+    from codesign.evaluators.platform.fleet_sizing import OfferedLoad
     from codesign.evaluators.platform.requirements import LatencyLimits
 
 
@@ -56,6 +57,21 @@ def requirements(
             help="Users served at once, whose requests arrive one by one, instead.", min=1
         ),
     ] = None,
+    requests_per_s: Annotated[
+        float | None,
+        typer.Option(
+            help="Requests that arrive in a second, at random, instead: the fewest machines, by a "
+            "simulation."
+        ),
+    ] = None,
+    attainment: Annotated[
+        float, typer.Option(help="Share of those requests that must keep both limits.")
+    ] = 0.9,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(help="Device to size; may be repeated. [all that are bundled]"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the requests that are drawn.", min=0)] = 0,
     format_: Format = "fp8",
     weight_format: WeightFormat = None,
     kv_format: KvFormat = None,
@@ -70,12 +86,19 @@ def requirements(
     from codesign.report import platforms
 
     workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
-    evaluator, _ = build(workload, option, None)
+    evaluator = _evaluator(workload, option, device)
     limits = _read_limits(evaluator, first_token, output_token)
-    if users is not None and batch is not None:
-        raise InputError("expected --batch or --users, got both")
+    questions = {"--batch": batch, "--users": users, "--requests-per-s": requests_per_s}
+    chosen = [flag for flag, value in questions.items() if value is not None]
+    if len(chosen) > 1:
+        among = "--batch or --users" if requests_per_s is None else f"one of {', '.join(questions)}"
+        raise InputError(f"expected {among}, got {' and '.join(chosen)}")
     formats = formats_of(format_, weight_format, kv_format)
     most = count("--most-devices", most_devices)
+    load = None
+    if requests_per_s is not None:
+        load = _offered_load(evaluator, limits, requests_per_s, attainment, seed)
+        users = load.users
     others = {"batch_size": users or count("--batch", 1 if batch is None else batch), **formats}
     if users is None:
         needed = sizing.size_requirements(evaluator, limits, others)
@@ -83,15 +106,26 @@ def requirements(
     else:
         with naming(FLAGS):
             needed = sizing.size_steady_state(evaluator, limits, users, formats)
-        device_rows = sizing.fewest_for_users(evaluator, limits, users, formats, needed, most)
+        device_rows = sizing.fewest_for_users(
+            evaluator, limits, users, formats, needed, most, has_stages=load is None
+        )
     rows = sizing.rows_of(list(device_rows))
-    inputs = platform_inputs(evaluator, others) | {"users": users}
-    question = _question(evaluator, others, limits, users)
+    if load is not None:
+        rows = sizing.rows_of(_simulated(evaluator, load, rows, formats, most, device is None))
+    rows = [row | _costs(evaluator, row) for row in rows]
+    inputs = platform_inputs(evaluator, others) | {
+        "users": None if load else users,
+        "requests_per_s": requests_per_s,
+        "attainment": attainment if load else None,
+    }
+    question = _question(evaluator, others, limits, users, load)
     report(
         "requirements",
         as_json,
         lambda: platforms.requirements_document(inputs, limits, needed, rows),
-        lambda: platforms.requirements_tables(question, needed, rows, users is not None),
+        lambda: platforms.requirements_tables(
+            question, needed, rows, users is not None, load is not None
+        ),
     )
 
 
@@ -100,9 +134,10 @@ def _question(
     others: Mapping[str, Any],
     limits: LatencyLimits,
     users: int | None,
+    load: OfferedLoad | None,
 ) -> dict[str, str]:
     """What was asked, in the words of ``codesign economics``."""
-    from codesign.report.question import context_words, format_words, limit_words, user_words
+    from codesign.report.question import context_words, format_words, limit_words
 
     request, options = evaluator.workload, evaluator.options
     batch = others["batch_size"]
@@ -113,11 +148,102 @@ def _question(
     return {
         "model": request.model,
         "context": context_words(request.prompt, request.generated, request.n_beams),
-        **({"requests": together} if users is None else {"users": user_words(users)}),
+        **_demand(together, users, load),
         "limits": limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s),
         "formats": format_words(others),
         **({"sustained": sustained} if sustained else {}),
         "profile": options.profile,
+    }
+
+
+def _demand(together: str, users: int | None, load: OfferedLoad | None) -> dict[str, str]:
+    from codesign.report.question import user_words
+
+    if load is not None:
+        share = f"{load.attainment:.0%} of them within both limits"
+        return {"requests": f"{load.requests_per_s:g} a second at random, {share}"}
+    return {"requests": together} if users is None else {"users": user_words(users)}
+
+
+def _evaluator(
+    workload: Mapping[str, Any], option: list[str] | None, devices: list[str] | None
+) -> PlatformEvaluator:
+    """The evaluator of the devices that are sized."""
+    evaluators = [build(workload, option, name)[0] for name in devices or (None,)]
+    for further in evaluators[1:]:
+        evaluators[0].devices.update(further.devices)
+    return evaluators[0]
+
+
+def _offered_load(
+    evaluator: PlatformEvaluator,
+    limits: LatencyLimits,
+    requests_per_s: float,
+    attainment: float,
+    seed: int,
+) -> OfferedLoad:
+    from codesign.deployments.queueing.service_levels import ServiceLevel
+    from codesign.evaluators.platform.fleet_sizing import OfferedLoad
+
+    if not 0 < requests_per_s < float("inf"):
+        raise InputError(f"expected a rate above 0, got {requests_per_s:g}", "--requests-per-s")
+    if not 0 < attainment <= 1:
+        raise InputError(f"expected a share from 0 to 1, got {attainment:g}", "--attainment")
+    request = evaluator.workload
+    if request.n_beams > 1:
+        raise InputError(f"expected 1 beam with --requests-per-s, got {request.n_beams}")
+    level = ServiceLevel(limits.time_to_first_token_s, limits.time_per_output_token_s)
+    generated = count("--generated-tokens", request.generated)
+    return OfferedLoad(requests_per_s, request.prompt, generated, level, attainment, seed)
+
+
+_MOST_SIMULATED = 5
+"""Devices whose fleets are simulated where none is named: those that need the fewest [ours]."""
+
+
+def _simulated(
+    evaluator: PlatformEvaluator,
+    load: OfferedLoad,
+    rows: Sequence[Mapping[str, Any]],
+    formats: Mapping[str, Any],
+    most_devices: int,
+    is_cut: bool,
+) -> list[dict[str, Any]]:
+    """The rows with fleets that were simulated, from those of users in a steady state.
+
+    A machine is the instance of the steady state.
+
+    Raises:
+        InputError: No fleet of any device keeps the limits; says how near the nearest came.
+    """
+    from codesign.evaluators.platform.fleet_sizing import smallest_fleet
+
+    bounds = ("device", "announced", "for_compute", "for_bandwidth", "for_capacity")
+    fleets = []
+    for row in rows[: _MOST_SIMULATED if is_cut else None]:
+        degrees = {name: row.get(name, 1) for name in ("tensor_parallel", "expert_parallel")}
+        design = {**formats, "device": row["device"], **degrees}
+        guess = row.get("data_parallel", 1)
+        fleet = smallest_fleet(evaluator, load, design, guess, most_devices)
+        fleets.append({name: row[name] for name in bounds} | fleet)
+    if all(fleet["devices"] is None for fleet in fleets):
+        notes = [f"{fleet['device']}: {fleet['note']}" for fleet in fleets]
+        raise InputError(f"no fleet keeps the limits; nearest: {notes[0]}")
+    return fleets
+
+
+def _costs(evaluator: PlatformEvaluator, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Machines, watts and dollars of a row; None where a device states no power or has no rent."""
+    from codesign.evaluators.economics.rents import list_rents
+
+    if row["devices"] is None:
+        return {}
+    device = evaluator.devices[row["device"]]
+    rent = list_rents().get(device.key)
+    return {
+        "machines": row["data_parallel"],
+        "board_power_watts": None if device.power is None else row["devices"] * device.power,
+        "rent_usd_per_hour": None if rent is None else row["devices"] * rent.typical,
     }
 
 

@@ -22,8 +22,8 @@ def validate(
         list[str] | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="memexplorer, simulation, scalesim, array-bounds, kernels, requests, epoch, genz, "
-            "life; all if none.",
+            help="memexplorer, simulation, scalesim, array-bounds, kernels, requests, "
+            "arrivals, epoch, genz, life, systems, area, cost; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,
@@ -33,8 +33,9 @@ def validate(
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Your own measurements instead of the shipped ones, for kernels or requests: a "
-            "table with the columns of that study's, compared with the shipped constants."
+            help="Your own measurements instead of the shipped ones, for kernels, requests or "
+            "arrivals: a table with the columns of that study's, compared with the shipped "
+            "constants."
         ),
     ] = None,
     rows: Annotated[int, typer.Option(help="Most comparisons to print.", min=0)] = 40,
@@ -51,7 +52,7 @@ def validate(
     if table is None:
         studies = [run_study(name, seed, size) for name in names or STUDIES]
     elif names is None or len(names) != 1:
-        raise InputError("expected one study, kernels or requests", "--table")
+        raise InputError("expected one study, kernels, requests or arrivals", "--table")
     else:
         with prefix_problems("--table"):
             studies = [compare_table(names[0], table)]

@@ -169,6 +169,8 @@ def _held_weights(stage: OperatorTable, model: LanguageModel, parallelism: Paral
     is_end = np.array([group in _ENDS for group in stage.groups])
     stored = stage.weight_elements * stage.n_experts * stage.count
     vocabulary = largest_parts(model, np.array(float(parallelism.tensor)))["vocabulary"]
+    if "lm_head" not in stage.groups:  # the part of the layers that has no attention
+        return float(stored.sum())
     by_part = parameters_by_part(model)
     embedding = by_part["embedding"] * float(vocabulary)
     head = model.vocab_size * model.embedding_width * float(vocabulary)

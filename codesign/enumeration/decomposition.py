@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from codesign.columns import Column, Columns, IntArray, Value
 from codesign.enumeration.front import MOST_LISTED
 from codesign.errors import InputError
-from codesign.evaluators.base import Bounds
+from codesign.evaluators.base import Bounds, Supersedes
 from codesign.problem import Problem
 from codesign.space import DesignSpace
 
@@ -110,6 +110,7 @@ class Decomposition:
             axis = _axis(problem, component.columns, component.rows, stride)
             stride *= axis.size
             if all(name in order for name in component.names):
+                axis = _without_superseded(problem, axis)
                 undecided.append((min(order.index(name) for name in component.names), axis))
             else:
                 decided.append(axis)
@@ -194,16 +195,45 @@ def _axis(problem: Problem, columns: IntArray, rows: IntArray, stride: int) -> E
     )
 
 
+def _without_superseded(problem: Problem, axis: EnumerationAxis) -> EnumerationAxis:
+    """The axis without classes that another class beats in every design.
+
+    Only of one parameter by itself, which no constraint mentions. Designs that are left out this
+    way are dominated by feasible ones, so they count as excluded.
+    """
+    evaluator = problem.evaluator
+    limits = [item for item in problem.constraints if not item.is_known]
+    mentioned = _mentioned(problem)
+    is_alone = len(axis.columns) == 1 and not mentioned & set(axis.columns.tolist())
+    if not isinstance(evaluator, Supersedes) or not is_alone:
+        return axis
+    if not all(item.is_limit for item in limits):
+        return axis
+    wanted = [item.metric.name for item in problem.objectives if item.sense == item.metric.sense]
+    parameters = problem.space.parameters
+    values = {item.name: item.values for item in parameters}
+    beaten = evaluator.superseded(values, wanted).get(parameters[int(axis.columns[0])].name)
+    if beaten is None:
+        return axis
+    kept = np.flatnonzero(~np.array([*beaten, False])[axis.rows[axis.first, 0]])
+    return replace(axis, first=axis.first[kept], counts=axis.counts[kept])
+
+
+def _mentioned(problem: Problem) -> set[int]:
+    """Columns of the parameters that a constraint of the problem mentions."""
+    structure = problem.space.structure
+    return {
+        place for item in problem.constraints for place in structure.roots(item.expression.names)
+    }
+
+
 def _classes(problem: Problem, column: int) -> IntArray:
     """(levels + 1,) the first code that each code is interchangeable with; absence is last."""
     parameter = problem.space.parameters[column]
     codes = np.arange(len(parameter.values) + 1, dtype=np.int64)
     codes[-1] = -1
-    evaluator, structure = problem.evaluator, problem.space.structure
-    mentioned = {
-        place for item in problem.constraints for place in structure.roots(item.expression.names)
-    }
-    if not isinstance(evaluator, Bounds) or column in mentioned:
+    evaluator = problem.evaluator
+    if not isinstance(evaluator, Bounds) or column in _mentioned(problem):
         return codes
     first: dict[Hashable, int] = {}
     for code, key in enumerate(evaluator.interchangeable(parameter.name, parameter.values)):

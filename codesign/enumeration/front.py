@@ -149,7 +149,7 @@ def dominated_by(front: FloatArray, points: FloatArray) -> BoolArray:
     # Of the points that no witness dominates there are few; all of the front is looked at.
     for start in range(0, len(rest), 1024):
         part = rest[start : start + 1024]
-        is_dominated[part] = _dominated_by_any(front, points[part])
+        is_dominated[part] = _dominated_by_all_at_once(front, points[part])
     return is_dominated
 
 
@@ -172,6 +172,17 @@ def _dominated_by_any(front: FloatArray, points: FloatArray) -> BoolArray:
         is_as_good = (point <= points[rest]).all(axis=1)
         dominated[rest[is_as_good]] = (points[rest[is_as_good]] != point).any(axis=1)
     return dominated
+
+
+def _dominated_by_all_at_once(front: FloatArray, points: FloatArray) -> BoolArray:
+    """The same as ``_dominated_by_any``, by tables of all pairs: faster for few points."""
+    is_as_good = np.ones((len(front), len(points)), dtype=bool)
+    is_equal = np.ones_like(is_as_good)
+    for column in range(points.shape[1]):
+        of_front, of_points = front[:, column, None], points[None, :, column]
+        is_as_good &= of_front <= of_points
+        is_equal &= of_front == of_points
+    return np.asarray((is_as_good & ~is_equal).any(axis=0))
 
 
 def _witnesses(front: FloatArray) -> FloatArray:

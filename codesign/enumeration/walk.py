@@ -81,10 +81,13 @@ class Walk:
     def search(self, start: int, stop: int) -> PartialFront:
         """The front of the designs that come from these roots; see ``Decomposition.roots``."""
         partial_front = PartialFront(Archive(len(self.problem.objectives)))
+        n_designs = 0
         for first in range(start, stop, _PART):
-            self._descend(
-                self.decomposition.roots(first, min(first + _PART, stop)), 0, partial_front
-            )
+            roots = self.decomposition.roots(first, min(first + _PART, stop))
+            self._descend(roots, 0, partial_front)
+            n_designs += int(roots.weights.sum()) * self.decomposition.remaining(0)
+        # What is left are designs with values that others supersede.
+        partial_front.tally.excluded += n_designs - partial_front.tally.total
         return partial_front
 
     def _descend(self, part: Part, level: int, partial_front: PartialFront) -> None:

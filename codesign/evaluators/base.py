@@ -15,7 +15,7 @@ from codesign.metrics import Metric
 from codesign.schema import Record
 
 if TYPE_CHECKING:
-    from codesign.memtech import MemoryTechnology
+    from codesign.memtech import MemoryTechnology, Range
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Explanation:
         levels: One row per memory level: what it is, what lives there, what crosses it.
         power: One row per component: TDP and average watts.
         notes: The assumptions that limit the numbers.
+        costs: One row per block or part of one device: its area and its price; None where it has
+            none of the two, or nobody knows it.
         timeline: Of a system, one row per pool and hand-over: when a request that waits for nobody
             is there, and how busy it is.
     """
@@ -55,6 +57,7 @@ class Explanation:
     levels: Sequence[Mapping[str, Any]]
     power: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
+    costs: Sequence[Mapping[str, Any]] = ()
     timeline: Sequence[Mapping[str, Any]] = ()
 
 
@@ -151,6 +154,26 @@ class Bounds(Protocol):
             designs: Columns of all parameters but the undecided ones.
             undecided: The values that each of the others may take.
             metrics: Names of the metrics of interest.
+        """
+        ...
+
+
+@runtime_checkable
+class Supersedes(Protocol):
+    """An evaluator that knows values of a parameter that are never better than another value, so
+    that an exact enumeration need not look at designs with them."""
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """By parameter, which of its values another of them beats whatever the rest of the design.
+
+        With that other value, a design has the same violations; it has no metric that is worse, and
+        one of the objectives is strictly better.
+
+        Args:
+            values: Of every parameter of the space.
+            objectives: Metrics that are objectives in their own sense.
         """
         ...
 
@@ -313,9 +336,35 @@ class HasTechnologies(Protocol):
 
 
 @runtime_checkable
+class HasAccounts(Protocol):
+    """An evaluator some of whose metrics need facts that not every technology has."""
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some designs, by its name; without those that have one.
+
+        Args:
+            values: What each parameter of a design space may be.
+        """
+        ...
+
+
+@runtime_checkable
 class VariesTechnology(HasTechnologies, Protocol):
     """An evaluator whose memory technologies can be replaced, to see what their ranges do."""
 
     def with_library(self, library: Mapping[str, MemoryTechnology]) -> Evaluator:
         """The same evaluator with other technologies under the same names."""
+        ...
+
+
+@runtime_checkable
+class VariesConstants(Protocol):
+    """An evaluator with constants of its own that have ranges, beside those of technologies."""
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        """The ranges, by name, of the constants that any of these metrics depends on."""
+        ...
+
+    def with_constants(self, values: Mapping[str, float]) -> Evaluator:
+        """The same evaluator with these values of the constants named."""
         ...

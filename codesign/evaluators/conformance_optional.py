@@ -12,8 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.columns import Column, Columns, FloatArray, IntArray, Value, taken
-from codesign.evaluators.base import Bounds, Evaluation, Evaluator, Explains, Features, Predicts
+from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, Value, taken
+from codesign.evaluators.base import (
+    Bounds,
+    Evaluation,
+    Evaluator,
+    Explains,
+    Features,
+    Predicts,
+    Supersedes,
+)
 from codesign.evaluators.clauses import (
     answer,
     check_names,
@@ -197,6 +205,8 @@ def _check_bounds(
             box.check(_around(designs, order[level:], rng))
     for name in designs:
         _check_interchangeable(evaluator, bounds, designs, reference, name)
+    if isinstance(evaluator, Supersedes):
+        _check_superseded(evaluator, evaluator, designs, reference)
 
 
 def _possible(column: Column) -> tuple[Value, ...]:
@@ -330,3 +340,40 @@ def _check_interchangeable(
         interchanged,
         everyone,
     )
+
+
+def _check_superseded(
+    evaluator: Evaluator, supersedes: Supersedes, designs: Columns, reference: Evaluation
+) -> None:
+    """Instead of a value that is superseded, some other value of its parameter is better."""
+    values = {name: column.values for name, column in designs.items()}
+    objectives = [metric.name for metric in evaluator.metrics]
+    signs = {metric.name: metric.sign for metric in evaluator.metrics}
+    for name, beaten in supersedes.superseded(values, objectives).items():
+        require(
+            len(beaten) == len(values[name]),
+            f"superseded must say of each of the {len(values[name])} values of {name!r} whether "
+            f"it is, got {len(beaten)}",
+        )
+        is_beaten = np.isin(designs[name].codes, np.flatnonzero(beaten))
+        is_better = ~is_beaten
+        is_better[list(reference.failures)] = True
+        for code in np.flatnonzero(~np.asarray(beaten, dtype=bool)).tolist():
+            column = Column(values[name], np.full(length(designs), code, dtype=np.int64))
+            trial = evaluator.evaluate({**designs, name: column}, None)
+            is_better |= _beats(trial, reference, signs)
+        require(
+            bool(is_better.all()),
+            f"a superseded value of {name!r} must be worse than some value that is not, whatever "
+            f"the rest of the design, but none is better for {int((~is_better).sum())} designs",
+        )
+
+
+def _beats(trial: Evaluation, reference: Evaluation, signs: Mapping[str, float]) -> BoolArray:
+    """(n,) whether all metrics and violations are as good, and some metric is better."""
+    pairs = [(sign * trial.metrics[name], sign * reference.metrics[name])
+             for name, sign in signs.items()]  # fmt: skip
+    pairs += [(trial.violations[name], values) for name, values in reference.violations.items()]
+    absent = [np.isnan(new) & np.isnan(old) for new, old in pairs]
+    no_worse = np.all([new <= old for new, old in pairs] | np.array(absent), axis=0)
+    return np.asarray(no_worse & np.any([new < old for new, old in pairs], axis=0))

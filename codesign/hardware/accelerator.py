@@ -55,6 +55,13 @@ class MemoryLevels:
         peak_read_watts: Power of reading at peak bandwidth.
         shoreline_m: Die edge taken of that reserved for memory.
         uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
+        price_usd: What the memories cost as bought; NaN where nobody states a price, 0 on chip.
+        interface_area_mm2: Area that PHYs and controllers take of the compute die; NaN where
+            unknown.
+        package_area_mm2: Area that the memories take on an interposer; 0 on a board.
+        packaged_units: Memories on that interposer.
+        wear_per_byte: Part of the level's life that one written byte takes; 0: it does not wear.
+        embodied_kgco2e: CO2 equivalents from making the memories; NaN where unknown, 0 on chip.
     """
 
     capacity_bytes: FloatArray
@@ -66,6 +73,12 @@ class MemoryLevels:
     peak_read_watts: FloatArray
     shoreline_m: FloatArray
     uncharged_shoreline_m: FloatArray
+    price_usd: FloatArray
+    interface_area_mm2: FloatArray
+    package_area_mm2: FloatArray
+    packaged_units: FloatArray
+    wear_per_byte: FloatArray
+    embodied_kgco2e: FloatArray
 
     @property
     def exists(self) -> BoolArray:
@@ -84,6 +97,10 @@ class AcceleratorBatch:
         clock_hz: (n,) clock of array and vector unit.
         levels: On-chip memory and tiers.
         stated_tdp_watts: (n,) TDP of the datasheet; 0 where it is to be modelled.
+        planar_sram_bytes: (n,) on-chip memory beside the compute; NaN where it is that of a whole
+            shipped device, of which nobody knows the area.
+        layer_bytes: (n,) capacity of one 3D-stacked layer; 0 without layers.
+        n_layers: (n,) 3D-stacked layers.
     """
 
     array_depth: FloatArray
@@ -92,6 +109,9 @@ class AcceleratorBatch:
     clock_hz: FloatArray
     levels: MemoryLevels
     stated_tdp_watts: FloatArray
+    planar_sram_bytes: FloatArray
+    layer_bytes: FloatArray
+    n_layers: FloatArray
 
     @property
     def macs_per_cycle(self) -> FloatArray:
@@ -144,6 +164,9 @@ def take(
         clock_hz=accelerators.clock_hz[positions],
         levels=_GatheredLevels(gather),
         stated_tdp_watts=accelerators.stated_tdp_watts[positions],
+        planar_sram_bytes=accelerators.planar_sram_bytes[positions],
+        layer_bytes=accelerators.layer_bytes[positions],
+        n_layers=accelerators.n_layers[positions],
     )
 
 
@@ -162,7 +185,7 @@ class UnitTables:
         self._families = list(dict.fromkeys(item.family for item in library.values()))
 
     def value(self, name: str, attribute: str) -> float:
-        """One property of a technology.
+        """One property of a technology; NaN if it does not state it.
 
         Raises:
             UnknownNameError: A technology that the library does not have.
@@ -172,9 +195,14 @@ class UnitTables:
             return known
         if name not in self._library:
             raise UnknownNameError("memory technology", name, self._library)
-        value = float(getattr(self._library[name], attribute).value_at(self._level))
+        stated = getattr(self._library[name], attribute)
+        value = np.nan if stated is None else float(stated.value_at(self._level))
         self._known[name, attribute] = value
         return value
+
+    def is_device(self, name: str) -> bool:
+        """Whether a technology stands for all on-chip memory of a shipped device."""
+        return self._library[name].unit == "device"
 
     def family_number(self, family: str) -> float:
         """A number for a family of technologies.
@@ -211,6 +239,12 @@ class _Bank:
     def total(self, attribute: str) -> FloatArray:
         return self.per_unit(attribute) * self.counts
 
+    def owned(self, attribute: str, absent: float = np.nan) -> FloatArray:
+        """(n,) a property of all units; 0 without any, ``absent`` where it is not stated."""
+        value = self.per_unit(attribute)
+        value = np.where(np.isnan(value), absent, value) * self.counts
+        return np.where(self.counts > 0, value, 0.0)
+
     def is_of(self, family: Column) -> BoolArray:
         """(n,) whether the technology is of the family that each design names."""
         own = self.technology.lookup(self.units.family_number_of, absent=-1.0)
@@ -234,6 +268,10 @@ def build_accelerators(
     """
     n = len(designs["pe_array"])
     units = library if isinstance(library, UnitTables) else UnitTables(library, level)
+    planar, layer = _on_chip_banks(designs, units, n)
+    n_layers = layer.counts
+    is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
+    planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
     return AcceleratorBatch(
         array_depth=designs["pe_array"].lookup(lambda dims: dims[0]),
         array_width=designs["pe_array"].lookup(lambda dims: dims[1]),
@@ -241,6 +279,9 @@ def build_accelerators(
         clock_hz=_number(designs, "clock_hz", DEFAULT_CLOCK_HZ),
         levels=_levels(designs, units, n),
         stated_tdp_watts=_number(designs, "stated_tdp_watts", 0.0),
+        planar_sram_bytes=planar_sram_bytes,
+        layer_bytes=np.where(n_layers > 0, layer.per_unit("capacity"), 0.0),
+        n_layers=n_layers,
     )
 
 
@@ -254,14 +295,19 @@ def _constant(name: str, n: int) -> Column:
     return Column((name,), np.zeros(n, dtype=np.int64))
 
 
+def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, _Bank]:
+    """The SRAM beside the compute, and the layers on top."""
+    planar = designs.get("sram_technology", _constant("sram", n))
+    return (
+        _Bank(planar, designs["sram_dies"], units),
+        _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units),
+    )
+
+
 def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
     """Every level of every design, worked out once per combination of technologies and counts."""
-    on_chip = [
-        designs.get("sram_technology", _constant("sram", n)),
-        designs["sram_dies"],
-        _constant("sram_3d", n),
-        designs["sram_3d_layers"],
-    ]
+    banks = _on_chip_banks(designs, units, n)
+    on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
     tables = [
         _by_kind(on_chip, lambda sram, dies, stacked, layers: _on_chip(
             [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
@@ -322,9 +368,9 @@ def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     latency = np.where(capacity > 0, first_byte, 0.0)
     total = np.maximum(bandwidth, np.finfo(float).tiny)
     read, write = read / total, write / total
-    no_edge = np.zeros(shape)
     return (
-        capacity, bandwidth, latency, background, read, write, read * bandwidth, no_edge, no_edge,
+        capacity, bandwidth, latency, background, read, write, read * bandwidth,
+        *[np.zeros(shape)] * (len(_PROPERTIES) - 7),
     )  # fmt: skip
 
 
@@ -335,7 +381,13 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
     read, write = bank.per_unit("read_energy"), bank.per_unit("write_energy")
     edge = bank.total("shoreline")
     uncharged = np.where(bank.is_of(uncharged_family), edge, 0.0)
+    package_area = bank.owned("package_area", absent=0.0) * 1e6
+    written = capacity * bank.per_unit("endurance")  # bytes until it is worn out
     return (
         capacity, bandwidth, bank.per_unit("latency"), background, read, write, read * bandwidth,
-        edge - uncharged, uncharged,
+        edge - uncharged, uncharged, bank.owned("price") * bank.per_unit("capacity"),
+        bank.owned("interface_area") * 1e6, package_area,
+        np.where(package_area > 0, bank.counts, 0.0),
+        np.divide(1.0, written, out=np.zeros_like(written), where=written > 0),
+        bank.owned("embodied_carbon") * bank.per_unit("capacity"),
     )  # fmt: skip

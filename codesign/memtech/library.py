@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from codesign.catalog import Catalog
 from codesign.errors import UnknownNameError
 from codesign.memtech.technology import Level, MemoryTechnology
 from codesign.resources import find, listed
-from codesign.schema import read_document, to_record
+from codesign.schema import parse_document, read_text, to_record
 
 _ATTRIBUTES = {
     "latency": "s",
@@ -28,8 +29,14 @@ def load_technology(name_or_path: str, where: str | None = None) -> MemoryTechno
         InputError: No such file, or something in it is wrong; with file, line and key.
     """
     path = find("memtech", name_or_path, where)
-    document = read_document(path)
-    return to_record(document, MemoryTechnology, {"key": path.stem, **document.data})
+    return _technology(path.stem, *read_text(path))
+
+
+@cache
+def _technology(key: str, text: str, source: str) -> MemoryTechnology:
+    """A technology from the text of its file; a library is loaded often, and its files stay."""
+    document = parse_document(text, source)
+    return to_record(document, MemoryTechnology, {"key": key, **document.data})
 
 
 class TechnologyLibrary(Mapping[str, MemoryTechnology]):

@@ -31,8 +31,12 @@ class Range(Record):
         return float(getattr(self, level))
 
 
-def _ranged(unit: str) -> Any:
+def ranged(unit: str) -> Any:
+    """The annotation of a field read as one quantity, or as its low, typical and high value."""
+
     def read(value: object) -> object:
+        if value is None:
+            return None
         named = (
             value if isinstance(value, dict) else dict.fromkeys(("low", "typical", "high"), value)
         )
@@ -62,6 +66,9 @@ NUMBERS = (
     "write_energy",
 )
 """The quantities of a technology; each needs a source."""
+ACCOUNT_NUMBERS = ("price", "interface_area", "package_area", "endurance", "embodied_carbon")
+"""Quantities that only what a design costs depends on; each may be left out, and needs a source
+if it is not."""
 
 
 class MemoryTechnology(Record):
@@ -76,20 +83,31 @@ class MemoryTechnology(Record):
     place: Literal["on-chip", "off-chip"]
     unit: Literal["die", "layer", "stack", "package", "chip", "device"]
     """What one unit of the technology is."""
-    latency: Annotated[Range, _ranged("ns")]
+    latency: Annotated[Range, ranged("ns")]
     """Seconds from request to first byte."""
-    capacity: Annotated[Range, _ranged("GB")]
+    capacity: Annotated[Range, ranged("GB")]
     """Capacity of one unit, bytes."""
-    bandwidth: Annotated[Range, _ranged("GB/s")]
+    bandwidth: Annotated[Range, ranged("GB/s")]
     """Peak bytes per second of its one port."""
-    shoreline: Annotated[Range, _ranged("mm")] = Range(low=0, typical=0, high=0)
-    """Metres of die edge that its interface takes."""
-    background_power: Annotated[Range, _ranged("mW/GB")]
+    shoreline: Annotated[Range, ranged("mm")] = Range(low=0, typical=0, high=0)
+    """Metres of die edge that its interface takes; 0 of a memory that is bonded onto the die."""
+    background_power: Annotated[Range, ranged("mW/GB")]
     """Watts per byte of capacity, whether used or not."""
-    read_energy: Annotated[Range, _ranged("pJ/bit")]
+    read_energy: Annotated[Range, ranged("pJ/bit")]
     """Joules per byte read."""
-    write_energy: Annotated[Range, _ranged("pJ/bit")]
+    write_energy: Annotated[Range, ranged("pJ/bit")]
     """Joules per byte written."""
+    price: Annotated[Range | None, ranged("USD/GB")] = None
+    """Dollars per byte of capacity, as bought; None: nobody states one."""
+    interface_area: Annotated[Range | None, ranged("mm^2")] = None
+    """Square metres of the compute die that the PHYs and controllers of one unit take."""
+    package_area: Annotated[Range | None, ranged("mm^2")] = None
+    """Square metres that one unit takes on the interposer beside the die; None: it sits on the
+    board and needs none."""
+    endurance: Annotated[Range | None, ranged("1")] = None
+    """How often each byte can be written before it wears out; None: it does not wear."""
+    embodied_carbon: Annotated[Range | None, ranged("g/GB")] = None
+    """Kilograms of CO2 equivalents from making a byte of capacity."""
     note: str = ""
     sources: dict[str, str] = Field(min_length=1)
     """Where each number was read."""
@@ -101,9 +119,12 @@ class MemoryTechnology(Record):
                 raise ValueError(f"{number} > 0 must hold")
         if self.place == "on-chip" and self.shoreline.high > 0:
             raise ValueError("an on-chip memory takes no shoreline")
-        if self.place == "off-chip" and not self.shoreline.low > 0:
-            raise ValueError("an off-chip memory needs the shoreline of its interface")
+        if self.place == "off-chip" and "shoreline" not in self.model_fields_set:
+            raise ValueError(
+                "an off-chip memory needs the shoreline of its interface, 0 mm if it takes no edge"
+            )
         needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
+        needed += [number for number in ACCOUNT_NUMBERS if getattr(self, number) is not None]
         missing = [number for number in needed if not self.sources.get(number, "").strip()]
         if missing:
             raise ValueError(

@@ -63,6 +63,7 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
         "operators": explanation.operators,
         "levels": explanation.levels,
         "power": explanation.power,
+        "costs": explanation.costs,
         "notes": explanation.notes,
         **({"timeline": explanation.timeline} if explanation.timeline else {}),
     }
@@ -85,6 +86,7 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
         rows_table("Operators", explanation.operators, width, _OPERATOR_COLUMNS),
         rows_table("Memory levels", explanation.levels, width, _LEVEL_COLUMNS),
         rows_table("Power", explanation.power, width),
+        rows_table("Area and price of one device", explanation.costs, width),
         _limits_table(evaluated.violations),
     ]
     if words := edge_words(evaluated):

@@ -98,12 +98,14 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
         InputError: The evaluator models no memory levels, or the file cannot be written.
     """
     machine = chosen.machine
-    placed = _placed(_blocks(machine))
+    blocks = _blocks(machine)
+    placed = _along_edges(machine)
+    without_edge = sorted({block.name for block in blocks} - {item.block.name for item in placed})
     with drawing_style(width_mm):
         width = USUAL_WIDTH_MM if width_mm is None else width_mm
         # Letters need a die of at least a quarter of the width, paper has an end.
         high = width * min(height_share(machine), 0.9)
-        key = _key(machine, _notes(placed, edge_words(chosen.evaluated)), width)
+        key = _key(machine, _notes(placed, edge_words(chosen.evaluated), without_edge), width)
         n_lines = sum(1 + text.count("\n") for _, _, text in key)
         figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
         draw_machine(figure.subplots(), machine)
@@ -113,7 +115,7 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
 
 def draw_machine(axes: Axes, machine: Machine, letters: str = "small") -> None:
     """Draw a die with its memories and a scale of 10 mm; ``letters`` is their size."""
-    placed = _placed(_blocks(machine))
+    placed = _along_edges(machine)
     x_ends, y_ends = _extent(placed)
     axes.set_aspect("equal")
     axes.axis("off")
@@ -124,9 +126,13 @@ def draw_machine(axes: Axes, machine: Machine, letters: str = "small") -> None:
     axes.set(xlim=x_ends, ylim=y_ends)
 
 
+def _along_edges(machine: Machine) -> list[_Placed]:
+    return _placed([block for block in _blocks(machine) if block.edge_mm > 0])
+
+
 def height_share(machine: Machine) -> float:
     """Height over width of the drawing of a machine."""
-    x_ends, y_ends = _extent(_placed(_blocks(machine)))
+    x_ends, y_ends = _extent(_along_edges(machine))
     return (y_ends[1] - y_ends[0]) / (x_ends[1] - x_ends[0])
 
 
@@ -254,7 +260,7 @@ def _draw_scale(axes: Axes, placed: Sequence[_Placed]) -> None:
                   va="top", fontsize="small")  # fmt: skip
 
 
-def _notes(placed: Sequence[_Placed], edge: str) -> Iterator[str]:
+def _notes(placed: Sequence[_Placed], edge: str, without_edge: Sequence[str]) -> Iterator[str]:
     """What is to scale, and everything that is not."""
     if edge:
         yield f"die edge reserved for memory: {edge}"
@@ -270,6 +276,8 @@ def _notes(placed: Sequence[_Placed], edge: str) -> Iterator[str]:
     elsewhere = {item.block.name for item in placed if not item.block.is_charged}
     if elsewhere:
         yield f"not charged, so at the short edges: {', '.join(sorted(elsewhere))}"
+    if without_edge:
+        yield f"takes no die edge, so not drawn: {', '.join(without_edge)}"
     beyond = sorted({side for side in ("left", "right", "top", "bottom") if _over(placed, side)})
     if beyond:
         yield (

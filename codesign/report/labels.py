@@ -22,7 +22,14 @@ _UNIT_WORDS = (
     "bytes",
     "watts",
     "joules",
+    "w_per_mm2",
+    "mm2",
     "mm",
+    "usd",
+    "celsius",
+    "kgco2e_per_million_tokens",
+    "kgco2e",
+    "years",
     "s",
 )
 _UPPER_CASE = {"tdp": "TDP"}
@@ -42,6 +49,9 @@ _TITLES = {
     "handover_exposed_s": "exposed hand-over time",
     "usd_per_million_tokens": "price",
     "usd_per_hour": "price per hour",
+    "kgco2e_per_million_tokens": "carbon",
+    "embodied_kgco2e": "embodied carbon",
+    "junction_temperature_celsius": "junction",
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")

@@ -73,6 +73,8 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
 
 
 def _edge_text(technology: MemoryTechnology) -> str:
+    if not technology.shoreline.high:
+        return "It takes no die edge."
     text = "Its shoreline is charged to the die edge reserved for memory"
     if not technology.family:
         return f"{text}."

@@ -132,6 +132,7 @@ def requirements_tables(
     needed: Requirements,
     rows: Sequence[Mapping[str, Any]],
     is_steady: bool,
+    is_simulated: bool = False,
 ) -> list[RenderableType]:
     """The same for the terminal.
 
@@ -140,6 +141,7 @@ def requirements_tables(
         needed: What a platform needs.
         rows: One for each device.
         is_steady: Whether users in a steady state are served, not requests that arrive together.
+        is_simulated: Whether the devices are fleets that were simulated.
     """
     prefill = "of a prompt, with the decode steps" if is_steady else "of the prefill alone"
     sizes = {
@@ -161,6 +163,9 @@ def requirements_tables(
     ]
     parts += [_devices_table(able), text_line("")] if able else []
     parts += [_unable_table(unable), text_line("")] if unable else []
+    parts += [_fleet_table(able), text_line("")] if able else []
+    if is_simulated:
+        return [*parts, text_line(_LEGEND + _SIMULATED)]
     return [*parts, text_line(_LEGEND + (_STEADY if is_steady else _TOGETHER))]
 
 
@@ -174,6 +179,10 @@ _LEGEND = (
 _STEADY = (
     "The time per output token has the prefill of the others' next prompts in it; the first token "
     "waits for one step and its own prefill."
+)
+_SIMULATED = (
+    "Fleets are simulated request by request; the times are of the 90th percentile, the sizes "
+    "above those of as many users as the limits allow at that rate (Little's law)."
 )
 _TOGETHER = (
     "All prompts are prefilled within the first token's limit; no prefill is in the time per "
@@ -197,8 +206,23 @@ def _devices_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
         degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
         split = "x".join(str(row[degree]) for degree in degrees)
         times = (row["time_to_first_token_s"], row["time_per_output_token_s"])
-        words = [format_engineering(time, "s", 3) for time in times]
+        words = ["–" if time is None else format_engineering(time, "s", 3) for time in times]
         table.add_row(_starred(row), *bounds, f"{row['devices']:,}", split, *words)
+    return table
+
+
+def _fleet_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    columns = ["device", "machines", "devices each", "board power", "rent"]
+    table = plain_table("Machines, watts and dollars", columns, columns[1:])
+    for row in rows:
+        watts, rent = row["board_power_watts"], row["rent_usd_per_hour"]
+        table.add_row(
+            _starred(row),
+            f"{row['machines']:,}",
+            f"{row['devices'] // row['machines']:,}",
+            "–" if watts is None else format_engineering(watts, "W", 3),
+            "–" if rent is None else f"{rent:,.2f} USD/h",
+        )
     return table
 
 

@@ -21,6 +21,7 @@ from codesign.report.drawing import (
 from codesign.report.hierarchy_figure import draw_machine, height_share, level_words
 from codesign.report.machine import Machine, machine_of
 from codesign.report.system_picture import (
+    EXCHANGE,
     HAND_OVER,
     PictureLink,
     PictureMachine,
@@ -33,8 +34,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
-_KIND_COLORS = {"prefill": COLORS[0], "decode": COLORS[2], HAND_OVER: COLORS[1]}
-_KIND_HATCHES = {"prefill": "", "decode": "..", HAND_OVER: "//"}
+_KIND_COLORS = {
+    "prefill": COLORS[0],
+    "decode": COLORS[2],
+    HAND_OVER: COLORS[1],
+    EXCHANGE: COLORS[3],
+}
+_KIND_HATCHES = {"prefill": "", "decode": "..", HAND_OVER: "//", EXCHANGE: "xx"}
 """Kinds are told apart without color too."""
 _HIDDEN = "#F3C9AE"
 """A hand-over beside a prefill."""

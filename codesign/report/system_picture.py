@@ -14,8 +14,12 @@ from codesign.report.labels import format_value, part_words
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
 
-HAND_OVER = "hand-over"
-"""Kind of the rows of a time line that are links."""
+HAND_OVER, EXCHANGE = "hand-over", "exchange"
+"""Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its
+layers."""
+
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class TimelineBar:
 
     Attributes:
         name: Of the pool or the link.
-        kind: ``prefill``, ``decode`` or ``hand-over``.
+        kind: ``prefill``, ``decode``, ``hand-over`` or ``exchange``.
         start_s: When it begins.
         exposed_s: From when on nothing else is done for the request: the start, of a pool.
         end_s: When it ends.
@@ -104,7 +108,7 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
     links = tuple(
         PictureLink(row["name"], (words.get(row["name"], ""), *_sent_words(row)))
         for row in rows
-        if row["kind"] == HAND_OVER
+        if row["kind"] in (HAND_OVER, EXCHANGE)
     )
     return SystemPicture(
         machines,
@@ -139,7 +143,8 @@ def _machine_words(words: str) -> str:
 
 
 def _sent_words(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return f"{format_value(row['bytes'], 'B', 3)} per request", _busy(row)
+    of_what = "request" if row["kind"] == HAND_OVER else "pass"
+    return f"{format_value(row['bytes'], 'B', 3)} per {of_what}", _busy(row)
 
 
 def _bar(row: Mapping[str, Any]) -> TimelineBar:
@@ -161,6 +166,10 @@ def _bar_words(row: Mapping[str, Any]) -> str:
     length, step = row["end_s"] - row["start_s"], row["step_s"]
     if row["kind"] == HAND_OVER:
         return f"{format_value(step, 's', 3)} exposed"
+    if row["kind"] == EXCHANGE:
+        return f"{format_value(step, 's', 3)} a pass"
     steps = round(length / step)
+    if abs(length / step - steps) > _ROUNDING * steps:  # its machines wait for others
+        return f"{format_value(length, 's', 3)}, {format_value(step, 's', 3)} of work a step"
     each = f", {steps:,} steps of {format_value(step, 's', 3)}" if steps > 1 else ""
     return f"{format_value(length, 's', 3)}{each}"

@@ -27,6 +27,8 @@ UNIT_OF_SUFFIX = {
     "joules": "J",
     "flop": "FLOP",
     "hz": "Hz",
+    "mm2": "mm^2",
+    "usd": "USD",
     "mm": "mm",
     "s": "s",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.analysis.uncertainty_results import DesignUncertainty, RobustFront
+from codesign.analysis.uncertainty_results import DesignUncertainty, RobustFront, number_words
 from codesign.metrics import Metric
 from codesign.report.labels import (
     format_metric,
@@ -87,7 +87,7 @@ def _tornado_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) 
     for name, swings in uncertainty.tornado.items():
         title, show = _in_unit_of(uncertainty.intervals[name].typical, known[name])
         for swing in swings[:_MOST_TORNADO_ROWS]:
-            number = f"{swing.technology} {swing.number.replace('_', ' ')}"
+            number = number_words(swing.technology, swing.number)
             ends = (show(swing.at_low), show(swing.at_high))
             table.add_row(title, number, *ends, _percent(swing.relative_swing))
             title = ""

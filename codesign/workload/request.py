@@ -5,19 +5,29 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal, TypeAlias, get_args
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.errors import InputError
 from codesign.schema import Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
-from codesign.workload.model import LanguageModel, kv_elements, state_bytes, weight_elements
+from codesign.workload.model import (
+    LanguageModel,
+    kv_elements,
+    parameters_by_part,
+    state_bytes,
+)
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace
 
 Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 BatchRule: TypeAlias = Literal["best", "capacity"]
+LayerPart: TypeAlias = Literal["all", "attention", "ffn"]
+
+_FFN_GROUPS = ("mlp", "moe")
+_FFN_PARAMETERS = ("mlp", "experts", "shared_experts", "router")
 
 
 def _known_model(name: object) -> object:
@@ -65,6 +75,9 @@ class Request(Record):
     taken; ``best``: the best power of two that fits the memory; ``capacity``: the largest that
     fits (reproduces MemExplorer's Tables 5 and 6). The best is one that keeps the campaign's
     limits on latency. Left out, the evaluator's profile says it."""
+    layers: LayerPart = "all"
+    """``attention`` or ``ffn``: the machine runs that part of every layer, and another machine the
+    other one. The part with the attention has the embedding, norms and LM head as well."""
     max_batch: Positive = 128
     """The largest batch that ``best`` and ``capacity`` choose."""
     causal: bool = True
@@ -112,7 +125,8 @@ class Request(Record):
     @property
     def weight_elements(self) -> int:
         """Elements of all weights, held once whatever the batch."""
-        return weight_elements(self.language_model)
+        by_part = parameters_by_part(self.language_model)
+        return sum(by_part[name] for name in by_part if self._has(name in _FFN_PARAMETERS))
 
     @property
     def kv_elements_per_request(self) -> int:
@@ -122,12 +136,16 @@ class Request(Record):
         MemExplorer counts them in Table 7; an execution that keeps one layer's needs less.
         """
         length = self.tokens.prompt_tokens + self.tokens.generated_tokens
-        return kv_elements(self.language_model, length)
+        return kv_elements(self.language_model, length) if self._has(False) else 0
 
     @property
     def state_bytes_per_request(self) -> int:
         """Bytes of the state of linear attention of one request, whatever its length."""
-        return state_bytes(self.language_model)
+        return state_bytes(self.language_model) if self._has(False) else 0
+
+    def _has(self, is_ffn: bool) -> bool:
+        """Whether the machine has what belongs to the feed-forward layers, or all else."""
+        return self.layers == "all" or (self.layers == "ffn") == is_ffn
 
     def operators(self, context: float | None = None) -> OperatorTable:
         """The operators of one pass (see :func:`codesign.workload.lowering.lower`).
@@ -135,7 +153,7 @@ class Request(Record):
         Args:
             context: Tokens that a decode step attends to; their mean over the decode if None.
         """
-        return lower(
+        table = lower(
             self.language_model,
             self.phase,
             self.tokens.prompt_tokens,
@@ -146,3 +164,7 @@ class Request(Record):
             diffusion_steps=self.diffusion_steps,
             context=context,
         )
+        if self.layers == "all":
+            return table
+        own = [self._has(group in _FFN_GROUPS) for group in table.groups]
+        return table.take(np.flatnonzero(own))

@@ -83,6 +83,23 @@ def _campaign(old: str, new: str, *said: str) -> Case:
 
 
 CASES = {
+    "accuracy of nobody": Case(["accuracy", "lama-3-8b"], ["'lama-3-8b'", "llama-3-8b"]),
+    "accuracy in no format": Case(
+        ["accuracy", "llama-3-8b", "--weights", "mxfp5"], ["number format 'mxfp5'", "mxfp4"]
+    ),
+    "accuracy by no algorithm": Case(
+        ["accuracy", "llama-3-8b", "--algorithm", "gtpq"], ["algorithm 'gtpq'", "'gptq'"]
+    ),
+    "a folder without a model": Case(
+        ["quantize", "--model", ".", "--text", "a.txt"],
+        ["expected a folder with config.json"],
+        {"a.txt": "text"},
+    ),
+    "a folder without weights": Case(
+        ["mix-formats", "--model", ".", "--text", "a.txt", "--average-bits", "5"],
+        ["config.json: model_type", "'bert'", "llama"],
+        {"a.txt": "text", "config.json": '{"model_type": "bert"}'},
+    ),
     "an unknown command": Case(["evalaute"], ["no such command 'evalaute'", "'evaluate'"]),
     "an unknown option": Case([*_EVALUATE, "--wokload", "x"], ["--wokload", "--workload"]),
     "a missing argument": Case(["space"], ["missing argument", "codesign space --help"]),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codesign.cli import main
+from codesign.cli import main, requirements
+from codesign.hardware.device import load_device
 
 SMALL = ["--grid", "40"]
 LLAMA = ["economics", "--model", "llama-3.3-70b"]
@@ -131,6 +132,20 @@ QUESTION = ["--prompt-tokens", "2000", "--generated-tokens", "500", "--users", "
 QUESTION += ["--first-token", "1 s", "--output-token", "50 ms"]
 
 
+@pytest.fixture
+def one_device(monkeypatch) -> None:
+    """``requirements`` sizes an H100 only; it takes all devices in turn, each for a while."""
+    build = requirements.build
+
+    def build_with_one(*arguments):
+        evaluator, options = build(*arguments)
+        evaluator.devices = {"h100-sxm": load_device("h100-sxm")}
+        return evaluator, options
+
+    monkeypatch.setattr(requirements, "build", build_with_one)
+
+
+@pytest.mark.usefixtures("one_device")
 @pytest.mark.parametrize("model", ["deepseek-v3", "llama-3.3-70b"])
 def test_economics_and_requirements_count_the_devices_of_users_alike(model: str, capsys) -> None:
     formats = ["--weight-format", "fp8", "--activation-format", "fp8"]
@@ -143,6 +158,7 @@ def test_economics_and_requirements_count_the_devices_of_users_alike(model: str,
         assert found["first_token_s"] <= 1.0 and found["tokens_per_s"] >= 20.0
 
 
+@pytest.mark.usefixtures("one_device")
 @pytest.mark.parametrize("command", ["economics", "requirements"])
 def test_the_question_is_printed_above_the_answer(command: str, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")

@@ -19,7 +19,7 @@ from codesign.cli import documents, main
 from codesign.cli.app import app
 from codesign.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
-from codesign.studies import conclusions
+from codesign.studies import account_fronts, conclusions
 from codesign.studies.conclusions.setting import Setting
 
 _CAMPAIGN = """\
@@ -60,6 +60,11 @@ workers: 1
 """
 _NPU = "--space memexplorer --design P1 --model llama-3.3-70b --workload osworld --phase prefill"
 _DEVICE = "--model llama-3-8b --device h100-sxm"
+_TESTS = Path(__file__).parents[1]
+_BYTES = (
+    f"--model {_TESTS / 'unit' / 'quantization' / 'byte_model'} --text {__file__} --context 32 "
+    "--sequences 2 --calibration 1"
+)
 INVOCATIONS = {
     "run": ["run trial"],
     "enumerate": ["enumerate trial", "enumerate trial --limit 1 --output front.csv"],
@@ -89,6 +94,14 @@ INVOCATIONS = {
     "requirements": [
         "requirements --model llama-3-8b --use-case chat",
         "requirements --model llama-3-8b --use-case chat --users 1 --most-devices 1",
+        "requirements --model llama-3-8b --prompt-tokens 50 --generated-tokens 4 --first-token 1s"
+        " --output-token 1s --requests-per-s 2 --device h100-sxm",
+    ],
+    "arrivals": [
+        f"arrivals {_DEVICE} --requests-per-s 20 --requests 30 --prompt-tokens 100"
+        " --generated-tokens 10 --first-token 1s --output-token 1s",
+        f"arrivals {_DEVICE} --requests-per-s 20 --requests 5 --prompt-tokens 100"
+        " --generated-tokens 1 --prefill-machines 2",
     ],
     "scaling": ["scaling link-latency --model llama-3-8b --tp 4 --use-case chat --plot study.svg"],
     "forecast": [
@@ -110,6 +123,9 @@ INVOCATIONS = {
     "space": ["space memexplorer"],
     "models": ["models"],
     "model": ["models deepseek-v3"],
+    "accuracy": ["accuracy llama-3-8b", "accuracy mixtral-8x22b --weights mxint4"],
+    "quantize": [f"quantize {_BYTES} --formats mxfp4,int8"],
+    "mix-formats": [f"mix-formats {_BYTES} --average-bits 4.5,6 --divergence 0.1"],
     "workloads": ["workloads"],
     "metrics": ["metrics"],
     "optimizers": ["optimizers"],
@@ -119,6 +135,8 @@ INVOCATIONS = {
 _ELSEWHERE = {
     "bench": "bench",  # takes a while: tests/unit/studies/benchmark/test_benchmark.py
     "conclusions": "conclusions",  # asked in one small setting, below
+    "costs": "costs",  # likewise
+    "stages": "stages",  # likewise
 }
 RECORDS = {
     "definition": Definition,
@@ -173,6 +191,54 @@ def test_a_command_prints_its_document_as_published(name, words, capsys, check_d
     assert document["schema"] == documents.current()[name].label
     assert document["codesign_version"] == codesign.__version__
     check_document(document)
+
+
+def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp_path):
+    fixed = (
+        ("pe_array", (2048, 64)), ("vector_length", 1024), ("sram_dies", 1),
+        ("sram_3d_layers", 0), ("tier1_stacks", 2), ("dataflow", "ws"),
+        ("tier3_technology", None), ("bandwidth_priority", "matrix"),
+    )  # fmt: skip
+    fronts = account_fronts.account_fronts(["decode"], account_fronts.QUESTIONS[-2:], fixed)
+    monkeypatch.setattr(account_fronts, "account_fronts", lambda *_, **__: fronts)
+    page = tmp_path / "costs.md"
+    document = _printed(capsys, "costs", "decode", "--output", str(page), "--json")
+    check_document(document)
+    assert [front["n_points"] > 0 for front in document["fronts"]] == [True, True]
+    assert "| TDP, life of 5 years |" in page.read_text()
+    lives = {row["design"]: row["metrics"]["lifetime_years"] for row in document["designs"]}
+    assert lives["Base"]["typical"] == 10 and lives["P1"]["typical"] < 1
+
+
+def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    one_machine = {
+        "pe_array": [2048, 64], "vector_length": 1024, "sram_dies": 1, "sram_3d_layers": 0,
+        "dataflow": "ws", "storage_priority": "activation", "bandwidth_priority": "matrix",
+        "weight_format": "mxint8", "activation_format": "mxint8", "kv_format": "mxint8",
+        "tier2_technology": None, "tier3_technology": None,
+    }  # fmt: skip
+    campaign = {
+        "name": "small", "space": "system-early-late", "evaluator": "system",
+        "workload": {"model": "llama-3.3-70b", "trace": "osworld", "phases": ["decode"]},
+        "objectives": ["maximize throughput_tokens_per_s", "minimize tdp_watts"],
+        "fixed": {
+            f"{pool}_{name}": value for pool in ("early", "late")
+            for name, value in one_machine.items()
+        },
+        "optimizers": ["random"], "budget": 20,
+    }  # fmt: skip
+    Path("runs").mkdir()
+    Path("runs/small.yaml").write_text(json.dumps(campaign))
+    document = _printed(capsys, "stages", "small", "--output", "page.md", "--json")
+    check_document(document)
+    (answer,) = document["answers"]
+    assert answer["n_points"] > 3 and answer["alike"]["array"] == 1
+    early, late = answer["systems"][-1]["pools"]
+    assert (early["pool"], late["pool"]) == ("early", "late")
+    assert max(early["utilization"], late["utilization"]) == 1
+    assert sum(early["waits_for"].values()) == pytest.approx(1)
+    assert "## small" in Path("page.md").read_text()
 
 
 def test_conclusions_are_printed_as_published(capsys, monkeypatch, check_document):

@@ -227,7 +227,7 @@ def _refused_space(capsys, name: str, text: str, **changes: str) -> str:
         ),
         (
             _NO_DESIGNS.replace("decode:", "late:").replace("to: decode", "to: late"),
-            "bad.yaml:1: pools: expected roles decode or roles early and late",
+            "bad.yaml:1: pools: expected the roles decode or early and late",
         ),
         (
             "pools: {prefill: {space: zdt}, decode: {space: memexplorer}}\n" + _LINK,

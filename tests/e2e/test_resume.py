@@ -30,7 +30,7 @@ CAMPAIGN = {
     "optimizers": ["toy-climb", "toy-random"],
     "initial": 10,
     "batch": 3,
-    "budget": 100,
+    "budget": 40,
     "seeds": 2,
     "reference_sample": 64,
 }
@@ -99,7 +99,7 @@ def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_pat
     assert finish(start("whole"))[0] == 0
     store = tmp_path / "killed" / "toys" / "campaign.sqlite"
     chance = random.Random(workers)
-    kills = sorted(chance.randrange(400) for _ in range(4))
+    kills = sorted(chance.randrange(160) for _ in range(4))
     for least in [0, *kills]:
         process = start("killed", workers)
         while count(store) < least and process.poll() is None:

@@ -192,12 +192,20 @@ BATCHES: list[tuple[str, int | str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("phase", "batch"), BATCHES)
-@pytest.mark.parametrize("way", WAYS)
+def in_turn(*lists: Iterable[Any]) -> list[Any]:
+    """All combinations; every second is slow, as the black squares of a board are."""
+    places = itertools.product(*map(enumerate, lists))
+    return [
+        pytest.param(*values, marks=[pytest.mark.slow] if sum(numbers) % 2 else [])
+        for numbers, values in (zip(*place, strict=True) for place in places)
+    ]
+
+
+@pytest.mark.parametrize(("way", "work", "model"), in_turn(WAYS, BATCHES, MODELS))
 def test_more_memory_never_slows_a_design(
-    way: str, phase: str, batch: int | str, model: str
+    way: str, work: tuple[str, int | str], model: str
 ) -> None:
+    phase, batch = work
     one = evaluator(model, phase=phase, batch=batch, **WAYS[way])
     most, n_helpful = assert_more_memory_never_slows(one)
     assert most <= LARGEST_SLOWDOWNS[way]
@@ -216,9 +224,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(("choice", "way", "phase"), in_turn(CHOICES, WAYS, PHASES))
 def test_more_memory_never_slows_a_design_under_any_choice(
     choice: str, way: str, phase: str
 ) -> None:

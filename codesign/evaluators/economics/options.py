@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from codesign.errors import InputError
-from codesign.evaluators.economics.decoding import ACCEPTANCE
-from codesign.evaluators.economics.pricing import (
+from codesign.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
     LIFETIME_YEARS,
     PUE,
     Ownership,
 )
+from codesign.errors import InputError
+from codesign.evaluators.economics.decoding import ACCEPTANCE
 from codesign.evaluators.economics.shape import ModelShape, Profile, shape_of
 from codesign.evaluators.economics.sustained_device import MachineChoices
 from codesign.schema import Record, checked, quantity
@@ -82,7 +82,7 @@ class EconomicsOptions(Record):
     price_usd_per_hour: Amount | None = None
     """Rent of a device, of whatever kind; the typical one of ``rents.yaml`` if left out."""
     capital_cost_usd: Amount | None = None
-    """Price of a device that is bought instead; see :class:`~.pricing.Ownership`."""
+    """Price of a device that is bought instead; see :class:`~.ownership.Ownership`."""
     power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Power that a bought device draws; that of its file if left out."""
     lifetime_years: Amount = LIFETIME_YEARS

@@ -27,9 +27,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from codesign.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
+from codesign.evaluators.npu.cost_metrics import (
+    COST_METRICS,
+    COST_OF_TOKENS,
+    HEAT_METRICS,
+    SILICON_METRICS,
+    SiliconMetrics,
+)
 from codesign.evaluators.npu.operators import Pass, modelling_of
 from codesign.evaluators.npu.options import (
     ACCUMULATOR_BYTES,
@@ -39,7 +47,12 @@ from codesign.evaluators.npu.options import (
     link_time,
 )
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
-from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, Preparation
+from codesign.evaluators.npu.preparation import (
+    BATCH_SIZE,
+    FORMATS,
+    Preparation,
+    requests_that_fit,
+)
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
@@ -174,8 +187,10 @@ class BestCase:
         )
         case, arrays = self._case(reader, hardware)
         limits = _hardware_metrics(hardware, case, self._part)
-        if set(metrics) - set(limits):
+        if set(metrics) - set(limits) - set(COST_METRICS) or set(metrics) & set(COST_OF_TOKENS):
             limits |= self._timed_metrics(case, arrays)
+        if set(metrics) & set(COST_METRICS):
+            limits |= self._costs(reader, hardware, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
 
     def _case(
@@ -209,6 +224,41 @@ class BestCase:
             array=array,
         )
         return case, arrays
+
+    def _costs(
+        self,
+        reader: _Reader,
+        hardware: AcceleratorBatch,
+        limits: Mapping[str, FloatArray],
+        metrics: Sequence[str],
+    ) -> dict[str, FloatArray]:
+        """What of the wanted metrics designs cost at least.
+
+        Area, price and carbon grow with the widths of the operands and the vector, so that the
+        narrowest count; heat has their power on the dies of the widest. A memory that nothing is
+        written to lasts longest.
+        """
+        least = self._silicon(reader, hardware, 0)
+        costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
+        if set(metrics) & set(HEAT_METRICS):
+            heat = least.heat(self._silicon(reader, hardware, 1).footprint_mm2)
+            celsius = heat.junction_celsius(least.constants, self._options.cooling)
+            costs |= dict(zip(HEAT_METRICS, (heat.density_w_per_mm2, celsius), strict=True))
+        if set(metrics) & set(COST_OF_TOKENS):
+            per_token = inverse(limits["throughput_tokens_per_s"])
+            joules = limits["energy_joules_per_token"]
+            costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
+        costs = {name: values * ROUNDING for name, values in costs.items()}
+        return costs | {"lifetime_years": np.full(reader.n, LONGEST_LIFE_YEARS)}
+
+    def _silicon(self, reader: _Reader, hardware: AcceleratorBatch, end: int) -> SiliconMetrics:
+        """Of designs with the narrowest operands and shortest vectors (0), or the other end (1)."""
+        bits = {name: reader.extremes(name, multiply_bits)[end] for name in FORMATS}
+        wider = np.maximum(bits["weight_format"], bits["kv_format"])
+        lanes = reader.extremes("vector_length", float)[end]
+        operands = np.stack([bits["activation_format"], wider])
+        changed = replace(hardware, vector_length=lanes)
+        return SiliconMetrics(changed, operands, self._part, self._options)
 
     def _element_bytes(self, name: str) -> float:
         return bits_per_element(name, self._workload.format_convention) / 8
@@ -547,9 +597,12 @@ def _hardware_metrics(
 ) -> dict[str, FloatArray]:
     """Those that follow from the hardware alone, summed as the designs list their tiers."""
     levels, many = hardware.levels, part.n_devices
+    room = levels.capacity_bytes.sum(axis=0) - part.weight_elements * case.weight_bytes
+    kept = part.kv_elements_per_request * case.kv_bytes + part.state_bytes_per_request
     bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
     return {
         "tdp_watts": case.tdp_watts,
+        "held_requests": requests_that_fit(room, kept, part.n_stages),
         "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
         "batch_size": case.largest_batch * part.n_stages,
         "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),

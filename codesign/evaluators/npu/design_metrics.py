@@ -10,10 +10,11 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.cost_metrics import CostMetrics
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import whole_pass_s
-from codesign.evaluators.npu.preparation import PreparedBatch
+from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import (
@@ -40,7 +41,7 @@ class PowerAndTraffic:
     vector_joules: FloatArray
 
 
-class DesignMetrics:
+class DesignMetrics(CostMetrics):
     """Metrics of ``n`` designs, each computed when it is first asked for; all (n,).
 
     Attributes are named as in ``codesign.metrics``, where each is defined. Tables by operator are
@@ -79,7 +80,7 @@ class DesignMetrics:
         repeats = self.chosen.repeats
         return values if repeats is None else np.take(values, repeats, axis=-1)
 
-    def _at_places(self, name: str) -> FloatArray:
+    def at_places(self, name: str) -> FloatArray:
         """(l, n) a property of the levels, the tiers in the order in which they are used."""
         return self._each(getattr(self.batch.setup.accelerators.levels, name))
 
@@ -209,11 +210,17 @@ class DesignMetrics:
         """(r, o) cycles of the array in one instance of each operator."""
         return self._stage.cycles
 
+    def held_share(self, kind: int) -> FloatArray:
+        """(l, n) part of one kind of data that each level keeps, in the order of their use."""
+        pinned, tails = self.batch.setup.pinned[kind], self.batch.setup.tails[kind]
+        deeper = np.concatenate([tails[1:], np.zeros_like(tails[:1])])
+        return self._each(np.stack([pinned, *((tails - deeper) * (1.0 - pinned))]))
+
     @cached_property
     def level_joules(self) -> FloatArray:
         """(l, n) dynamic energy of each memory level in one pass."""
-        reads = self.activity.reads * self._at_places("read_energy_joules_per_byte")
-        writes = self.activity.writes * self._at_places("write_energy_joules_per_byte")
+        reads = self.activity.reads * self.at_places("read_energy_joules_per_byte")
+        writes = self.activity.writes * self.at_places("write_energy_joules_per_byte")
         return np.asarray(reads + writes)
 
     @cached_property
@@ -229,6 +236,13 @@ class DesignMetrics:
     def idle_watts(self) -> FloatArray:
         """Power of all devices while they wait: background power of their memories."""
         return np.asarray(self._levels.background_watts.sum(axis=0) * self.part.n_devices)
+
+    @property
+    def held_requests(self) -> FloatArray:
+        """Requests whose KV cache fits next to the weights; infinite where there is none."""
+        footprint = self.chosen.footprint
+        room = self._levels.capacity_bytes.sum(axis=0) - footprint.weight_bytes
+        return requests_that_fit(room, footprint.kv_bytes, self.part.n_stages)
 
     @property
     def dynamic_joules_per_token(self) -> FloatArray:
@@ -315,11 +329,6 @@ class DesignMetrics:
     def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
         of_device = self._levels.bandwidth_bytes_per_s[1:].sum(axis=0)
         return np.asarray(of_device * self.part.n_devices)
-
-    @property
-    def usd_per_million_tokens(self) -> FloatArray:
-        usd_per_s = (self.options.usd_per_hour or np.nan) * self.part.n_devices / 3600.0
-        return usd_per_s / self.throughput_tokens_per_s * 1e6
 
 
 def port_traffic(moved: Moved, setup: PassSetup) -> tuple[FloatArray, FloatArray]:

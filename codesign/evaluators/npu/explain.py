@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
+from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
@@ -25,8 +26,9 @@ def explain(
     workload: Request,
     designs: Columns,
     metrics: Sequence[str],
+    absent: Mapping[str, str],
 ) -> Explanation:
-    """The full account of a batch of one design."""
+    """The full account of a batch of one design; ``absent`` has why metrics have no value."""
     present = np.flatnonzero(design.batch.setup.accelerators.levels.exists[:, 0]).tolist()
     return Explanation(
         metrics={name: float(getattr(design, name)[0]) for name in metrics},
@@ -41,7 +43,10 @@ def explain(
             *_deployment(design, pass_.options),
             *notes(design, pass_.options, workload),
             *_uncharged(design, designs),
+            *cost_notes(design.silicon, design.options),
+            *(f"no {name}: {reason}" for name, reason in absent.items()),
         ],
+        costs=cost_rows(design.silicon),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from codesign.accounts.constants import constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
@@ -25,15 +26,17 @@ from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
+from codesign.evaluators.npu.cost_metrics import COST_METRICS, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, features
+from codesign.evaluators.npu.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
-from codesign.memtech import MemoryTechnology, load_library
-from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
+from codesign.memtech import MemoryTechnology, Range, load_library
+from codesign.metrics import ACCURACY_METRICS, ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
 
@@ -86,10 +89,15 @@ class NpuEvaluator:
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
-        if self.options.usd_per_hour is not None:
-            self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
+        self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
+        self._accuracy: FormatAccuracy | None = None
+        if self.options.accuracy:
+            self._accuracy = FormatAccuracy(workload, self.options)
+            self.metrics += tuple(ACCURACY_METRICS.values())
+            self.optional_parameters = self.optional_parameters | {ALGORITHM}
+            self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
 
-    undecided_parameters = UNDECIDED_PARAMETERS
+    undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
 
     def _spread_over(self, parallelism: Parallelism) -> None:
         """Take the part of the model that one of several devices has."""
@@ -101,8 +109,25 @@ class NpuEvaluator:
         self._prepare_models()
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """Formats of equal widths are; all other values differ."""
+        """Formats of equal widths are, without metrics of accuracy; all other values differ."""
+        if self._accuracy is not None:
+            return values
         return self._best_case.interchangeable(parameter, values)
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """Formats, and algorithms, that cost more accuracy than others of the same widths."""
+        if self._accuracy is None:
+            return {}
+        keys = {
+            name: self._best_case.interchangeable(name, values[name])
+            if name in FORMATS
+            else [""] * len(values[name])
+            for name in (*FORMATS, ALGORITHM)
+            if name in values
+        }
+        return self._accuracy.superseded(values, keys, objectives)
 
     def best_case(
         self,
@@ -115,7 +140,10 @@ class NpuEvaluator:
             return self._by_group(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
             )
-        return self._best_case.bounds(designs, undecided, metrics)
+        best = self._best_case.bounds(designs, undecided, metrics)
+        if self._accuracy is not None:
+            best |= self._accuracy.best_case(designs, undecided, metrics)
+        return best
 
     def _prepare_models(self) -> None:
         """Build what depends on technologies and limits."""
@@ -138,6 +166,25 @@ class NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         evaluator = copy.copy(self)
         evaluator._library = library
+        evaluator._prepare_models()
+        return evaluator
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        """Of the constants of what designs cost, without those that the options state."""
+        if not set(metrics) & set(COST_METRICS):
+            return {}
+        ranges = constant_ranges(self.options.process)
+        return {
+            name: Range(low=item.low, typical=item.typical, high=item.high)
+            for name, item in ranges.items()
+            if name not in self.options.constants
+        }
+
+    def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
+        """The same evaluator with other constants of what designs cost."""
+        evaluator = copy.copy(self)
+        constants = {**self.options.constants, **values}
+        evaluator.options = self.options.model_copy(update={"constants": constants})
         evaluator._prepare_models()
         return evaluator
 
@@ -178,6 +225,7 @@ class NpuEvaluator:
                 name: item.model_dump(mode="json", exclude={"name", "note", "sources"})
                 for name, item in self._library.items()
             },
+            **({} if self._accuracy is None else {"accuracy": self._accuracy.provenance()}),
         }
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -203,6 +251,8 @@ class NpuEvaluator:
         if has_degrees(designs):
             return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])
+        of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
+        names = [name for name in names if name not in of_formats]
         values = {name: np.empty(n) for name in names}
         violations: dict[str, FloatArray] = {}
         is_compiled = is_worthwhile(n)
@@ -222,7 +272,7 @@ class NpuEvaluator:
                 values[name][part] = getattr(result, name)[each]
             for name, excess in chosen.footprint.violations.items():
                 violations.setdefault(name, np.empty(n))[part] = excess[each]
-        return Evaluation(values, violations)
+        return Evaluation(values | of_formats, violations)
 
     def _chosen(self, designs: Columns, is_grouped: bool, is_compiled: bool) -> Chosen:
         """Designs with batch size and order of tiers; of equal ones, each is worked out once."""
@@ -241,7 +291,7 @@ class NpuEvaluator:
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
-        names = [metric.name for metric in self.metrics]
+        names = [item.name for item in self.metrics if item.name not in ACCURACY_METRICS]
         if has_degrees(designs):
             ((parallelism, _, columns),) = groups(designs)
             group = self.of(parallelism)
@@ -249,7 +299,25 @@ class NpuEvaluator:
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
-        return explain(self.metrics_of(chosen), self.pass_, self.workload, designs, names)
+        absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        account = explain(
+            self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
+        )
+        return account if self._accuracy is None else self._with_accuracy(account, designs)
+
+    def _with_accuracy(self, account: Explanation, designs: Columns) -> Explanation:
+        assert self._accuracy is not None
+        recovery = self._accuracy.metrics(designs, list(ACCURACY_METRICS))
+        metrics = {name: float(values[0]) for name, values in recovery.items()}
+        return replace(
+            account,
+            metrics={**account.metrics, **metrics},
+            notes=[*account.notes, self._accuracy.note(designs)],
+        )
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some designs, by its name."""
+        return absent_metrics(values, self._library, self.options.usd_per_hour is not None)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from codesign.accounts.constants import CONSTANTS, Cooling, Process
 from codesign.deployments import LinkTime, ModelPart
+from codesign.errors import describe_unknown
 from codesign.hardware.array import Organization
 from codesign.hardware.collectives import Link
 from codesign.memtech import Level
@@ -102,6 +104,31 @@ class NpuOptions(Record):
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""
     usd_per_hour: Annotated[float | None, Field(gt=0)] = None
     """Rent of one device, USD; adds the metric ``usd_per_million_tokens``."""
+    accuracy: bool = False
+    """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
+    formats of equal widths differ; an exact front then takes longer."""
+    quantization_algorithm: Literal["rtn", "gptq", "quarot", "spinquant", "autoround"] = "rtn"
+    """How formats are reached, where no parameter of that name says it; of accuracy alone."""
+
+    process: Process = "n7"
+    """Process of compute dies and stacked SRAM, for what a design costs; the energies of the model
+    are of 7 nm."""
+    cooling: Cooling = "liquid"
+    """What carries the heat away: ``air`` or ``liquid``."""
+    units_made: Annotated[float | None, Field(gt=0)] = None
+    """Units that share the cost of design and masks in the price of tokens; without it, that cost
+    stands apart."""
+    constants: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field({})
+    """Constants of what a design costs, by name, in place of those of ``technology_level``; see
+    ``codesign/accounts/constants.yaml``."""
+
+    @field_validator("constants")
+    @classmethod
+    def _are_known(cls, constants: dict[str, float]) -> dict[str, float]:
+        for name in constants:
+            if name not in CONSTANTS:
+                raise ValueError(describe_unknown("constant", name, CONSTANTS))
+        return constants
 
     def resolved(self) -> NpuOptions:
         """The same with the profile's choices filled in."""

@@ -213,5 +213,5 @@ def _tails_between(start: FloatArray, end: FloatArray, capacities: Three) -> Two
 def _share_beyond(
     filled: FloatArray, start: FloatArray, end: FloatArray, size: FloatArray
 ) -> FloatArray:
-    beyond = (end - larger(filled, start)) / size
-    return smaller(larger(beyond, 0.0), 1.0)
+    beyond = larger(end - larger(filled, start), 0.0)
+    return smaller(beyond / size, 1.0)

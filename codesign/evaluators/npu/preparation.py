@@ -406,6 +406,18 @@ class Preparation:
         return np.asarray(np.exp2(np.floor(np.log2(fitting))))
 
 
+def requests_that_fit(room_bytes: FloatArray, kv_bytes: FloatArray, n_stages: int) -> FloatArray:
+    """(n,) requests of all stages; those of a stage share its room, and each of them takes ``kv``.
+
+    Args:
+        room_bytes: Memory of a device without the weights.
+        kv_bytes: Cache of a request, of the layers that a device has times the stages.
+        n_stages: Stages of the pipeline.
+    """
+    fitting = np.floor(np.maximum(room_bytes, 0.0) * inverse(kv_bytes)) * n_stages
+    return np.where(kv_bytes > 0, fitting, np.inf)
+
+
 def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray:
     """(n,) position of each design's value in ``known``."""
 

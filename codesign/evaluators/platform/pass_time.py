@@ -22,12 +22,14 @@ class TimedPass:
         total_s: Time through all stages, one after the other.
         stage_s: Time of the slowest stage alone.
         idle_watts: Power of a device that waits.
+        host_s: Time within all stages in which a device waits for its host to start a kernel.
     """
 
     operators: Sequence[OperatorTime]
     total_s: FloatArray
     stage_s: FloatArray
     idle_watts: FloatArray
+    host_s: FloatArray | float = 0.0
 
     def energy_joules(
         self, devices: FloatArray, stages: FloatArray, time_s: FloatArray
@@ -41,8 +43,8 @@ class TimedPass:
         """
         zero = np.zeros_like(self.total_s)
         busy = sum((np.nan_to_num(item.joules) for item in self.operators), zero)
-        waiting = self.idle_watts * np.maximum(time_s * stages - self.total_s, 0.0)
-        return devices * (busy + waiting)
+        waiting_s = np.maximum(time_s * stages - self.total_s, 0.0) + self.host_s
+        return devices * (busy + self.idle_watts * waiting_s)
 
     def part_s(self, *parts: str) -> FloatArray:
         """Time of the operators of some parts."""
@@ -72,9 +74,10 @@ def time_pass(
     ends = _joint(pass_without_totals, has_overlap, False, np.zeros_like(occupied))
     share = np.ceil(n_layers / platform.pp) / n_layers
     send = pass_without_totals.part_s("send")
-    layers = timing.started_s(layers, timed)
+    started = timing.started_s(layers, timed)
+    host = started - layers
     one_send = send / np.maximum(platform.pp - 1, 1)
-    return TimedPass(timed, layers + ends + send, layers * share + ends + one_send, idle)
+    return TimedPass(timed, started + ends + send, started * share + ends + one_send, idle, host)
 
 
 def _joint(

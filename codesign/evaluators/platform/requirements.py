@@ -169,6 +169,8 @@ def fewest_for_users(
     formats: Mapping[str, Any],
     needed: Requirements,
     most_devices: int,
+    *,
+    has_stages: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """The fewest of each known device that serve users in a steady state, one row for each.
 
@@ -184,10 +186,13 @@ def fewest_for_users(
         formats: Formats of the design.
         needed: Requirements that set the lower bounds on the number of devices.
         most_devices: Devices of the largest instance that is tried.
+        has_stages: Whether an instance may be a pipeline.
     """
     degrees = candidates(
         evaluator.workload.language_model, range(1, most_devices + 1), replicas=False
     )
+    if not has_stages:
+        degrees = degrees[degrees[:, DEGREES.index("pipeline_parallel")] == 1]
     counts = np.unique(np.geomspace(1, users, _INSTANCE_COUNTS).round().astype(int)).tolist()
     batches = sorted({-(-users // count) for count in counts}, reverse=True)
     generated = _generated(evaluator)

@@ -49,7 +49,8 @@ class PlatformServing:
         """The work of one device in a pass."""
         return list_work(self.sharding, streams, self.rules)
 
-    def _time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
+    def time(self, streams: list[Stream], kept: DeviceFootprint) -> TimedPass:
+        """The time of a pass while a device keeps so many bytes."""
         messages = list_messages(self.sharding, streams, self.rules)
         timing = self.rules.timing(self.model, self.platform, self.residence(kept))
         return time_pass(timing, self.work(streams), messages)
@@ -77,7 +78,7 @@ class PlatformServing:
     def prefill_passes(self) -> list[tuple[int, TimedPass]]:
         """The passes of a prefill, with how often each runs."""
         return [
-            (prompt.count, self._time(self._streams(prompt), self.prefill_footprint))
+            (prompt.count, self.time(self._streams(prompt), self.prefill_footprint))
             for prompt in self.passes.prompts
         ]
 
@@ -86,7 +87,7 @@ class PlatformServing:
         """A decode step, together with a chunk of a prompt in mixed passes."""
         if self.request.mixed:
             return self.prefill_passes[0][1]
-        return self._time(self.passes.decode(self.micro_batch), self.decode_footprint)
+        return self.time(self.passes.decode(self.micro_batch), self.decode_footprint)
 
     def residence(self, kept: DeviceFootprint) -> Residence:
         """Where data lie and how fast they are read."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.columns import Columns, FloatArray, taken
+from codesign.columns import Columns, FloatArray, Value, taken
 from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
 from codesign.errors import UnknownNameError
@@ -347,7 +347,8 @@ class SimulationEvaluator:
         """The full account of one design."""
         results = self._results(designs)
         names = [metric.name for metric in self.metrics]
-        account = explain(results, self.pass_, self.workload, designs, names)
+        absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        account = explain(results, self.pass_, self.workload, designs, names, absent)
         steps_of = {
             name: run.n_steps
             for name, run in zip(self.pass_.table.names, results.runs[0], strict=True)
@@ -358,6 +359,10 @@ class SimulationEvaluator:
             f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"
         )
         return replace(account, operators=operators, notes=[*account.notes, note])
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some designs, by its name."""
+        return self.analytical.absent_metrics(values)
 
     def timeline(self, designs: Columns) -> list[tuple[str, float, SimulatedOperator]]:
         """Operators of one design in order, with their count in a pass and all transactions."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.base import Explanation, PoolAccount
-from codesign.evaluators.system.flow import LinkFlow, PoolFlow, SystemFlow
+from codesign.evaluators.system.flow import ExchangeFlow, HandOverFlow, PoolFlow, SystemFlow
 from codesign.evaluators.system.pool_machines import NpuPool
 
 if TYPE_CHECKING:
@@ -74,9 +74,12 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
     """The way of one request that waits for nobody: a row for each pool and each hand-over."""
     rows: list[dict[str, Any]] = []
     clock_s = 0.0
-    for position, pool in enumerate(flow.pools):
-        rows.append(_pool_row(flow, pool, clock_s))
-        clock_s = rows[-1]["end_s"]
+    for position, stage in enumerate(flow.stages):
+        end_s = clock_s + _first(stage.stage_s)
+        rows += [_pool_row(flow, pool, clock_s, end_s) for pool in stage.pools]
+        if stage.exchange is not None:
+            rows.append(_exchange_row(flow, stage.exchange, clock_s, end_s))
+        clock_s = end_s
         if position < len(flow.links):
             rows.append(_link_row(flow, flow.links[position], clock_s))
             clock_s = rows[-1]["end_s"]
@@ -84,13 +87,13 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
     return [{**row, "sets_rate": row is slowest} for row in rows]
 
 
-def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float) -> dict[str, Any]:
+def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float, end_s: float) -> dict[str, Any]:
     return {
         "name": pool.name,
         "kind": pool.stage.phase,
         "machines": int(pool.machines[0]),
         "start_s": start_s,
-        "end_s": start_s + _first(pool.stage_s),
+        "end_s": end_s,
         "step_s": _first(pool.step_s),
         "batch_size": _first(pool.metrics["batch_size"]),
         "requests_per_s": _first(pool.requests_per_s),
@@ -100,18 +103,36 @@ def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float) -> dict[str, Any
     }
 
 
-def _link_row(flow: SystemFlow, link: LinkFlow, after_s: float) -> dict[str, Any]:
+def _exchange_row(
+    flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float
+) -> dict[str, Any]:
+    """The messages of all layers in one pass, there and back."""
+    sent = [_first(pool.metrics["exchange_bytes"]) for pool in (link.attention, link.ffn)]
+    return {
+        "name": link.name,
+        "kind": "exchange",
+        "machines": int(min(link.attention.machines[0], link.ffn.machines[0])),
+        "start_s": start_s,
+        "end_s": end_s,
+        "step_s": _first(link.step_s),
+        "batch_size": _first(link.attention.metrics["batch_size"]),
+        "requests_per_s": _first(link.requests_per_s),
+        "utilization": _first(flow.utilization(link.name)),
+        "joules_per_request": _first(link.joules_per_request),
+        "bytes": sum(sent),
+    }
+
+
+def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> dict[str, Any]:
     """A hand-over: it begins when the sender has something to send, a prefill after its first
     layer, and ends when all has arrived."""
-    stage, layers = link.sender.stage, link.n_layers
-    hidden_s = (
-        _first(link.sender.stage_s) * (layers - 1) / layers if stage.phase == "prefill" else 0
-    )
+    is_prefill = link.sender.request.phase == "prefill"
+    share = (link.n_layers - 1) / link.n_layers if is_prefill else 0.0
     return {
         "name": link.name,
         "kind": "hand-over",
-        "machines": int(min(link.sender.machines[0], link.receiver.machines[0])),
-        "start_s": after_s - hidden_s,
+        "machines": int(min(link.sender.first.machines[0], link.receiver.first.machines[0])),
+        "start_s": after_s - share * _first(link.sender.stage_s),
         "end_s": after_s + _first(link.exposed_s),
         "step_s": _first(link.exposed_s),
         "batch_size": 1.0,

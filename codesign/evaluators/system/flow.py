@@ -4,6 +4,10 @@ After DistServe, Splitwise and MemExplorer section 5.3. A request passes the sta
 other; each is served by a pool of equal machines that share the requests evenly, and a link takes
 its KV cache from one pool to the next.
 
+Machines with the attention and machines with the rest of every layer take turns: the activations of
+each layer cross an exchange link twice. As many groups of requests are on their way as keep the
+slower side busy, and as their KV caches fit (Little's law).
+
 Limiting assumptions: requests are all alike and there are always enough of them; queues cost
 nothing, as the slowest pool or link sets the rate of all. A link has a port at every machine, so
 pairs of machines send side by side. A prefill sends the cache of a layer as soon as it is computed;
@@ -25,11 +29,11 @@ from codesign.evaluators.system.roles import StageRequest
 
 @dataclass(frozen=True)
 class PoolFlow:
-    """The machines of one stage; every array is (n,).
+    """The machines of a pool; every array is (n,).
 
     Attributes:
         name: Of the pool.
-        stage: What is asked of it.
+        stage: The part of every request's way that it serves, or helps to serve.
         machines: How many there are.
         metrics: Of one machine, by name.
     """
@@ -44,12 +48,6 @@ class PoolFlow:
         """What a request waits for: the prefill, or one decode step."""
         is_prefill = self.stage.phase == "prefill"
         return self.metrics["time_to_first_token_s" if is_prefill else "time_per_output_token_s"]
-
-    @property
-    def stage_s(self) -> FloatArray:
-        """Time of a request in the pool."""
-        is_prefill = self.stage.phase == "prefill"
-        return self.step_s if is_prefill else self.step_s * float(self.stage.generated_tokens)
 
     @property
     def tokens_per_s(self) -> FloatArray:
@@ -68,36 +66,148 @@ class PoolFlow:
 
 
 @dataclass(frozen=True)
-class LinkFlow:
-    """A link from one pool to the next; every array is (n,).
+class LinkRates:
+    """What a link can do; every array is (n,).
 
     Attributes:
-        name: Of the link.
-        sender: The pool that sends.
-        receiver: The pool that receives.
-        n_layers: Layers of the model, each of which has a part of the cache.
         bandwidth_bytes_per_s: What one machine sends, one way.
         latency_s: Time of a message that carries nothing.
         energy_joules_per_byte: Energy of what is sent.
     """
 
-    name: str
-    sender: PoolFlow
-    receiver: PoolFlow
-    n_layers: int
     bandwidth_bytes_per_s: FloatArray
     latency_s: FloatArray
     energy_joules_per_byte: FloatArray
 
+    def requests_per_s(
+        self, sender: PoolFlow, receiver: PoolFlow, request_bytes: FloatArray
+    ) -> FloatArray:
+        """Requests per second, every machine of the smaller pool sending or receiving."""
+        pairs = np.minimum(sender.machines, receiver.machines)
+        with np.errstate(divide="ignore"):
+            return pairs / (request_bytes / self.bandwidth_bytes_per_s)
+
+
+@dataclass(frozen=True)
+class ExchangeFlow:
+    """The link between the two pools that share the layers of a stage.
+
+    Attributes:
+        name: Of the link.
+        attention: Pool with the attention.
+        ffn: Pool with the rest of the layers.
+        n_layers: Layers of the model.
+        rates: Of the link; both directions at once.
+    """
+
+    name: str
+    attention: PoolFlow
+    ffn: PoolFlow
+    n_layers: int
+    rates: LinkRates
+
+    @property
+    def step_s(self) -> FloatArray:
+        """Messages of all layers in a pass, there and back."""
+        ways = (self.attention, self.ffn)
+        sent = [pool.metrics["exchange_bytes"] / self.rates.bandwidth_bytes_per_s for pool in ways]
+        return sent[0] + sent[1] + 2.0 * self.n_layers * self.rates.latency_s
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """Requests per second in the direction that sends more."""
+        there = self._of_request(self.attention)
+        back = self._of_request(self.ffn)
+        return self.rates.requests_per_s(self.attention, self.ffn, np.maximum(there, back))
+
+    def _of_request(self, pool: PoolFlow) -> FloatArray:
+        return pool.metrics["exchange_bytes_per_token"] * float(pool.stage.tokens)
+
+    @property
+    def joules_per_request(self) -> FloatArray:
+        """Energy of one request's activations, there and back."""
+        sent = self._of_request(self.attention) + self._of_request(self.ffn)
+        return sent * self.rates.energy_joules_per_byte
+
+
+@dataclass(frozen=True)
+class StageFlow:
+    """A part of every request's way: one pool, or one with the attention and one with the rest.
+
+    Attributes:
+        pools: That with the attention first.
+        exchange: What joins the two.
+    """
+
+    pools: Sequence[PoolFlow]
+    exchange: ExchangeFlow | None = None
+
+    @property
+    def request(self) -> StageRequest:
+        """What is asked of the stage."""
+        return self.pools[0].stage
+
+    @property
+    def first(self) -> PoolFlow:
+        """The pool that holds the KV cache."""
+        return self.pools[0]
+
+    @property
+    def step_s(self) -> FloatArray:
+        """What a request waits for: the prefill, or one decode step."""
+        if self.exchange is None:
+            return self.first.step_s
+        return self.pools[0].step_s + self.pools[1].step_s + self.exchange.step_s
+
+    @property
+    def stage_s(self) -> FloatArray:
+        """Time of a request in the stage."""
+        if self.request.phase == "prefill":
+            return self.step_s
+        return self.step_s * float(self.request.generated_tokens)
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """Requests per second that the KV caches leave room for; the pools have rates of their own.
+
+        Little's law: requests in the stage are their rate times their time in it.
+        """
+        held = self.first.machines * self.first.metrics["held_requests"]
+        return held / self.stage_s
+
+
+@dataclass(frozen=True)
+class HandOverFlow:
+    """A link from one stage to the next; every array is (n,).
+
+    Attributes:
+        name: Of the link.
+        sender: The stage that sends.
+        receiver: The stage that receives.
+        n_layers: Layers of the model, each of which has a part of the cache.
+        rates: Of the link.
+    """
+
+    name: str
+    sender: StageFlow
+    receiver: StageFlow
+    n_layers: int
+    rates: LinkRates
+
     @property
     def request_bytes(self) -> FloatArray:
         """Bytes of one request."""
-        return self.sender.metrics["handover_bytes"]
+        return self.sender.first.metrics["handover_bytes"]
 
     @property
     def transfer_s(self) -> FloatArray:
         """Time of one request's cache alone on its link, latency apart."""
-        return self.request_bytes / self.bandwidth_bytes_per_s
+        return self.request_bytes / self.rates.bandwidth_bytes_per_s
+
+    @property
+    def latency_s(self) -> FloatArray:
+        """Time of a message that carries nothing."""
+        return self.rates.latency_s
 
     @property
     def exposed_s(self) -> FloatArray:
@@ -106,7 +216,7 @@ class LinkFlow:
         Layer by layer, the last part leaves when the prefill ends or when the others have left:
         the larger of one layer's part and the transfer without what the prefill hides.
         """
-        if self.sender.stage.phase == "decode":
+        if self.sender.request.phase == "decode":
             return self.transfer_s + self.latency_s
         layers = float(self.n_layers)
         hidden_s = self.sender.stage_s * ((layers - 1.0) / layers)
@@ -114,15 +224,13 @@ class LinkFlow:
 
     @property
     def requests_per_s(self) -> FloatArray:
-        """Caches per second, every machine of the smaller pool sending or receiving."""
-        pairs = np.minimum(self.sender.machines, self.receiver.machines)
-        with np.errstate(divide="ignore"):
-            return pairs / self.transfer_s
+        """Caches per second."""
+        return self.rates.requests_per_s(self.sender.first, self.receiver.first, self.request_bytes)
 
     @property
     def joules_per_request(self) -> FloatArray:
         """Energy of one request's cache on the link."""
-        return self.request_bytes * self.energy_joules_per_byte
+        return self.request_bytes * self.rates.energy_joules_per_byte
 
 
 class SystemFlow:
@@ -131,45 +239,47 @@ class SystemFlow:
     Attributes are named as in ``codesign.metrics``, where each is defined.
 
     Args:
-        pools: In the order in which a request passes them.
+        stages: In the order in which a request passes them.
         links: Between them, in the same order.
-        first_token_from_decode: Whether the decode pool gives the first token.
+        first_token_from_decode: Whether the decode stage gives the first token.
     """
 
     def __init__(
         self,
-        pools: Sequence[PoolFlow],
-        links: Sequence[LinkFlow],
+        stages: Sequence[StageFlow],
+        links: Sequence[HandOverFlow],
         first_token_from_decode: bool = False,
     ) -> None:
-        self.pools = pools
+        self.stages = stages
         self.links = links
+        self.pools = [pool for stage in stages for pool in stage.pools]
+        self.exchanges = [stage.exchange for stage in stages if stage.exchange is not None]
         self._first_token_from_decode = first_token_from_decode
-        self._alone = pools[0] if len(pools) == 1 else None
+        self._alone = self.pools[0] if len(self.pools) == 1 else None
 
     @property
-    def parts(self) -> list[PoolFlow | LinkFlow]:
+    def parts(self) -> list[PoolFlow | HandOverFlow | ExchangeFlow]:
         """Pools and links."""
-        return [*self.pools, *self.links]
+        return [*self.pools, *self.links, *self.exchanges]
 
     @property
-    def _prefill(self) -> PoolFlow | None:
-        return self.pools[0] if self.pools[0].stage.phase == "prefill" else None
+    def _prefill(self) -> StageFlow | None:
+        return self.stages[0] if self.stages[0].request.phase == "prefill" else None
 
     @property
-    def _decodes(self) -> list[PoolFlow]:
-        return [pool for pool in self.pools if pool.stage.phase == "decode"]
+    def _decodes(self) -> list[StageFlow]:
+        return [stage for stage in self.stages if stage.request.phase == "decode"]
 
     @property
     def tokens(self) -> float:
         """Tokens of a request that the system's throughput counts: those that it generates."""
-        decodes = self._decodes
-        counted = decodes if decodes else self.pools
-        return float(sum(pool.stage.tokens for pool in counted))
+        counted = self._decodes or self.stages
+        return float(sum(stage.request.tokens for stage in counted))
 
     @cached_property
     def requests_per_s(self) -> FloatArray:
         rates = [item.requests_per_s for item in self.parts]
+        rates += [stage.requests_per_s for stage in self._decodes if stage.exchange is not None]
         return np.asarray(np.minimum.reduce(rates))
 
     @property
@@ -190,7 +300,7 @@ class SystemFlow:
         decodes = self._decodes
         if len(decodes) == 1:
             return decodes[0].step_s
-        return sum((pool.stage_s for pool in decodes), np.zeros(())) / self.tokens
+        return sum((stage.stage_s for stage in decodes), np.zeros(())) / self.tokens
 
     @property
     def time_to_second_token_s(self) -> FloatArray:
@@ -199,7 +309,7 @@ class SystemFlow:
 
     @cached_property
     def request_latency_s(self) -> FloatArray:
-        waits = [pool.stage_s for pool in self.pools] + [link.exposed_s for link in self.links]
+        waits = [stage.stage_s for stage in self.stages] + [link.exposed_s for link in self.links]
         return sum(waits[1:], waits[0])
 
     @cached_property
@@ -208,6 +318,7 @@ class SystemFlow:
             return self._alone.metrics["energy_joules_per_token"] * self.tokens
         parts = [pool.joules_per_request(self.requests_per_s) for pool in self.pools]
         parts += [link.joules_per_request for link in self.links]
+        parts += [link.joules_per_request for link in self.exchanges]
         return sum(parts[1:], parts[0])
 
     @property
@@ -235,6 +346,14 @@ class SystemFlow:
     @property
     def tokens_per_joule_tdp(self) -> FloatArray:
         return self.throughput_tokens_per_s / self.tdp_watts
+
+    @property
+    def area_mm2(self) -> FloatArray:
+        return self._of_machines("area_mm2")
+
+    @property
+    def unit_cost_usd(self) -> FloatArray:
+        return self._of_machines("unit_cost_usd")
 
     @property
     def n_machines(self) -> FloatArray:

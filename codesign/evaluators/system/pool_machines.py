@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.deployments.parallelism import DEGREES
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation, PoolDescription
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.preparation import BATCH_SIZE
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.memory import excess
 from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.serving import PlatformServing
-from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.options import MachineOptions
+from codesign.evaluators.system.roles import PoolTask, StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.hardware.device import list_devices
 from codesign.metrics import METRICS, PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
@@ -35,31 +38,40 @@ from codesign.workload.precision import bits_per_element
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 """What a request waits for in a phase: its first token, or each of the next ones."""
+_EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
 _OWN = {
     "handover_bytes": SYSTEM_METRICS["handover_bytes"],
     "n_devices": PLATFORM_METRICS["n_devices"],
+    **{name: POOL_METRICS[name] for name in _EXCHANGED},
 }
+_OF_SILICON = ("area_mm2", "unit_cost_usd")
+_OF_NPU = {name: metric for name, metric in POOL_METRICS.items() if name not in _OWN}
+_OF_DEVICE = {name: POOL_METRICS[name] for name in ("idle_watts", "dynamic_joules_per_token")}
 
 
 def pool_machine(
     pool: PoolDescription,
-    stage: StageRequest,
+    task: PoolTask,
     workload: SystemWorkload,
-    npu: NpuOptions,
-    platform: PlatformOptions,
+    options: MachineOptions,
 ) -> NpuPool | DevicePool:
     """The evaluator of one machine of a pool, by the parameters that its designs have.
 
     Raises:
-        InputError: Parameters of no machine that is known, or formats that it does not have.
+        InputError: Parameters of no machine that is known, a role or formats that it cannot have.
     """
     _check_formats(pool)
     if "device" in pool.parameters:
-        machine = DevicePool(stage, workload, platform)
+        if task.layers != "all":
+            raise InputError(
+                f"pools.{pool.name}: the role {pool.role!r} is one of NPUs, not of devices, whose "
+                "kernels are measured for whole layers"
+            )
+        machine = DevicePool(task.stage, workload, options.platform)
         _check_devices(pool, machine.platform)
         return machine
     if "pe_array" in pool.parameters:
-        return NpuPool(stage, workload, npu)
+        return NpuPool(task, workload, options.npu)
     raise InputError(
         f"pools.{pool.name}: expected machines with the parameter 'pe_array' or 'device', "
         f"got {', '.join(pool.parameters) or 'no parameter'}"
@@ -99,6 +111,16 @@ def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
         raise InputError(f"pools.{pool.name}: {error}") from None
 
 
+def _published(name: str, device: str) -> float:
+    """Area in mm^2 or cost in USD of one device; NaN where nothing is published."""
+    account = device_account(device) if device in list_devices() else None
+    if account is None:
+        return np.nan
+    stated = account.area if name == "area_mm2" else account.unit_cost
+    scale = 1e6 if name == "area_mm2" else 1.0
+    return np.nan if stated is None else stated.typical * scale
+
+
 class _HandOver:
     """What a request takes along when it leaves a stage."""
 
@@ -122,7 +144,7 @@ class NpuPool:
     """One NPU of a pool, or several that serve the model together; bounds included.
 
     Args:
-        stage: What is asked of it.
+        task: What is asked of it.
         workload: Of the system.
         options: How NPUs are read.
     """
@@ -131,13 +153,15 @@ class NpuPool:
     Options: ClassVar[type[Record]] = NpuEvaluator.Options
 
     def __init__(
-        self, stage: StageRequest, workload: SystemWorkload, options: NpuOptions | None
+        self, task: PoolTask, workload: SystemWorkload, options: NpuOptions | None
     ) -> None:
+        stage = task.stage
         request = Request(
             model=workload.model,
             phase=stage.phase,
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens,
+            layers=task.layers,
             max_batch=workload.max_batch,
         )
         self._use(NpuEvaluator(request, options))
@@ -145,7 +169,7 @@ class NpuPool:
 
     def _use(self, npu: NpuEvaluator) -> None:
         self.npu = npu
-        self.metrics: tuple[Metric, ...] = (*npu.metrics, *POOL_METRICS.values(), *_OWN.values())
+        self.metrics: tuple[Metric, ...] = (*npu.metrics, *_OF_NPU.values(), *_OWN.values())
         self.required_parameters = npu.required_parameters
         self.optional_parameters = npu.optional_parameters
         self.undecided_parameters = npu.undecided_parameters
@@ -169,18 +193,34 @@ class NpuPool:
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Metrics of ``n`` machines; only those named."""
         names = [item.name for item in self.metrics] if metrics is None else metrics
-        evaluation = self.npu.evaluate(designs, [name for name in names if name not in _OWN])
-        own = self._own(designs, names, len(designs["pe_array"]))
+        of_npu = [name for name in names if name not in _OWN]
+        if "exchange_bytes" in names:
+            of_npu.append("batch_size")
+        evaluation = self.npu.evaluate(designs, list(dict.fromkeys(of_npu)))
+        own = self._own(designs, names, evaluation.metrics.get("batch_size"))
         return Evaluation({**evaluation.metrics, **own}, evaluation.violations, evaluation.failures)
 
-    def _own(self, designs: Columns, names: Sequence[str], n: int) -> dict[str, FloatArray]:
+    def _own(
+        self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
+    ) -> dict[str, FloatArray]:
+        """(n,) what the evaluator ``npu`` does not report; batch sizes only for exchanges."""
+        n = len(designs["pe_array"])
         own: dict[str, FloatArray] = {}
         if "handover_bytes" in names:
             own["handover_bytes"] = self._hand_over.of(designs, n)
         if "n_devices" in names:
             degrees = [designs[name].lookup(float, 1.0) for name in DEGREES if name in designs]
             own["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
-        return own
+        if set(names) & set(_EXCHANGED):
+            model, request = self.npu.workload.language_model, self.npu.workload
+            width = float(model.num_hidden_layers * model.hidden_size)
+            of_token = width * designs["activation_format"].lookup(bits_per_element) / 8.0
+            own["exchange_bytes_per_token"] = of_token
+            is_prefill = request.phase == "prefill"
+            in_pass = float(request.tokens.prompt_tokens) if is_prefill else batch_size
+            if "exchange_bytes" in names and in_pass is not None:
+                own["exchange_bytes"] = of_token * in_pass
+        return {name: own[name] for name in own if name in names}
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """As of the evaluator ``npu``."""
@@ -195,14 +235,19 @@ class NpuPool:
         """(n,) what no completion of a design beats."""
         n = len(designs["pe_array"])
         known = dict(designs)
-        if "kv_format" in undecided:
-            formats = undecided["kv_format"]
-            least = min(formats, key=lambda item: bits_per_element(str(item)))
-            known["kv_format"] = Column((least,), np.zeros(n, dtype=np.int64))
+        for name in ("kv_format", "activation_format"):
+            if name in undecided:
+                least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
+                known[name] = Column((least,), np.zeros(n, dtype=np.int64))
+        batch = designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
         return {
             **self.npu.best_case(designs, undecided, metrics),
-            **self._own(known, metrics, n),
+            **self._own(known, metrics, batch),
         }
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """As of the evaluator ``npu``."""
+        return self.npu.absent_metrics(values)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """As of the evaluator ``npu``."""
@@ -242,10 +287,11 @@ class DevicePool:
         self._hand_over = _HandOver(stage, workload)
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
+        names += _OF_SILICON
         self.metrics: tuple[Metric, ...] = (
             *(METRICS[name] for name in names),
-            *POOL_METRICS.values(),
-            *_OWN.values(),
+            *_OF_DEVICE.values(),
+            *(metric for name, metric in _OWN.items() if name not in _EXCHANGED),
         )
         self.required_parameters = self.platform.required_parameters
         self.optional_parameters = self.platform.optional_parameters
@@ -292,6 +338,11 @@ class DevicePool:
             return serving.platform.batch * serving.platform.dp
         if name == "tdp_watts":
             return serving.board_power_watts
+        if name in _OF_SILICON:
+            published = serving.platform.devices.lookup(
+                lambda device: _published(name, str(device))
+            )
+            return serving.n_devices * published
         if name == "idle_watts":
             timed = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
             return serving.n_devices * timed.idle_watts
@@ -304,22 +355,42 @@ class DevicePool:
         values: FloatArray = getattr(serving, name)
         return values
 
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Area and cost where nobody has published those of a device."""
+        absent = {}
+        for name in _OF_SILICON:
+            lacking = [
+                str(device)
+                for device in values.get("device", ())
+                if np.isnan(_published(name, str(device)))
+            ]
+            if lacking:
+                absent[name] = f"nothing is published of {', '.join(lacking)}"
+        return absent
+
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one group in the phase of its pool."""
-        account, own = self.platform.explain(designs), self.evaluate(designs)
-        return replace(
-            account,
-            metrics={name: float(values[0]) for name, values in own.metrics.items()},
-            violations={name: float(values[0]) for name, values in own.violations.items()},
+        """The full account of one group in its phase."""
+        evaluation = self.evaluate(designs)
+        metrics = {
+            metric.name: float(evaluation.metrics[metric.name][0]) for metric in self.metrics
+        }
+        of_both_phases = self.platform.explain(designs)
+        power = {
+            "component": "devices",
+            "tdp_watts": metrics["tdp_watts"],
+            "average_watts": metrics["average_power_watts"],
+        }
+        return Explanation(
+            metrics=metrics,
+            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
             operators=[
                 {key: value for key, value in row.items() if key != "phase"}
-                for row in account.operators
+                for row in of_both_phases.operators
                 if row["phase"] == self._stage.phase
             ],
-            power=[
-                {"component": row["name"], **{k: v for k, v in row.items() if k != "name"}}
-                for row in account.power
-            ],
+            levels=of_both_phases.levels,
+            power=[power] if of_both_phases.power else [],
+            notes=of_both_phases.notes,
         )
 
     def provenance(self) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from codesign.errors import InputError
 from codesign.evaluators.base import PoolDescription
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.workload.request import LayerPart
 
 StageName: TypeAlias = Literal["prefill", "decode", "early", "late"]
 
@@ -40,49 +41,71 @@ class StageRequest:
         return self.prompt_tokens + (self.generated_tokens if self.phase == "decode" else 0)
 
 
-def stage_requests(workload: SystemWorkload, roles: Sequence[str]) -> list[StageRequest]:
-    """The stages of a workload, in the order in which a request passes them.
+@dataclass(frozen=True)
+class PoolTask:
+    """What the machines of a pool do.
+
+    Attributes:
+        stage: The part of every request's way.
+        layers: The part of every layer.
+    """
+
+    stage: StageRequest
+    layers: LayerPart
+
+
+_WAYS: Mapping[str, Sequence[Mapping[str, tuple[StageName, LayerPart]]]] = {
+    "prefill": (
+        {"prefill": ("prefill", "all")},
+        {"prefill_attention": ("prefill", "attention"), "prefill_ffn": ("prefill", "ffn")},
+    ),
+    "decode": (
+        {"decode": ("decode", "all")},
+        {"early": ("early", "all"), "late": ("late", "all")},
+        {"decode_attention": ("decode", "attention"), "decode_ffn": ("decode", "ffn")},
+    ),
+}
+"""By phase, the sets of roles that can serve it, with the stage and part of the layers of each."""
+
+
+def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> dict[str, PoolTask]:
+    """What each pool does, by its name, in the order in which a request passes them.
 
     Args:
         workload: What is asked of the system.
-        roles: The roles of its pools.
+        pools: Its pools.
 
     Raises:
         InputError: A phase of the workload has no pool, or too many, or a pool has no work.
     """
+    stages = _stages(workload)
+    by_role = {pool.role: pool.name for pool in pools}
+    tasks: dict[str, PoolTask] = {}
+    for phase in workload.phases:
+        serving = [way for way in _WAYS[phase] if set(way) <= set(by_role)]
+        if len(serving) != 1:
+            expected = " or ".join(" and ".join(way) for way in _WAYS[phase])
+            got = ", ".join(by_role) or "none"
+            raise InputError(f"pools: expected the roles {expected} for the {phase}, got {got}")
+        for role, (stage, layers) in serving[0].items():
+            tasks[by_role[role]] = PoolTask(stages[stage], layers)
+    idle = [pool for pool in pools if pool.name not in tasks]
+    if idle:
+        raise InputError(
+            f"pools.{idle[0].name}: the workload has nothing for the role {idle[0].role!r}; its "
+            f"phases are {' and '.join(workload.phases)}"
+        )
+    if any(task.stage.generated_tokens < 1 for task in tasks.values()):
+        raise InputError("early and late need at least two generated tokens")
+    return tasks
+
+
+def _stages(workload: SystemWorkload) -> dict[StageName, StageRequest]:
     prompt, generated = workload.tokens.prompt_tokens, workload.tokens.generated_tokens
     early = min(max(round(generated * workload.early_share), 1), generated - 1)
-    stages = {
+    return {
         "prefill": StageRequest("prefill", "prefill", prompt, generated),
         "decode": StageRequest("decode", "decode", prompt, generated),
         "early": StageRequest("early", "decode", prompt, early),
         "late": StageRequest("late", "decode", prompt + early, generated - early),
     }
-    ways = {"prefill": [["prefill"]], "decode": [["decode"], ["early", "late"]]}
-    listed = set(roles)
-    passed: list[StageRequest] = []
-    for phase in workload.phases:
-        served = [way for way in ways[phase] if set(way) <= listed]
-        if len(served) != 1:
-            expected = " or ".join(f"roles {' and '.join(way)}" for way in ways[phase])
-            got = ", ".join(roles) or "none"
-            raise InputError(f"pools: expected {expected} for the {phase}, got {got}")
-        passed += [stages[name] for name in served[0]]
-    idle = listed - {stage.name for stage in passed}
-    if idle:
-        wanted = " and ".join(workload.phases)
-        raise InputError(
-            f"pools: {', '.join(sorted(idle))}: the workload has nothing for this role; its phases "
-            f"are {wanted}"
-        )
-    if any(stage.generated_tokens < 1 for stage in passed):
-        raise InputError("early and late need at least two generated tokens")
-    return passed
-
-
-def pools_of(
-    stages: Sequence[StageRequest], pools: Sequence[PoolDescription]
-) -> Mapping[StageName, PoolDescription]:
-    """The pool of each stage."""
-    by_role = {pool.role: pool for pool in pools}
-    return {stage.name: by_role[stage.name] for stage in stages}

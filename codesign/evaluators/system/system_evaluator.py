@@ -8,13 +8,14 @@ the numbers of machines, and what the links are.
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
-from codesign.columns import Columns, FloatArray
+from codesign.columns import Columns, FloatArray, Value
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import (
+    Bounds,
     Evaluation,
     Evaluator,
     Explanation,
@@ -23,10 +24,17 @@ from codesign.evaluators.base import (
     PoolDescription,
 )
 from codesign.evaluators.system.explain import explain, explain_pools
-from codesign.evaluators.system.flow import LinkFlow, PoolFlow, SystemFlow
+from codesign.evaluators.system.flow import (
+    ExchangeFlow,
+    HandOverFlow,
+    LinkRates,
+    PoolFlow,
+    StageFlow,
+    SystemFlow,
+)
 from codesign.evaluators.system.options import SystemOptions
 from codesign.evaluators.system.pool_machines import TIME_METRIC, DevicePool, NpuPool, pool_machine
-from codesign.evaluators.system.roles import StageRequest, pools_of, stage_requests
+from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.metrics import SYSTEM_METRICS, Metric
 from codesign.schema import Record
@@ -37,9 +45,15 @@ LINK_PARAMETERS = ("bandwidth_bytes_per_s", "latency_s", "energy_joules_per_byte
 """Parameters of a link."""
 _NEEDS_PREFILL = frozenset({"time_to_first_token_s", "time_to_second_token_s"})
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
+_SUMS = ("n_devices", "area_mm2", "unit_cost_usd")
+"""Metrics that add over all machines, besides power."""
 _OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
 _NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s"})
 """A faster pool draws more power, and a faster prefill hides less of the hand-over."""
+
+
+_HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
+"""Metrics whose bounds are features for models of the metrics."""
 
 
 class SystemEvaluator:
@@ -62,10 +76,10 @@ class SystemEvaluator:
     def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
         self.workload = workload
         self.options = options or SystemOptions()
-        self.stages: list[StageRequest] = []
         self.machines: dict[str, NpuPool | DevicePool] = {}
-        self._pools: dict[str, StageRequest] = {}
+        self._tasks: dict[str, PoolTask] = {}
         self._links: list[LinkDescription] = []
+        self._exchanges: list[LinkDescription] = []
         self.metrics: tuple[Metric, ...] = tuple(SYSTEM_METRICS.values())
 
     def with_pools(
@@ -83,26 +97,19 @@ class SystemEvaluator:
             raise UnknownNameError(
                 "pool", unknown[0], [pool.name for pool in pools], "evaluator: pools"
             )
-        evaluator.stages = stage_requests(self.workload, [pool.role for pool in pools])
-        by_stage = pools_of(evaluator.stages, pools)
-        evaluator._pools = {by_stage[stage.name].name: stage for stage in evaluator.stages}
+        evaluator._tasks = pool_tasks(self.workload, pools)
+        by_name = {pool.name: pool for pool in pools}
         evaluator.machines = {
-            by_stage[stage.name].name: pool_machine(
-                by_stage[stage.name],
-                stage,
-                self.workload,
-                self.options.of(by_stage[stage.name].name).npu,
-                self.options.of(by_stage[stage.name].name).platform,
-            )
-            for stage in evaluator.stages
+            name: pool_machine(by_name[name], task, self.workload, self.options.of(name))
+            for name, task in evaluator._tasks.items()
         }
-        evaluator._links = _links_in_order(list(evaluator._pools), links)
-        evaluator._declare(pools)
+        evaluator._links, evaluator._exchanges = _links_in_order(evaluator._tasks, links)
+        evaluator._declare()
         return evaluator
 
-    def _declare(self, pools: Sequence[PoolDescription]) -> None:
+    def _declare(self) -> None:
         """Say which parameters and metrics systems of these pools have."""
-        phases = {stage.phase for stage in self.stages}
+        phases = {task.stage.phase for task in self._tasks.values()}
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else set(_OF_HAND_OVER)
@@ -112,17 +119,21 @@ class SystemEvaluator:
             Metric(
                 f"{name}_utilization", "maximize", "", f"share of the time in which {name} is busy"
             )
-            for name in (*self._pools, *(link.name for link in self._links))
+            for name in (*self._tasks, *(link.name for link in self._all_links))
         )
-        required = {f"{name}_{MACHINES}" for name in self._pools}
+        required = {f"{name}_{MACHINES}" for name in self._tasks}
         optional: set[str] = set()
         for name, machine in self.machines.items():
             required |= {f"{name}_{item}" for item in machine.required_parameters}
             optional |= {f"{name}_{item}" for item in machine.optional_parameters}
-        for link in self._links:
+        for link in self._all_links:
             required |= {f"{link.name}_{item}" for item in LINK_PARAMETERS}
         self.required_parameters = frozenset(required)
         self.optional_parameters = frozenset(optional)
+
+    @property
+    def _all_links(self) -> list[LinkDescription]:
+        return [*self._links, *self._exchanges]
 
     @property
     def monotone_metrics(self) -> frozenset[str]:
@@ -132,6 +143,20 @@ class SystemEvaluator:
             for metric in self.metrics
             if metric.name in SYSTEM_METRICS and metric.name not in _NOT_MONOTONE
         )
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some systems, by its name."""
+        absent: dict[str, str] = {}
+        for name, machine in self.machines.items():
+            prefix = f"{name}_"
+            own = {
+                key.removeprefix(prefix): item
+                for key, item in values.items()
+                if key.startswith(prefix)
+            }
+            reasons = machine.absent_metrics(own)
+            absent |= {key: f"{name}: {why}" for key, why in reasons.items()}
+        return absent
 
     @property
     def profile(self) -> str:
@@ -143,7 +168,7 @@ class SystemEvaluator:
         evaluator = copy.copy(self)
         evaluator.machines = {
             name: machine.within_limits(own)
-            if isinstance(machine, NpuPool) and (own := _latencies(limits, self._pools[name]))
+            if isinstance(machine, NpuPool) and (own := _latencies(limits, self._tasks[name]))
             else machine
             for name, machine in self.machines.items()
         }
@@ -170,8 +195,8 @@ class SystemEvaluator:
 
     def shared_values(self, designs: Columns) -> dict[str, FloatArray]:
         """(n,) numbers of machines, and what the links are."""
-        names = [f"{pool}_{MACHINES}" for pool in self._pools]
-        names += [f"{link.name}_{item}" for link in self._links for item in LINK_PARAMETERS]
+        names = [f"{pool}_{MACHINES}" for pool in self._tasks]
+        names += [f"{link.name}_{item}" for link in self._all_links for item in LINK_PARAMETERS]
         return {name: designs[name].lookup(float) for name in names}
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -209,21 +234,35 @@ class SystemEvaluator:
         self, pools: Mapping[str, Mapping[str, FloatArray]], shared: Mapping[str, FloatArray]
     ) -> SystemFlow:
         """Requests through systems; arguments as of :meth:`compose`."""
+        n_layers = self.workload.language_model.num_hidden_layers
         flows = {
-            name: PoolFlow(name, stage, shared[f"{name}_{MACHINES}"], pools[name])
-            for name, stage in self._pools.items()
+            name: PoolFlow(name, task.stage, shared[f"{name}_{MACHINES}"], pools[name])
+            for name, task in self._tasks.items()
+        }
+
+        def rates(link: LinkDescription) -> LinkRates:
+            return LinkRates(*(shared[f"{link.name}_{item}"] for item in LINK_PARAMETERS))
+
+        exchanges = {
+            link.sender: ExchangeFlow(
+                link.name, flows[link.sender], flows[link.receiver], n_layers, rates(link)
+            )
+            for link in self._exchanges
+        }
+        stages = {
+            name: StageFlow([flow, exchanges[name].ffn], exchanges[name])
+            if name in exchanges
+            else StageFlow([flow])
+            for name, flow in flows.items()
+            if self._tasks[name].layers != "ffn"
         }
         links = [
-            LinkFlow(
-                link.name,
-                flows[link.sender],
-                flows[link.receiver],
-                self.workload.language_model.num_hidden_layers,
-                *(shared[f"{link.name}_{item}"] for item in LINK_PARAMETERS),
+            HandOverFlow(
+                link.name, stages[link.sender], stages[link.receiver], n_layers, rates(link)
             )
             for link in self._links
         ]
-        return SystemFlow(list(flows.values()), links, self.options.first_token == "decode")
+        return SystemFlow(list(stages.values()), links, self.options.first_token == "decode")
 
     def compose(
         self,
@@ -246,6 +285,21 @@ class SystemEvaluator:
             for name in metrics
         }
 
+    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""
+        pools: dict[str, Mapping[str, FloatArray]] = {}
+        needed = self.pool_metrics(_HINTED)
+        for name, machine in self.machines.items():
+            if not isinstance(machine, Bounds):
+                return {}
+            pools[name] = machine.best_case(self.pool_columns(designs, name), {}, needed[name])
+        shared = self.shared_values(designs)
+        hints = self.compose(pools, shared, _HINTED)
+        return {f"best_{name}": values for name, values in hints.items()} | {
+            f"best_{pool.name}_requests_per_s": pool.requests_per_s
+            for pool in self.flow(pools, shared).pools
+        }
+
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one system: its pools, its links, and the way of one request."""
         return explain(self, designs)
@@ -262,71 +316,90 @@ class SystemEvaluator:
 
     def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """By pool, the metrics of one machine that decide on these metrics of systems."""
-        return {name: self._metrics_of_pool(name, set(metrics)) for name in self._pools}
+        return {name: self._metrics_of_pool(name, set(metrics)) for name in self._tasks}
 
     def _metrics_of_pool(self, pool: str, wanted: set[str]) -> list[str]:
-        stage = self._pools[pool]
-        is_alone, is_sender = len(self._pools) == 1, any(x.sender == pool for x in self._links)
+        task = self._tasks[pool]
+        is_alone, is_split = len(self._tasks) == 1, task.layers != "all"
+        is_sender = any(link.sender == pool for link in self._links)
         of_busy = {"tokens_per_joule", "average_power_watts"}
         energy = {"energy_joules_per_request", "energy_joules_per_token", *of_busy}
-        rates = {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp",
-                 "average_power_watts"} | (set() if is_alone else energy)  # fmt: skip
-        is_utilization = any(name.endswith("_utilization") for name in wanted)
+        rates = {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp"}
+        rates |= {"average_power_watts"} | (set() if is_alone else energy)
+        is_rate = bool(wanted & rates) or any(name.endswith("_utilization") for name in wanted)
         latencies = {"request_latency_s", "time_to_second_token_s", "handover_exposed_s"}
-        own_time = TIME_METRIC[stage.phase]
+        own_time = TIME_METRIC[task.stage.phase]
         if self.options.first_token == "decode":
             latencies.add("time_to_first_token_s")
-        crossing = rates | latencies | _OF_HAND_OVER | (set() if is_alone else energy)
+        is_latency = bool(wanted & (latencies | {own_time}))
+        holds = task.layers == "attention" and task.stage.phase == "decode"
+        is_crossing = is_rate or bool(wanted & (latencies | _OF_HAND_OVER))
+        # Caches in flight, and so the rate, depend on how long they stay: see StageFlow.
+        is_time = is_latency or (is_split and is_rate)
         rules: list[tuple[str, bool]] = [
-            ("throughput_tokens_per_s", bool(wanted & rates) or is_utilization),
-            (own_time, bool(wanted & (latencies | {own_time}))),
+            ("throughput_tokens_per_s", is_rate),
+            (own_time, is_time),
             ("dynamic_joules_per_token", not is_alone and bool(wanted & energy)),
             ("idle_watts", not is_alone and bool(wanted & energy)),
             ("energy_joules_per_token", is_alone and bool(wanted & energy)),
             *((name, is_alone and name in wanted) for name in sorted(of_busy)),
             ("tdp_watts", bool(wanted & {"tdp_watts", "tokens_per_joule_tdp"})),
-            ("n_devices", "n_devices" in wanted),
-            ("handover_bytes", is_sender and (bool(wanted & crossing) or is_utilization)),
+            *((name, name in wanted) for name in _SUMS),
+            ("handover_bytes", is_sender and is_crossing),
+            ("held_requests", holds and is_rate),
+            ("exchange_bytes", is_split and is_time),
+            ("exchange_bytes_per_token", is_split and is_rate),
         ]
         return [name for name, is_needed in rules if is_needed]
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
         """By pool, what every system within limits keeps: its least machine count is one."""
         bounds: dict[str, dict[str, float]] = {}
-        for name, stage in self._pools.items():
+        for name, task in self._tasks.items():
             of_pool = {
-                metric: limits[metric] for metric in ("tdp_watts", "n_devices") if metric in limits
+                metric: limits[metric] for metric in ("tdp_watts", *_SUMS) if metric in limits
             }
-            bounds[name] = of_pool | _latencies(limits, stage)
+            bounds[name] = of_pool | _latencies(limits, task)
         return bounds
 
 
-def _latencies(limits: Mapping[str, float], stage: StageRequest) -> dict[str, float]:
-    """Limits on what a request waits for in a stage."""
-    time = TIME_METRIC[stage.phase]
-    is_part = stage.name in ("early", "late")  # of whose steps only the mean is limited
+def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:
+    """Limits on what a request waits for in a pool; of a part of the steps, on none."""
+    time = TIME_METRIC[task.stage.phase]
+    is_part = task.stage.name in ("early", "late")  # of whose steps only the mean is limited
     return {time: limits[time]} if time in limits and not is_part else {}
 
 
-def _links_in_order(pools: list[str], links: Sequence[LinkDescription]) -> list[LinkDescription]:
-    """The link after each pool but the last.
+def _links_in_order(
+    tasks: Mapping[str, PoolTask], links: Sequence[LinkDescription]
+) -> tuple[list[LinkDescription], list[LinkDescription]]:
+    """The link after each stage but the last, and the links within stages that two pools share.
 
     Raises:
         InputError: There is none, more than one, or one between other pools.
     """
-    ordered = []
-    for sender, receiver in itertools.pairwise(pools):
-        between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
-        if len(between) != 1:
-            raise InputError(
-                f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
-                f"got {len(between)}"
-            )
-        ordered += between
-    stray = [link for link in links if link not in ordered]
+    firsts = [name for name, task in tasks.items() if task.layers != "ffn"]
+    seconds = {task.stage.name: name for name, task in tasks.items() if task.layers == "ffn"}
+    ordered = [_link_between(links, *ends) for ends in pairwise(firsts)]
+    exchanges = [
+        _link_between(links, name, seconds[tasks[name].stage.name])
+        for name in firsts
+        if tasks[name].layers == "attention"
+    ]
+    stray = [link for link in links if link not in (*ordered, *exchanges)]
     if stray:
         raise InputError(
             f"links.{stray[0].name}: no request passes from pool {stray[0].sender!r} to pool "
             f"{stray[0].receiver!r}"
         )
-    return ordered
+    return ordered, exchanges
+
+
+def _link_between(links: Sequence[LinkDescription], sender: str, receiver: str) -> LinkDescription:
+    between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
+    if len(between) != 1:
+        raise InputError(
+            f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
+            f"got {len(between)}"
+        )
+    return between[0]

@@ -30,6 +30,7 @@ _WAY_KEYS = (
     "name", "machines", "start_s", "end_s", "step_s", "batch_size", "requests_per_s", "utilization",
     "joules_per_request", "bytes",
 )  # fmt: skip
+_COST_KEYS = ("part", "area_mm2", "usd")
 _POWER_KEYS = ("component", "tdp_watts", "average_watts")
 
 
@@ -66,6 +67,7 @@ def _sheet(chosen: ChosenDesign) -> str:
             _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
             _table("Limits", ("limit", "state"), limits),
             *([] if chosen.pools else _breakdowns(chosen)),
+            _rows("Area and price of one device", evaluated.costs, _COST_KEYS),
             _list("Assumptions", evaluated.notes),
             f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
         ]

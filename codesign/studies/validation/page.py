@@ -41,6 +41,9 @@ _ROWS = {
 }
 _TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
 _MOST_ROWS = 40
+_EXPLAINED = "explained"
+"""Key of a row that says where its residual comes from: the page has such rows, however many others
+there are."""
 _MOST_FILED_ROWS = 10_000
 """More rows make a file of megabytes, which --json gives at any time."""
 
@@ -99,8 +102,11 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
             parts.append(_markdown_table(_TARGETS, study.targets))
         parts.append(_markdown_table(_stated(_SUMMARY, study.summary), study.summary))
         parts.append(f"![{study.name}](validation/{study.name}.png)")
-        if len(study.rows) <= _MOST_ROWS:
-            parts.append(_markdown_table(_columns(study.rows), study.rows))
+        rows = study.rows
+        if len(rows) > _MOST_ROWS:
+            rows = [row for row in rows if row.get(_EXPLAINED)]
+        if rows:
+            parts.append(_markdown_table(_columns(rows), rows))
         parts += ["\n".join(f"- {note}" for note in study.notes)] if study.notes else []
     return "\n\n".join(parts) + "\n"
 

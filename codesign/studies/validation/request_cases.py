@@ -330,7 +330,7 @@ def find_model(name: str) -> str:
     own = _MODELS / f"{folded}.yaml"
     if folded in list_models() or own.is_file():
         return str(own) if own.is_file() else folded
-    folded = re.sub(r"-(hf|chat|instruct|base|v\d+(\.\d+)?)(?=-|$)", "", folded)
+    folded = re.sub(r"-(hf|chat|instruct|base|\d{4}|v\d+(\.\d+)?)(?=-|$)", "", folded)
     folded = re.sub(r"^(llama|qwen(?!3))(\d)", r"\1-\2", folded.removeprefix("meta-"))
     folded = _SAME_SHAPE.get(folded, folded)
     own = _MODELS / f"{folded}.yaml"

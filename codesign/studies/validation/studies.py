@@ -16,15 +16,20 @@ STUDIES = {
     "array-bounds": "array_bounds",
     "kernels": "kernels",
     "requests": "requests",
+    "arrivals": "arrivals",
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",
+    "systems": "systems",
+    "area": "published_dies",
+    "cost": "published_prices",
 }
 """Module of each study, in the order of the page."""
 
 
-WITH_TABLES = ("kernels", "requests")
+WITH_TABLES = ("kernels", "requests", "arrivals")
 """Studies that compare any table of measurements."""
+TABLE_WORDS = "kernels, requests or arrivals"
 
 
 def compare_table(name: str, path: Path) -> Study:
@@ -41,7 +46,7 @@ def compare_table(name: str, path: Path) -> Study:
     if name not in STUDIES:
         raise UnknownNameError("study", name, STUDIES)
     if name not in WITH_TABLES:
-        raise InputError(f"study {name} reads no table; expected {' or '.join(WITH_TABLES)}")
+        raise InputError(f"study {name} reads no table; expected {TABLE_WORDS}")
     module = import_module(f"codesign.studies.validation.{STUDIES[name]}")
     compare: Callable[[Path], Study] = module.compare
     return compare(path)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.accounts.constants import CONSTANTS
 from codesign.analysis.uncertainty import (
     _distances,
     _nearest,
@@ -22,8 +23,9 @@ from codesign.analysis.uncertainty import (
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, VariesTechnology
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import Range, TechnologyLibrary, load_library
-from codesign.memtech.technology import NUMBERS
+from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
 from codesign.metrics import Metric
 from codesign.pareto import non_dominated
 from codesign.problem import build_problem
@@ -71,7 +73,7 @@ SRAM = (10e-9, 17.55e-9, 50e-9)
 def test_the_interval_of_tdp_is_that_of_the_triangular_distribution():
     # Base: four stacks of 24 GB, so TDP = constant + 96 GB x background power.
     evaluated = base(only(hbm3e_8h={"background_power": HBM}))
-    samples = 600
+    samples = 250
     found = design_uncertainty(evaluated, samples, seed=3).intervals["tdp_watts"]
     low, middle, high = HBM
     for share, got in ((0.05, found.p5), (0.5, found.median), (0.95, found.p95)):
@@ -117,8 +119,10 @@ def test_a_metric_that_no_range_touches_has_no_width():
 def test_without_ranges_every_interval_has_no_width():
     evaluated = base(only())
     found = design_uncertainty(evaluated, 3)
-    assert found.numbers == ()
+    assert {item.number for item in found.numbers} <= {*ACCOUNT_NUMBERS, *CONSTANTS}
     for name, value in evaluated.metrics.items():
+        if name in COST_METRICS:
+            continue
         interval = found.intervals[name]
         ends = (interval.p5, interval.median, interval.p95, interval.minimum, interval.maximum)
         assert (interval.typical, *ends) == (value,) * 6
@@ -148,7 +152,7 @@ def test_the_share_of_draws_within_the_limits_follows_the_capacity():
     needed = 70_553_706_496 + 98_000 * 2 * 80 * 8 * 128
     enough = (needed - 0.256e9) / 4
     share = 1 - triangular_share_below(enough, 15e9, 24e9, 25e9)
-    samples = 400
+    samples = 200
     found = design_uncertainty(evaluated, samples).feasible_share
     assert 0.2 < share < 0.9
     assert found == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))

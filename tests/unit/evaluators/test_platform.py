@@ -657,7 +657,9 @@ def test_users_in_a_steady_state_ask_for_their_prompts_one_after_another() -> No
 
 
 def test_the_devices_for_users_keep_both_limits_with_prefill_counted() -> None:
-    evaluator = build("llama-3-8b", prompt_tokens=1000, generated_tokens=200)
+    h100 = {"h100-sxm": load_device("h100-sxm")}
+    request = PlatformRequest(model="llama-3-8b", prompt_tokens=1000, generated_tokens=200)
+    evaluator = PlatformEvaluator(request, PlatformOptions(), devices=h100)
     slo, users = LatencyLimits(0.5, 0.02), 500
     needed = size_steady_state(evaluator, slo, users, FP8)
     rows = {r["device"]: r for r in fewest_for_users(evaluator, slo, users, FP8, needed, 8)}

@@ -1,5 +1,5 @@
 // A system: its machines side by side with what joins them, and the way of one request.
-const KIND_COLORS = { prefill: ["blue", ""], decode: ["green", "."], "hand-over": ["vermilion", "/"] };
+const KIND_COLORS = { prefill: ["blue", ""], decode: ["green", "."], "hand-over": ["vermilion", "/"], exchange: ["purple", "x"] };
 const kindMarker = (kind, opacity = 1) => { const [name, shape] = KIND_COLORS[kind] || ["black", "x"]; return { color: color(name), opacity, pattern: { shape, fillmode: "overlay", fgcolor: color("paper"), fgopacity: 0.75, size: 6, solidity: 0.3 } }; };
 
 function addMachines(article, id, account, both, said) {

@@ -188,11 +188,12 @@ class _StopAfter:
         pass
 
 
-def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder):
+@pytest.mark.parametrize("breaks", [(2, 11), pytest.param((40,), marks=pytest.mark.slow)])
+def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder, breaks):
     write()
     whole = Comparison.load("compare-toys", folder / "whole")
     whole.run()
-    for batches in (2, 11, 40):
+    for batches in breaks:
         root = folder / f"parts-{batches}"
         stopper = _StopAfter(batches)
         with pytest.raises(KeyboardInterrupt, match="'codesign compare compare-toys' goes on"):

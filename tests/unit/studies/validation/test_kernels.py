@@ -1,4 +1,4 @@
-"""The study of measured kernels, on one row in a hundred."""
+"""The study of measured kernels, on one row in 250."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codesign.studies.validation.study import Study
 @pytest.fixture(scope="module")
 def sample() -> KernelTable:
     table, _ = kernels.measured_kernels()
-    return table.take(np.arange(0, len(table), 100))
+    return table.take(np.arange(0, len(table), 250))
 
 
 @pytest.fixture(scope="module")

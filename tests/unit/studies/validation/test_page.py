@@ -1,5 +1,6 @@
 """Studies as tables and as the page."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,3 +63,11 @@ def test_the_page_has_data_and_figure_beside_it_and_no_long_texts(tmp_path: Path
 def test_an_unknown_study_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown study 'kernel'.*'kernels'"):
         run_study("kernel")
+
+
+def test_the_page_has_the_rows_that_explain_themselves_among_however_many(tmp_path: Path) -> None:
+    rows = [row | {"explained": "an odd case" if i == 7 else ""} for i, row in enumerate(ROWS)]
+    write_page([replace(STUDY, rows=rows)], tmp_path, "codesign validate trial")
+    page = (tmp_path / "validation.md").read_text()
+    assert "| case 7 |" in page and "| an odd case |" in page
+    assert "| case 8 |" not in page

@@ -140,7 +140,9 @@ def test_a_table_of_ones_own_is_compared(tmp_path: Path) -> None:
     path.write_text("\n".join([lines[0], lines[2]]) + "\n")
     study = compare_table("requests", path)
     assert (study.name, len(study.rows)) == ("requests", 1)
-    with pytest.raises(InputError, match="study genz reads no table; expected kernels or requests"):
+    with pytest.raises(
+        InputError, match="study genz reads no table; expected kernels, requests or arrivals"
+    ):
         compare_table("genz", path)
     with pytest.raises(UnknownNameError, match="unknown study 'request'"):
         compare_table("request", path)

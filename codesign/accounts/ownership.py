@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
+from codesign.columns import FloatArray
 from codesign.schema import Record
 
 HOURS_PER_YEAR = 8766.0
@@ -20,6 +22,28 @@ agrees with Statista's copy of March 2024, 8.06 cents."""
 PUE = 1.58
 """Power of a data center over that of its machines: mean of the Uptime Institute's Global Data
 Center Survey 2023; agrees with its Intelligence Update 221 (November 2023)."""
+
+
+def owned_usd_per_hour(
+    capital_usd: FloatArray | float,
+    watts: FloatArray | float,
+    years: FloatArray | float,
+    busy_share: float,
+    electricity_usd_per_kwh: float,
+    pue: float,
+) -> FloatArray:
+    """Price of an hour in which what is owned serves; the arguments broadcast.
+
+    Args:
+        capital_usd: Price of it.
+        watts: What it draws while it serves.
+        years: Over which it is written off.
+        busy_share: Share of them in which it serves; these hours pay for the idle ones.
+        electricity_usd_per_kwh: Price of electricity.
+        pue: Power of the data center over that of its machines.
+    """
+    capital = capital_usd / (years * HOURS_PER_YEAR * busy_share)
+    return np.asarray(capital + watts / 1e3 * pue * electricity_usd_per_kwh)
 
 
 class Ownership(Record):
@@ -55,5 +79,13 @@ class Ownership(Record):
             >>> round(bought.usd_per_hour, 9)  # 1 dollar of the device, 1.5 kWh
             1.15
         """
-        capital = self.capital_cost_usd / (self.lifetime_years * HOURS_PER_YEAR * self.busy_share)
-        return capital + self.power_watts / 1e3 * self.pue * self.electricity_usd_per_kwh
+        return float(
+            owned_usd_per_hour(
+                self.capital_cost_usd,
+                self.power_watts,
+                self.lifetime_years,
+                self.busy_share,
+                self.electricity_usd_per_kwh,
+                self.pue,
+            )
+        )

@@ -1,0 +1,1 @@
+"""What an accelerator costs: silicon, money, heat, wear, carbon; every constant a dated range."""

@@ -1,0 +1,61 @@
+"""What number formats cost in accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from codesign.cli.output import AsJson, report
+
+
+def accuracy(
+    model: Annotated[str, typer.Argument(help="A model, or one with published scores.")],
+    weights: Annotated[str | None, typer.Option(help="Format, such as mxfp4.")] = None,
+    activations: Annotated[str, typer.Option(help="Format of activations.")] = "bf16",
+    kv_cache: Annotated[str, typer.Option(help="Format of keys and values.")] = "bf16",
+    algorithm: Annotated[str, typer.Option(help="How the formats were reached.")] = "rtn",
+    as_json: AsJson = False,
+) -> None:
+    """Show what formats cost a model in accuracy: published scores, and estimates as such."""
+    from codesign.quantization.published import FormatChoice
+    from codesign.report import accuracy as tables
+
+    choices = tables.USUAL
+    if weights is not None or (activations, kv_cache) != ("bf16", "bf16"):
+        choices = (FormatChoice(weights or "bf16", activations, kv_cache, algorithm),)
+    elif algorithm != "rtn":
+        choices = tuple(
+            FormatChoice(item.weights, item.activations, item.kv_cache, algorithm)
+            for item in choices
+        )
+    outcome = tables.AccuracyReport(model, _n_parameters(model), choices)
+    outcome.estimates()  # a wrong name is an error before anything is printed
+    report(
+        "accuracy",
+        as_json,
+        lambda: tables.accuracy_document(outcome),
+        lambda: tables.accuracy_tables(outcome),
+    )
+
+
+def _n_parameters(model: str) -> float:
+    """Of a model with published scores, or of any that can be loaded.
+
+    Raises:
+        UnknownNameError: Nobody knows it.
+    """
+    from codesign.errors import UnknownNameError
+    from codesign.quantization.published import model_key, n_parameters_of, scored_models
+    from codesign.workload import list_models, load_model, parameter_count
+
+    if model in list_models() or "/" in model:
+        return float(parameter_count(load_model(model)))
+    if model_key(model) in scored_models():
+        return n_parameters_of(model)
+    raise UnknownNameError("language model", model, {*list_models(), *scored_models()})
+
+
+COMMANDS: list[Callable[..., None]] = [accuracy]
+"""Commands of this module."""

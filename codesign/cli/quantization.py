@@ -1,0 +1,133 @@
+"""What number formats do to a local model, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.output import AsJson, make_console, report
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def quantize(
+    model: Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")],
+    text: Annotated[Path, typer.Option(help="Text to measure on.")],
+    formats: Annotated[
+        str, typer.Option(help="Formats, by commas; WEIGHTS/ACTIVATIONS/KV_CACHE or one for all.")
+    ] = "mxfp8,mxint8,nvfp4,mxfp4",
+    algorithms: Annotated[
+        str,
+        typer.Option(
+            help="By commas: rtn, gptq, clipping, quarot, smoothquant, or joined by +, such as "
+            "quarot+gptq."
+        ),
+    ] = "rtn",
+    context: Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")] = 256,
+    sequences: Annotated[int, typer.Option(min=2, help="Sequences that are measured.")] = 32,
+    calibration: Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")] = 16,
+    seed: Annotated[int, typer.Option(help="Of rotations and resamples.")] = 0,
+    device: Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")] = "cpu",
+    output: Annotated[
+        Path | None, typer.Option(help="Table; accuracy-MODEL.json if not given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what formats do to a local model: perplexity, divergence, agreement, layers.
+
+    The table is written after each combination; interrupted, it goes on when run again.
+    """
+    from codesign.errors import MissingExtraError
+
+    try:
+        from codesign.quantization.accuracy_table import TableSettings, measure_table, parse_choice
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError("measuring a model", "accuracy") from error
+    choices = [
+        parse_choice(name.strip(), algorithm.strip(), "--formats")
+        for algorithm in algorithms.split(",")
+        for name in formats.split(",")
+    ]
+    settings = TableSettings(model, text, context, sequences, calibration, seed, device)
+    path = output or Path(f"accuracy-{model.resolve().name}.json")
+    with _progress() as bar:
+        table = measure_table(settings, choices, path, bar.start_total, bar.advance_sequence)
+    document = {**table, "file": str(path)}
+    report("quantize", as_json, lambda: document, lambda: _tables(document))
+
+
+def _progress() -> Any:
+    from codesign.cli.progress import SequenceBar
+
+    return SequenceBar(make_console(to_stderr=True))
+
+
+def _tables(document: dict[str, Any]) -> Iterable[RenderableType]:
+    from codesign.report.accuracy import measured_tables
+
+    return measured_tables(document)
+
+
+def mix_formats(
+    model: Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")],
+    text: Annotated[Path, typer.Option(help="Text to measure on.")],
+    formats: Annotated[str, typer.Option(help="Formats to mix, by commas.")] = "mxfp4,mxfp8",
+    average_bits: Annotated[
+        str | None, typer.Option(help="Bits of a weight on average, by commas, such as 4.5,5,6.")
+    ] = None,
+    divergence: Annotated[
+        float | None, typer.Option(help="Or: the largest divergence, nats per token.")
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="As of codesign quantize.")] = "rtn",
+    context: Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")] = 256,
+    sequences: Annotated[int, typer.Option(min=2, help="Sequences to choose on.")] = 16,
+    calibration: Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")] = 16,
+    device: Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Choose a format for each product of a local model, few bits where it is insensitive.
+
+    Weights and inputs are mixed. As many sequences again measure the mixtures that were chosen.
+    """
+    from codesign.errors import MissingExtraError
+
+    try:
+        from codesign.quantization.mixture_table import MixtureSettings, mixture_table
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError("measuring a model", "accuracy") from error
+    settings = MixtureSettings(
+        model, text, tuple(formats.split(",")), algorithm, context, sequences, calibration, device
+    )
+    limits = [_number(word) for word in average_bits.split(",")] if average_bits else []
+    with _progress() as bar:
+        document = mixture_table(
+            settings, limits, divergence, bar.start_total, bar.advance_sequence
+        )
+    report("mix-formats", as_json, lambda: document, lambda: _mixture_tables(document))
+
+
+def _number(word: str) -> float:
+    from codesign.errors import InputError
+
+    try:
+        return float(word)
+    except ValueError as error:
+        raise InputError(f"--average-bits: expected numbers by commas, got {word!r}") from error
+
+
+def _mixture_tables(document: dict[str, Any]) -> Iterable[RenderableType]:
+    from codesign.report.accuracy import mixture_tables
+
+    return mixture_tables(document)
+
+
+COMMANDS: list[Callable[..., None]] = [quantize, mix_formats]
+"""Commands of this module."""

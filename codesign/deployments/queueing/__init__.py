@@ -1,0 +1,34 @@
+"""Requests that arrive at machines: engines that batch them step by step, and what they wait.
+
+An event simulation. A machine is nothing but the seconds of its steps (:class:`StepTimes`); who has
+a machine makes them.
+"""
+
+from codesign.deployments.queueing.arrivals import Arrivals, poisson_arrivals, read_arrivals
+from codesign.deployments.queueing.engine_limits import EngineLimits
+from codesign.deployments.queueing.fleet import CacheLink, Fleet, MachinePool
+from codesign.deployments.queueing.served_requests import PoolLoad, ServedRequests
+from codesign.deployments.queueing.simulation import simulate
+from codesign.deployments.queueing.step_times import (
+    EngineStep,
+    LinearStepTimes,
+    PromptChunk,
+    StepTimes,
+)
+
+__all__ = [
+    "Arrivals",
+    "CacheLink",
+    "EngineLimits",
+    "EngineStep",
+    "Fleet",
+    "LinearStepTimes",
+    "MachinePool",
+    "PoolLoad",
+    "PromptChunk",
+    "ServedRequests",
+    "StepTimes",
+    "poisson_arrivals",
+    "read_arrivals",
+    "simulate",
+]

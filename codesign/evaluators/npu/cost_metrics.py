@@ -1,0 +1,310 @@
+"""What designs cost: metrics of :class:`DesignMetrics` that the accounts compute.
+
+All are of all devices that serve the model together, but those of a temperature or a density.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from codesign.accounts.area import Floorplan, floorplan
+from codesign.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
+from codesign.accounts.constants import Constants, constants_at
+from codesign.accounts.heat import Heat, heat_of
+from codesign.accounts.ownership import owned_usd_per_hour
+from codesign.accounts.price import Unit, cheapest_unit
+from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
+from codesign.columns import FloatArray, Value
+from codesign.deployments import ModelPart
+from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.options import NpuOptions
+from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.power import thermal_design_watts
+from codesign.memtech import MemoryTechnology
+from codesign.workload import Request
+
+if TYPE_CHECKING:
+    from codesign.evaluators.npu.design_metrics import DesignMetrics
+
+SILICON_METRICS = ("area_mm2", "unit_cost_usd", "embodied_kgco2e")
+"""Metrics that follow from hardware and widths of operands alone, and grow with them."""
+HEAT_METRICS = ("power_density_w_per_mm2", "junction_temperature_celsius")
+"""Metrics that grow with the power and fall with the area."""
+COST_OF_TOKENS = ("usd_per_million_tokens", "kgco2e_per_million_tokens")
+COST_METRICS = (*SILICON_METRICS, *HEAT_METRICS, "lifetime_years", *COST_OF_TOKENS)
+
+
+class SiliconMetrics:
+    """Area and price of ``n`` accelerators, each computed when it is first asked for; all (n,).
+
+    Args:
+        hardware: The accelerators.
+        operand_bits: (2, n) widths of the array's two operands.
+        part: What one device has of the model.
+        options: Resolved options.
+    """
+
+    def __init__(
+        self,
+        hardware: AcceleratorBatch,
+        operand_bits: FloatArray,
+        part: ModelPart,
+        options: NpuOptions,
+    ) -> None:
+        self._hardware = hardware
+        self._bits = operand_bits
+        self._n_devices = part.n_devices
+        self._options = options
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Of the process, at the level of the options."""
+        constants = constants_at(self._options.process, self._options.technology_level)
+        return replace(constants, **self._options.constants)
+
+    @cached_property
+    def plan(self) -> Floorplan:
+        """Area by block of one device."""
+        link_bytes_per_s = self._options.link_bandwidth if self._n_devices > 1 else 0.0
+        first, second = self._bits
+        return floorplan(self._hardware, first, second, self.constants, link_bytes_per_s)
+
+    @cached_property
+    def unit(self) -> Unit:
+        """Dies, package and memories of one device."""
+        return cheapest_unit(self.plan, self._hardware.levels, self.constants)
+
+    @property
+    def area_mm2(self) -> FloatArray:
+        stacks, plan = self.unit.stacks, self.plan
+        of_device = stacks.n_dies * (stacks.base_mm2 + plan.n_layers * stacks.layer_mm2)
+        return of_device * self._n_devices
+
+    @property
+    def unit_cost_usd(self) -> FloatArray:
+        return self.unit.usd * self._n_devices
+
+    @property
+    def footprint_mm2(self) -> FloatArray:
+        """Base dies of one device."""
+        return self.unit.stacks.n_dies * self.unit.stacks.base_mm2
+
+    def heat(self, footprint_mm2: FloatArray | None = None) -> Heat:
+        """Of one device, on its own dies if none are stated."""
+        first, second = self._bits
+        watts = thermal_design_watts(self._hardware, first, second)
+        footprint = self.footprint_mm2 if footprint_mm2 is None else footprint_mm2
+        return heat_of(self._hardware, watts, footprint, self.constants)
+
+    @property
+    def power_density_w_per_mm2(self) -> FloatArray:
+        return self.heat().density_w_per_mm2
+
+    @property
+    def junction_temperature_celsius(self) -> FloatArray:
+        return self.heat().junction_celsius(self.constants, self._options.cooling)
+
+    @property
+    def embodied_kgco2e(self) -> FloatArray:
+        of_device = embodied_kgco2e(self.unit.stacks, self._hardware.levels, self.constants)
+        return of_device * self._n_devices
+
+    def costs_of_tokens(
+        self,
+        joules_per_token: FloatArray,
+        s_per_token: FloatArray,
+        lifetime_years: FloatArray | float,
+    ) -> dict[str, FloatArray]:
+        """``COST_OF_TOKENS``: what a million tokens cost of dollars and CO2 equivalents.
+
+        A device is used until it is written off, or worn out; then all of it is replaced.
+
+        Args:
+            joules_per_token: (n,) of all devices.
+            s_per_token: (n,) time in which they make one.
+            lifetime_years: Until a memory is worn out.
+        """
+        constants, busy = self.constants, 1.0 - self.constants.idle_share
+        years = np.minimum(lifetime_years, 1.0 / constants.write_off_per_year)
+        embodied = self.embodied_kgco2e / (years * SECONDS_PER_YEAR * busy) * s_per_token
+        ran = joules_per_token * operational_kgco2e_per_joule(constants)
+        usd_per_hour = np.asarray((self._options.usd_per_hour or 0.0) * self._n_devices)
+        if self._options.usd_per_hour is None:
+            shared = constants.design_usd / (self._options.units_made or np.inf)
+            capital = self.unit_cost_usd + (constants.host_usd + shared) * self._n_devices
+            watts = joules_per_token / np.maximum(s_per_token, _TINY)
+            power_price = (constants.electricity_usd_per_kwh, constants.pue)
+            usd_per_hour = owned_usd_per_hour(capital, watts, years, busy, *power_price)
+        return {
+            "usd_per_million_tokens": np.asarray(usd_per_hour / 3600.0 * s_per_token * 1e6),
+            "kgco2e_per_million_tokens": np.asarray((embodied + ran) * 1e6),
+        }
+
+
+class CostMetrics:
+    """What :class:`DesignMetrics` adds of them, and what depends on the work as well; all (n,)."""
+
+    options: NpuOptions
+    part: ModelPart
+    chosen: Chosen
+    _workload: Request
+
+    @cached_property
+    def silicon(self) -> SiliconMetrics:
+        """Of the hardware."""
+        footprint = self.chosen.footprint
+        return SiliconMetrics(footprint.hardware, footprint.operand_bits, self.part, self.options)
+
+    @property
+    def area_mm2(self) -> FloatArray:
+        return self.silicon.area_mm2
+
+    @property
+    def unit_cost_usd(self) -> FloatArray:
+        return self.silicon.unit_cost_usd
+
+    @property
+    def power_density_w_per_mm2(self) -> FloatArray:
+        return self.silicon.power_density_w_per_mm2
+
+    @property
+    def junction_temperature_celsius(self) -> FloatArray:
+        return self.silicon.junction_temperature_celsius
+
+    @property
+    def embodied_kgco2e(self) -> FloatArray:
+        return self.silicon.embodied_kgco2e
+
+    @cached_property
+    def written_bytes_per_s(self) -> FloatArray:
+        """(l, n) writes to each level of one device, the tiers in the order of their use.
+
+        In a decode, the prompts' KV cache comes from elsewhere, and is written once.
+        """
+        work = cast("DesignMetrics", self)
+        rates = work.activity.writes / work.pass_s
+        tokens = self._workload.tokens
+        if self._workload.phase == "prefill":
+            return rates
+        prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
+        requests_per_s = work.batch_size / work.phase_time_s
+        imported = self.chosen.footprint.kv_bytes * prompt_share * requests_per_s
+        return np.asarray(rates + imported * work.held_share(_KV))
+
+    @cached_property
+    def lifetime_years(self) -> FloatArray:
+        busy = 1.0 - self.silicon.constants.idle_share
+        wear = cast("DesignMetrics", self).at_places("wear_per_byte")
+        return lifetime_years(self.written_bytes_per_s, wear, busy)
+
+    @cached_property
+    def _costs_of_tokens(self) -> dict[str, FloatArray]:
+        work = cast("DesignMetrics", self)
+        per_token = 1.0 / work.throughput_tokens_per_s
+        return self.silicon.costs_of_tokens(
+            work.energy_joules_per_token, per_token, self.lifetime_years
+        )
+
+    @property
+    def usd_per_million_tokens(self) -> FloatArray:
+        return self._costs_of_tokens["usd_per_million_tokens"]
+
+    @property
+    def kgco2e_per_million_tokens(self) -> FloatArray:
+        return self._costs_of_tokens["kgco2e_per_million_tokens"]
+
+
+_TINY = float(np.finfo(float).tiny)
+_KV = 1
+"""Position of the KV cache among the kinds of data that are placed."""
+
+_ROWS = {
+    "array": "array", "vector": "vector", "sram": "on_chip", "tier1": "tier1 interface",
+    "tier2": "tier2 interface", "tier3": "tier3 interface", "links": "links",
+    "host": "host interface", "uncore": "uncore", "filler": "filler below layers",
+}  # fmt: skip
+"""How the blocks of a floor plan are called in the account of a design."""
+
+
+def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
+    """Area and price by block and part of a batch of one design, of one device.
+
+    A block has the part of the compute dies' price that it has of their area.
+    """
+    plan, stacks = silicon.plan, silicon.unit.stacks
+    parts = {name: float(usd[0]) for name, usd in silicon.unit.parts.items()}
+    dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
+    blocks = {_ROWS[name]: float(values[0]) for name, values in plan.blocks.items()}
+    blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
+    per_mm2 = parts.pop("compute dies") / dies_mm2
+    layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])
+    own = {"stacked layers": layers_mm2} if layers_mm2 else {}
+    rows = [(name, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2]
+    rows += [(name, own.get(name, 0.0), usd) for name, usd in parts.items() if usd]
+    return [{"part": name, "area_mm2": _known(mm2), "usd": _known(usd)} for name, mm2, usd in rows]
+
+
+def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
+    """What the accounts rest on, and what stands apart."""
+    constants = silicon.constants
+    n_dies = float(silicon.unit.stacks.n_dies[0])
+    cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, with which it costs least"
+    share = f", shared by {options.units_made:,.0f} units" if options.units_made else ", apart"
+    sentences = [
+        f"area, price, heat and carbon are of process {options.process}, with constants "
+        f"{options.technology_level}{cut}; cooled by {options.cooling}",
+        f"design and masks cost {constants.design_usd / 1e6:,.0f} million USD once{share}",
+    ]
+    return [] if np.isnan(n_dies) else sentences
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+_NEEDED = {
+    "area_mm2": ("interface_area",),
+    "unit_cost_usd": ("interface_area", "price"),
+    "power_density_w_per_mm2": ("interface_area",),
+    "junction_temperature_celsius": ("interface_area",),
+    "embodied_kgco2e": ("interface_area", "embodied_carbon"),
+    "usd_per_million_tokens": ("interface_area", "price"),
+    "kgco2e_per_million_tokens": ("interface_area", "embodied_carbon"),
+}
+"""Quantities of an off-chip technology without which a metric has no value."""
+
+
+def absent_metrics(
+    values: Mapping[str, Sequence[Value]],
+    library: Mapping[str, MemoryTechnology],
+    is_rented: bool,
+) -> dict[str, str]:
+    """Why a metric has no value for some designs, by its name.
+
+    Args:
+        values: What each parameter may be.
+        library: Memory technologies.
+        is_rented: Whether tokens cost what the devices' rent says.
+    """
+    needed = {k: v for k, v in _NEEDED.items() if not (is_rented and k == COST_OF_TOKENS[0])}
+    reasons: dict[str, str] = {}
+    for name in values.get("sram_technology", ()):
+        if name is not None and library[str(name)].unit == "device":
+            why = f"{name} is all on-chip memory of a shipped device, whose area nobody knows"
+            reasons |= dict.fromkeys(needed, why)
+    tiers = [name for key in values if _TIER.match(key) for name in values[key]]
+    for name in dict.fromkeys(str(name) for name in tiers if name is not None):
+        for metric, quantities in needed.items():
+            for quantity in quantities:
+                if getattr(library[name], quantity) is None:
+                    reasons.setdefault(metric, f"memory technology {name!r} states no {quantity}")
+    return reasons
+
+
+_TIER = re.compile(r"^tier\d_technology$")

@@ -1,0 +1,314 @@
+"""Seconds of a serving engine's steps on devices, from tables of passes.
+
+A step carries chunks of prompts and decoding requests. Its kernels are of four sorts, and each has
+a table that is made of whole passes (:mod:`.passes`):
+
+- products, norms and messages of the layers run once for all tokens: by tokens, exactly;
+- the ends of the model run once for all requests, each of which gets a token or is ignored: by
+  requests, exactly;
+- attention and states of the decoding requests: by requests exactly, by mean context on a grid;
+- attention and states of a chunk: by tokens and by those before it, on a grid.
+
+Between the points of a grid times are interpolated linearly: ``tests`` bound the error of a step.
+
+Limiting assumptions: contexts of the requests that decode together are alike; chunks of several
+prompts run one after the other; groups of devices with requests of their own are in step.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from codesign.columns import FloatArray, column_of
+from codesign.deployments.queueing import EngineLimits, EngineStep
+from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
+from codesign.errors import InputError
+from codesign.evaluators.platform.device_work import Stream
+from codesign.evaluators.platform.limits import describe_limits
+from codesign.evaluators.platform.pass_time import TimedPass
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.roofline import OperatorTime
+from codesign.evaluators.platform.rules import rules_of
+from codesign.evaluators.platform.serving import PlatformServing
+from codesign.units import format_engineering
+from codesign.workload.model import kv_elements_per_token, state_bytes
+from codesign.workload.split_rules import state_part
+
+_GRID_RATIO = 2.0**0.5
+"""From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""
+_OF_REQUESTS = ("lm_head", "logits")
+"""The operator and the message that a pass has for each request, not for each token."""
+_UNSUPPORTED = ("pipeline_parallel", "sequence_parallel", "data_parallel")
+"""Degrees that must be 1: replicas are machines, and stages would overlap steps."""
+
+
+class DeviceStepTimes:
+    """Step times of one machine: devices that serve a model together.
+
+    Args:
+        evaluator: The evaluator; the tokens of its workload do not matter.
+        design: Device, formats and degrees of one machine, by the evaluator's parameters.
+        limits: The largest step that will be asked for.
+        max_context_tokens: The longest context that will be asked for.
+
+    Raises:
+        InputError: The options or degrees have no steps that can be told apart, or the machine
+            cannot hold the model.
+    """
+
+    def __init__(
+        self,
+        evaluator: PlatformEvaluator,
+        design: Mapping[str, Any],
+        limits: EngineLimits,
+        max_context_tokens: int,
+    ) -> None:
+        _check(evaluator, design)
+        self._evaluator = evaluator
+        self._design = dict(design)
+        self._model = evaluator.workload.language_model
+        self._rules = rules_of(evaluator.options)
+        self._limits = limits
+        self._has_slow_host = evaluator.options.engine == "eager"
+        self._n_groups = int(self._serving(1).platform.attention_groups[0])
+        self._contexts = _grid(max_context_tokens)
+        self._chunks = _grid(limits.max_batched_tokens)
+        self._pasts = [0, *self._contexts]
+        self._decode_rows: dict[int, list[float]] = {}
+        self._chunk_times: dict[tuple[int, int], float] = {}
+
+    def step_s(self, step: EngineStep) -> float:
+        """Seconds of a step."""
+        n_prefilled, n_chunks, own = 0, len(step.chunks), 0.0
+        for chunk in step.chunks:
+            n_prefilled += chunk.tokens
+            own += self._chunk_s(chunk.tokens, chunk.past_tokens)
+        n_tokens = fullest = step.n_decoding + n_prefilled
+        if self._n_groups > 1:
+            fullest = ceil(step.n_decoding / self._n_groups)
+            if n_chunks:
+                longest = max(chunk.tokens for chunk in step.chunks)
+                share = max(longest / n_prefilled, 1.0 / self._n_groups)
+                own *= share
+                fullest += ceil(share * n_prefilled)
+        if step.n_decoding:
+            own += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
+        shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
+        layers = max(shared + own, self._host_s(step)) if self._has_slow_host else shared + own
+        return layers + self._requests_s[step.n_decoding + n_chunks]
+
+    def _host_s(self, step: EngineStep) -> float:
+        """Least seconds of the layers: those in which the host starts their kernels."""
+        shared, decoding, chunk = self._starts_s
+        return shared + decoding * (step.n_decoding > 0) + chunk * len(step.chunks)
+
+    # Tables of passes.
+
+    def _serving(self, n: int) -> PlatformServing:
+        design = self._design | {"batch_size": 1}
+        return self._evaluator.serving(
+            {name: column_of([value] * n) for name, value in design.items()}
+        )
+
+    def _time(self, stream: Stream, n: int) -> TimedPass:
+        serving = self._serving(n)
+        return serving.time([stream], serving.decode_footprint)
+
+    def _decoding(self, requests: FloatArray, context: float) -> Stream:
+        """Decoding requests whose newest token is the last of a context."""
+        table = self._rules.decode_table(self._model, context, 0.0)
+        past = max(context - 1.0, 0.0)
+        return Stream("", table, past, requests, requests, requests, False)
+
+    def _chunk(self, tokens: int, past: int) -> Stream:
+        request = np.ones(1)
+        table = self._rules.prefill_table(self._model, tokens, past)
+        return Stream("", table, float(past), request, request, request, True)
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """Names of the operators and messages that all tokens of a step pass through together."""
+        serving = self._serving(1)
+        names, own = [], set()
+        for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
+            for item in serving.work([stream]):
+                if item.stream is not None:
+                    own |= {item.name, f"{item.kernel}{item.stream.name}"}
+            timed = serving.time([stream], serving.decode_footprint)
+            names.append({item.name for item in timed.operators})
+        return frozenset((names[0] & names[1]) - own)
+
+    def _own_s(self, stream: Stream, n: int) -> FloatArray:
+        """(n,) seconds of the operators that belong to the requests of a stream alone."""
+        own = [item for item in self._time(stream, n).operators if item.name not in self._shared]
+        return np.asarray(sum((item.time_s for item in own), np.zeros(n)))
+
+    def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:
+        """A pass of each number of tokens of each of some groups, as if all were decoding."""
+        n = self._limits.max_batched_tokens
+        stream = self._decoding(np.arange(1.0, n + 1.0) * n_groups, 1.0)
+        return [item for item in self._time(stream, n).operators if item.name in self._shared]
+
+    def _sum_shared(self, n_groups: int, *, is_routed: bool) -> list[float]:
+        """Seconds of shared kernels by tokens: the routed products, or the others."""
+        chosen = [
+            item.time_s
+            for item in self._all_tokens(n_groups)
+            if item.name not in _OF_REQUESTS and _is_routed(item) == is_routed
+        ]
+        return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen], axis=0).tolist()]
+
+    @cached_property
+    def _tokens_s(self) -> list[float]:
+        """Seconds of the shared kernels and messages by tokens of the fullest group."""
+        return self._sum_shared(self._n_groups, is_routed=False)
+
+    @cached_property
+    def _routed_s(self) -> list[float]:
+        """Seconds of the experts by tokens of all groups."""
+        return self._sum_shared(1, is_routed=True)
+
+    @cached_property
+    def _requests_s(self) -> list[float]:
+        """Seconds of the logits by requests of a step."""
+        operators = self._all_tokens(1)
+        chosen = [item.time_s for item in operators if item.name in _OF_REQUESTS]
+        return [0.0, *np.sum(chosen, axis=0).tolist()]
+
+    @cached_property
+    def _starts_s(self) -> tuple[float, float, float]:
+        """Seconds in which the host starts the shared kernels, and those of either stream."""
+        serving = self._serving(1)
+        kept = serving.decode_footprint
+        timing = self._rules.timing(self._model, serving.platform, serving.residence(kept))
+        seconds = []
+        for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
+            operators = serving.time([stream], kept).operators
+            for is_shared in (True, False):
+                started = [item for item in operators if (item.name in self._shared) == is_shared]
+                seconds.append(float(timing.started_s(np.zeros(1), started)[0]))
+        return seconds[0], seconds[1], seconds[3]
+
+    # What belongs to requests, on grids.
+
+    def _decode_s(self, requests: int, context: float) -> float:
+        i, share = _place(self._contexts, context)
+        low = self._decode_row(i)[requests]
+        return low if not share else low + share * (self._decode_row(i + 1)[requests] - low)
+
+    def _decode_row(self, i: int) -> list[float]:
+        """Seconds by decoding requests at a point of the grid of contexts."""
+        if i not in self._decode_rows:
+            n = self._limits.max_sequences
+            stream = self._decoding(np.arange(1.0, n + 1.0), float(self._contexts[i]))
+            self._decode_rows[i] = [0.0, *self._own_s(stream, n).tolist()]
+        return self._decode_rows[i]
+
+    def _chunk_s(self, tokens: int, past: int) -> float:
+        i, share = _place(self._chunks, tokens)
+        low = self._at_past(i, past)
+        return low if not share else low + share * (self._at_past(i + 1, past) - low)
+
+    def _at_past(self, chunk: int, past: int) -> float:
+        """Seconds of a chunk of the grid after so many tokens."""
+        i, share = _place(self._pasts, past)
+        low = self._chunk_point(chunk, i)
+        return low if not share else low + share * (self._chunk_point(chunk, i + 1) - low)
+
+    def _chunk_point(self, chunk: int, past: int) -> float:
+        key = (chunk, past)
+        if key not in self._chunk_times:
+            stream = self._chunk(self._chunks[chunk], self._pasts[past])
+            self._chunk_times[key] = float(self._own_s(stream, 1)[0])
+        return self._chunk_times[key]
+
+
+def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
+    stray = [name for name in _UNSUPPORTED if design.get(name, 1) != 1]
+    if stray:
+        raise InputError(f"expected 1 in a machine of a fleet, got {design[stray[0]]}", stray[0])
+    options = evaluator.options
+    if not rules_of(options).has_mixed_passes:
+        raise InputError(f"expected profile fitted or ideal, got {options.profile}", "profile")
+    if options.overlap or options.offload:
+        name = "overlap" if options.overlap else "offload"
+        raise InputError("expected false where requests arrive, got true", name)
+
+
+def _is_routed(item: OperatorTime) -> bool:
+    """Whether an operator is a product of experts, which have the tokens of all groups."""
+    return item.part == "linear" and item.name.startswith("expert")
+
+
+def _grid(largest: int) -> list[int]:
+    """Whole numbers from 1 to the largest, each about ``_GRID_RATIO`` times the one before."""
+    points = [1]
+    while points[-1] < largest:
+        points.append(min(max(points[-1] + 1, round(points[-1] * _GRID_RATIO)), largest))
+    return points
+
+
+def _place(points: Sequence[int], value: float) -> tuple[int, float]:
+    """The point below a value, and its share of the way to the next.
+
+    Raises:
+        InputError: The value lies beyond the grid.
+    """
+    if value > points[-1]:
+        raise InputError(f"expected at most {points[-1]} tokens in a step's request, got {value:g}")
+    i = bisect_right(points, value) - 1
+    if i == len(points) - 1 or points[i] == value:
+        return i, 0.0
+    return i, (value - points[i]) / (points[i + 1] - points[i])
+
+
+def cache_tokens(
+    evaluator: PlatformEvaluator,
+    design: Mapping[str, Any],
+    limits: EngineLimits,
+    memory_fraction: float,
+    reserved_bytes: float = 0.0,
+) -> int:
+    """Tokens whose keys and values a machine can hold beside the weights.
+
+    Limiting assumption: sliding layers hold as many tokens as others.
+
+    Args:
+        evaluator: The evaluator.
+        design: Device, formats and degrees of one machine.
+        limits: Requests that run at a time, each of which has its states of linear attention.
+        memory_fraction: Part of the devices' memory that the engine takes.
+        reserved_bytes: Bytes of each device for activations and buffers.
+
+    Raises:
+        InputError: The weights leave no room.
+    """
+    _check(evaluator, design)
+    columns = {name: column_of([value]) for name, value in {**design, "batch_size": 1}.items()}
+    serving = evaluator.serving(columns)
+    platform, model = serving.platform, serving.model
+    broken = [words for words in describe_limits(serving) if not words.startswith("memory")]
+    if broken:
+        raise InputError(broken)
+    groups = int(platform.attention_groups[0])
+    weights = float(serving.decode_footprint.weight_bytes[0])
+    room = float(platform.fast_capacity[0]) * memory_fraction - weights - reserved_bytes
+    sequences = -(-limits.max_sequences // groups)
+    if model.n_linear_layers:
+        part = float(np.asarray(state_part(model, platform.attention_ranks))[0])
+        room -= sequences * state_bytes(model) * part
+    share = float(serving.sharding.kv[0] * platform.kv_bytes[0])
+    per_token = kv_elements_per_token(model) * share
+    tokens = int(room // per_token) if room > 0 else 0
+    if tokens < BLOCK_TOKENS:
+        raise InputError(
+            f"memory: weights of {format_engineering(weights, 'B')} leave no room for a cache in "
+            f"{memory_fraction:.0%} of {format_engineering(float(platform.fast_capacity[0]), 'B')}"
+        )
+    return tokens * groups

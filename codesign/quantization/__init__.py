@@ -1,0 +1,28 @@
+"""Number formats as they store tensors, and what they do to a model's answers."""
+
+from codesign.quantization.block_formats import (
+    BlockFormat,
+    SharedExponent,
+    find_block_format,
+    mxfp,
+    mxint,
+    named_formats,
+    with_float_scale,
+)
+from codesign.quantization.element_types import ElementType, float_type, integer_type
+from codesign.quantization.rounding import quantize, relative_noise
+
+__all__ = [
+    "BlockFormat",
+    "ElementType",
+    "SharedExponent",
+    "find_block_format",
+    "float_type",
+    "integer_type",
+    "mxfp",
+    "mxint",
+    "named_formats",
+    "quantize",
+    "relative_noise",
+    "with_float_scale",
+]

@@ -1,0 +1,274 @@
+r"""An estimate of what formats cost in accuracy, for combinations that nobody published.
+
+The rule: the noise that each part of a model gets adds up,
+
+.. math:: N = \sum_{p} k_{p, algorithm} \varepsilon(format_p),
+
+over weights, activations and KV cache, where :math:`\varepsilon` is the relative energy of the
+rounding error of normally distributed numbers (computed by the format's own arithmetic, so every
+format has one). The Kullback-Leibler divergence of answers grows like this noise; the loss is a
+power of it, with a level of the model:
+
+.. math:: L = e^{a + u_{model}} (n_{parameters} / 10^{10})^{b} (N / 0.03)^{c},
+
+with :math:`L = -\ln(score / score_{16 bit})` of an accuracy and :math:`+\ln` of a perplexity. It
+approaches the loss of guessing. Rows of activations that are rounded to one scale without
+rotation have a factor of their own: outliers set their scale.
+
+All constants are fitted to ``published_scores.csv`` by
+``python -m codesign.studies.validation.fit_accuracy``, which also measures the errors on scores
+that were withheld; ``loss_rule.yaml`` has both. Estimates are flagged as such.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from codesign.errors import UnknownNameError
+from codesign.quantization.block_formats import BlockFormat, find_block_format
+from codesign.quantization.published import FormatChoice, Measure, model_key, scores_of
+from codesign.quantization.rounding import relative_noise
+from codesign.schema import Record, read_document, to_record
+
+Basis: TypeAlias = Literal["published", "estimated"]
+
+RULE_FILE = Path(__file__).parent / "loss_rule.yaml"
+REFERENCE_NOISE = 0.03
+"""Noise at which the level of a loss is stated: about that of MXFP4 weights and activations."""
+REFERENCE_PARAMETERS = 1e10
+_WIDE = 128
+"""Elements up to which a block keeps an outlier from its neighbors; rows are longer."""
+_SAMPLE_ROWS, _SAMPLE_COLUMNS = 64, 4096
+_DIGITS = 6
+"""Digits of a noise that are kept, so that the order of a sum changes nothing."""
+ROTATED = ("quarot", "spinquant")
+"""Algorithms that spread outliers over all channels."""
+
+
+class MeasureConstants(Record):
+    """Constants of a measure."""
+
+    level: float
+    """Logarithm of the loss of a model of 10 billion parameters at the noise of reference."""
+    size_power: float
+    """By which the loss grows with the number of parameters."""
+    noise_power: float
+    """By which it grows with the noise."""
+    worst: float
+    """Loss of guessing, which no loss exceeds."""
+    floor: float
+    """Loss below which a score is within the noise of its benchmark."""
+    models: dict[str, float]
+    """Deviation of a model's level from that of its size."""
+    errors: dict[str, float]
+    """Error of the logarithm of the loss that 80 % of withheld scores keep: ``scores`` a random
+    fifth, ``models`` all of a model, ``formats`` all of a combination of formats."""
+
+
+class LossRule(Record):
+    """The constants of the rule; see the module."""
+
+    factors: dict[str, float]
+    """Logarithms of the factors of noise, by part and algorithm."""
+    accuracy: MeasureConstants
+    perplexity: MeasureConstants
+    fitted_formats: list[str]
+    """The combinations of formats among the scores that were fitted."""
+    source: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A ratio of scores, quantized over 16 bits, and how sure it is.
+
+    Attributes:
+        ratio: Of an accuracy, the recovery; of a perplexity, above 1.
+        low: With ``high`` an interval that holds 80 % of withheld scores.
+        high: Its upper end.
+        basis: ``published`` for exactly these formats, algorithm and model, or ``estimated``.
+        source: Sources of what is published, or the error that is expected.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    basis: Basis
+    source: str
+
+
+@cache
+def load_rule() -> LossRule:
+    """The fitted constants."""
+    return to_record(read_document(RULE_FILE), LossRule)
+
+
+@cache
+def noise(name: str) -> float:
+    """Relative energy of the rounding error of normally distributed numbers in a format.
+
+    Raises:
+        UnknownNameError: No such format.
+    """
+    block_format = find_block_format(name)
+    if block_format.element is None:
+        return 0.0
+    generator = np.random.default_rng(0)
+    sample = generator.standard_normal((_SAMPLE_ROWS, _SAMPLE_COLUMNS), dtype=np.float32)
+    return float(f"{relative_noise(sample, block_format):.{_DIGITS}g}")
+
+
+def algorithms() -> tuple[str, ...]:
+    """The algorithms that the rule has factors of."""
+    return tuple(key.removeprefix("weights ") for key in load_rule().factors if "weights" in key)
+
+
+def noise_parts(formats: FormatChoice) -> list[tuple[str, float]]:
+    """The factor and the noise of each part that is not kept at 16 bits."""
+    return [
+        (factor_key(part, name, formats.algorithm), noise(name))
+        for part, name in _parts(formats).items()
+        if find_block_format(name).element is not None
+    ]
+
+
+def _parts(formats: FormatChoice) -> dict[str, str]:
+    return {
+        "weights": formats.weights,
+        "activations": formats.activations,
+        "kv_cache": formats.kv_cache,
+    }
+
+
+def factor_key(part: str, name: str, algorithm: str) -> str:
+    """The name of the factor of a part in a format."""
+    if part == "kv_cache":
+        return "kv_cache rotated" if algorithm in ROTATED else "kv_cache"
+    if part == "activations" and algorithm not in ROTATED and _is_wide(find_block_format(name)):
+        return "activations by row"
+    if part == "activations" and algorithm == "gptq":
+        return "activations rtn"  # it changes weights alone
+    return f"{part} {algorithm}"
+
+
+def _is_wide(block_format: BlockFormat) -> bool:
+    return not block_format.block_size or block_format.block_size > _WIDE
+
+
+def part_noise(part: str, name: str, algorithm: str) -> float:
+    """What a part adds to the noise of a model, such as ``weights`` in ``mxfp4`` by ``gptq``.
+
+    Raises:
+        UnknownNameError: No such format, or no such algorithm.
+    """
+    if algorithm not in algorithms():
+        raise UnknownNameError("quantization algorithm", algorithm, algorithms())
+    of_format = noise(name)
+    if not of_format:
+        return 0.0
+    return math.exp(load_rule().factors[factor_key(part, name, algorithm)]) * of_format
+
+
+def loss(total_noise: float, model: str, n_parameters: float, measure: Measure) -> float:
+    """Loss of a model at a noise; 0 where there is none.
+
+    Args:
+        total_noise: Sum of :func:`part_noise`.
+        model: Name; one that nobody published has the level of its size.
+        n_parameters: Of the model.
+        measure: Of what.
+    """
+    if not total_noise:
+        return 0.0
+    constants: MeasureConstants = getattr(load_rule(), measure)
+    logarithm = (
+        constants.level
+        + constants.models.get(model_key(model), 0.0)
+        + constants.size_power * math.log(n_parameters / REFERENCE_PARAMETERS)
+        + constants.noise_power * math.log(total_noise / REFERENCE_NOISE)
+    )
+    return bounded(math.exp(logarithm), constants.worst)
+
+
+def bounded(unbounded_loss: float, worst: float) -> float:
+    """A loss that approaches its worst case, and is itself where it is small."""
+    return float(1.0 / math.hypot(1.0 / unbounded_loss, 1.0 / worst))
+
+
+def estimate(
+    formats: FormatChoice, model: str, n_parameters: float, measure: Measure = "accuracy"
+) -> Estimate:
+    """What is known or estimated of a model in these formats.
+
+    Args:
+        formats: Formats and algorithm.
+        model: Name; published scores of exactly these formats are looked up.
+        n_parameters: Of the model.
+        measure: ``accuracy`` or ``perplexity``.
+
+    Raises:
+        UnknownNameError: No such format, or an algorithm that the rule does not know.
+    """
+    same = [
+        score
+        for score in scores_of(model)
+        if score.formats == formats and score.measure == measure and score.ratio is not None
+    ]
+    if same:
+        values = [score.ratio for score in same if score.ratio is not None]
+        sources = "; ".join(dict.fromkeys(score.source for score in same))
+        mean = sum(values) / len(values)
+        return Estimate(mean, min(values), max(values), "published", sources)
+    return estimate_by_rule(formats, model, n_parameters, measure)
+
+
+def estimate_by_rule(
+    formats: FormatChoice, model: str, n_parameters: float, measure: Measure = "accuracy"
+) -> Estimate:
+    """The same by the rule alone, also where a score is published.
+
+    Raises:
+        UnknownNameError: No such format, or an algorithm that the rule does not know.
+    """
+    total = sum(part_noise(part, name, formats.algorithm) for part, name in _parts(formats).items())
+    if not total:
+        return Estimate(1.0, 1.0, 1.0, "published", "16 bits are what scores are compared with")
+    value = loss(total, model, n_parameters, measure)
+    rule = load_rule()
+    constants: MeasureConstants = getattr(rule, measure)
+    kinds = ["scores"]
+    if model_key(model) not in constants.models:
+        kinds.append("models")
+    if combination(formats) not in rule.fitted_formats:
+        kinds.append("formats")
+    width = max(constants.errors[kind] for kind in kinds)
+    low, high = interval(value, width, constants.floor)
+    lower, upper = sorted(_ratio(end, measure) for end in (low, high))
+    source = f"80 % of withheld {' and '.join(kinds)} are within these ends"
+    return Estimate(_ratio(value, measure), lower, upper, "estimated", source)
+
+
+def combination(formats: FormatChoice) -> str:
+    """The formats of the parts as one word."""
+    return "/".join(_parts(formats).values())
+
+
+def interval(value: float, width: float, floor: float) -> tuple[float, float]:
+    """Losses between which 80 % of withheld scores are.
+
+    Args:
+        value: The estimate.
+        width: Error of its logarithm.
+        floor: Loss within the noise of a benchmark.
+    """
+    least = max((value + floor) * math.exp(-width) - floor, 0.0)
+    return least, (value + floor) * math.exp(width) - floor
+
+
+def _ratio(value: float, measure: Measure) -> float:
+    return math.exp(-value) if measure == "accuracy" else math.exp(value)

@@ -1,0 +1,112 @@
+"""Mixtures of formats for a local model: chosen on some sequences, measured on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from codesign.errors import InputError
+from codesign.quantization.accuracy_table import usable_device
+from codesign.quantization.block_formats import find_block_format
+from codesign.quantization.checkpoint import load_checkpoint, read_tokens
+from codesign.quantization.measurement import measure, split_text
+from codesign.quantization.mixture import (
+    best_mixture,
+    in_mixture,
+    narrowest_mixture,
+    products,
+    sensitivities,
+)
+from codesign.quantization.quantized_model import algorithm_steps
+
+
+@dataclass(frozen=True)
+class MixtureSettings:
+    """What is mixed, and on how much of a text.
+
+    Attributes:
+        model: Folder of the checkpoint.
+        text: File; its beginning chooses and measures, its end calibrates.
+        formats: To mix.
+        algorithm: For the weights; one without rotations or scales.
+        context_length: Tokens of a sequence.
+        n_sequences: To choose on, and as many to measure on.
+        n_calibration: Sequences that algorithms look at.
+        device: Of torch.
+    """
+
+    model: Path
+    text: Path
+    formats: tuple[str, ...]
+    algorithm: str = "rtn"
+    context_length: int = 256
+    n_sequences: int = 16
+    n_calibration: int = 16
+    device: str = "cpu"
+
+
+def mixture_table(
+    settings: MixtureSettings,
+    average_bits: Sequence[float],
+    divergence_nats: float | None,
+    start: Callable[[int, int], None] = lambda total, done: None,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Sensitivities of all products, and the best mixture for each limit.
+
+    Args:
+        settings: What is mixed.
+        average_bits: Limits on the bits of a weight on average.
+        divergence_nats: Limit on the divergence; None: none.
+        start: Told how many measurements there are, and that none is done.
+        advance: Told of each measurement.
+
+    Raises:
+        InputError: Something cannot be used, or a limit cannot be kept.
+    """
+    _check(settings, average_bits, divergence_nats)
+    decoder = load_checkpoint(settings.model, usable_device(settings.device))
+    n_sequences = settings.n_sequences
+    split = split_text(
+        read_tokens(settings.model, settings.text),
+        settings.context_length,
+        settings.n_calibration,
+        2 * n_sequences,
+    )
+    to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
+    calibration = split.calibration.to(decoder.device)
+    start(len(products(decoder)) * len(settings.formats), 0)
+    measured = sensitivities(
+        decoder, settings.formats, calibration, to_choose, settings.algorithm, advance
+    )
+    chosen = [best_mixture(measured, bits) for bits in average_bits]
+    if divergence_nats is not None:
+        chosen.append(narrowest_mixture(measured, divergence_nats))
+    rows = []
+    for mixture in chosen:
+        trial = in_mixture(decoder, mixture.formats, calibration, settings.algorithm)
+        fidelity = measure(decoder, trial, to_measure)
+        rows.append({**asdict(mixture), "divergence_nats": asdict(fidelity.divergence_nats)})
+    return {
+        "model": settings.model.name,
+        "text": settings.text.name,
+        "quantization_algorithm": settings.algorithm,
+        "context_length": settings.context_length,
+        "n_sequences": n_sequences,
+        "sensitivities": [asdict(item) for item in measured],
+        "mixtures": rows,
+    }
+
+
+def _check(
+    settings: MixtureSettings, average_bits: Sequence[float], divergence_nats: float | None
+) -> None:
+    for name in settings.formats:
+        if find_block_format(name, "--formats").element is None:
+            raise InputError(f"--formats: {name}: expected a format of blocks, rows or groups")
+    if {"quarot", "smoothquant"} & set(algorithm_steps(settings.algorithm, "--algorithm")):
+        raise InputError("--algorithm: expected rtn, gptq or clipping for a mixture")
+    if not average_bits and divergence_nats is None:
+        raise InputError("expected --average-bits or --divergence, got neither")

@@ -1,0 +1,298 @@
+"""Things of a user's own take part with one file or one function each; no package code changes.
+
+``docs/contributing.md`` has the table. A package with entry points is in ``test_stranger.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from codesign import api
+from codesign.cli import main
+from codesign.columns import Column, Columns, FloatArray, column_of
+from codesign.deployments.parallelism import TENSOR_PARALLEL
+from codesign.enumeration import enumerate_front
+from codesign.errors import InputError
+from codesign.evaluators.base import Evaluation
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.npu.design_metrics import DesignMetrics
+from codesign.evaluators.simulation import SimulationEvaluator
+from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.metrics import Metric
+from codesign.problem import build_problem
+from codesign.testing import check_evaluator
+from codesign.workload import Request, lowering, split_rules
+from codesign.workload.model import LanguageModel
+from codesign.workload.operators import Operator
+from codesign.workload.split_rules import SplitRule
+
+
+def _request() -> Request:
+    """A new one, since a request keeps its operators."""
+    return Request(model="llama-3.3-70b", trace="osworld", phase="decode", batch=4)
+
+
+REQUEST = _request()
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("memtech", "spaces", "runs"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+
+
+def _write(path: str, contents: Mapping[str, Any]) -> None:
+    Path(path).write_text(yaml.safe_dump(dict(contents), sort_keys=False), encoding="utf-8")
+
+
+# --- a kind of operator: a function that lowers it, and one row ----------------------------------
+
+
+def _mixed(model: LanguageModel, layer_pass: lowering.LayerPass) -> list[Operator]:
+    """A square product on every token after each dense layer."""
+    width, layers = model.hidden_size, model.n_dense_layers
+    return [lowering.projection("own_mixing", "mlp", layers, layer_pass.tokens, width, width)]
+
+
+@pytest.fixture
+def mixing(monkeypatch: pytest.MonkeyPatch) -> None:
+    dense = lowering._dense_mlp
+    monkeypatch.setattr(lowering, "_dense_mlp", lambda *inputs: [*dense(*inputs), *_mixed(*inputs)])
+
+
+def _rates() -> dict[str, float]:
+    """Tokens/s of four devices by machine."""
+    space = api.load_space("memexplorer-parallel")
+    columns = space.columns(space.encode(space.designs["D1x4"]))
+    device = {"device": column_of(["h100-sxm"]), TENSOR_PARALLEL: column_of([4])}
+    request = {"model": "llama-3.3-70b", "prompt_tokens": 512, "generated_tokens": 64}
+    results = {
+        "npu": NpuEvaluator(_request()).evaluate(columns),
+        "simulation": SimulationEvaluator(_request()).evaluate(columns),
+        "platform": api.build_evaluator("platform", request).evaluate(device),
+    }
+    rate = "throughput_tokens_per_s"
+    return {name: float(result.metrics[rate][0]) for name, result in results.items()}
+
+
+def test_a_kind_of_operator_reaches_every_machine(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    before = _rates()
+    request.getfixturevalue("mixing")
+    with pytest.raises(InputError, match="unknown operator 'own_mixing'"):
+        _rates()  # without a row it is refused, rather than free
+    row = SplitRule("replicated", "all", "gemm")
+    monkeypatch.setitem(split_rules._RULES, "own_mixing", row)
+    after = _rates()
+    # Each device reads 80 x 8192 x 8192 weights more beside its quarter of 70e9.
+    for machine, rate in before.items():
+        assert 0.6 < after[machine] / rate < 0.9, machine
+
+
+# --- a metric with a bound: one property and its bound --------------------------------------------
+
+IDLE = Metric("offchip_background_watts", "minimize", "W", "Off-chip memory at rest")
+
+
+def _idle_watts(hardware: AcceleratorBatch) -> FloatArray:
+    return np.asarray(hardware.levels.background_watts[1:].sum(axis=0))
+
+
+class MetricsWithIdlePower(DesignMetrics):
+    @property
+    def offchip_background_watts(self) -> FloatArray:
+        return _idle_watts(self.chosen.footprint.hardware) * self.part.n_devices
+
+
+class NpuWithIdlePower(NpuEvaluator):
+    """``npu`` with one metric more, and a bound of it: which tiers there are is decided first."""
+
+    def __init__(self, workload: Request, options: NpuOptions | None = None) -> None:
+        super().__init__(workload, options)
+        self.metrics += (IDLE,)
+
+    def metrics_of(self, chosen: Any) -> DesignMetrics:
+        return MetricsWithIdlePower(chosen, self.pass_, self.workload, self.options, self.part)
+
+    def best_case(
+        self, designs: Columns, undecided: Mapping[str, Any], metrics: Sequence[str]
+    ) -> Mapping[str, FloatArray]:
+        best = dict(super().best_case(designs, undecided, metrics))
+        if IDLE.name in metrics:
+            lanes = {"vector_length": column_of([1] * len(designs["pe_array"]))}
+            hardware = build_accelerators({**lanes, **designs}, self.technologies())
+            best[IDLE.name] = _idle_watts(hardware)
+        return best
+
+
+class WithoutBounds(NpuWithIdlePower):
+    """The same; nothing is bounded, so every design is evaluated."""
+
+    def best_case(self, *inputs: Any) -> Mapping[str, FloatArray]:
+        return {}
+
+
+def test_a_metric_of_ones_own_is_bounded_and_searched_exactly() -> None:
+    formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
+    space = api.load_space("memexplorer").fix(
+        {**formats, "pe_array": [2048, 256], "vector_length": 2048, "storage_priority": "equal",
+         "bandwidth_priority": "equal", "dataflow": "ws", "tier3_technology": None}
+    )  # fmt: skip
+    fronts = []
+    for factory in (NpuWithIdlePower, WithoutBounds):
+        goals = ["maximize throughput_tokens_per_s", f"minimize {IDLE.name}"]
+        limits = [f"{IDLE.name} <= 40 W"]
+        fronts.append(enumerate_front(build_problem(space, factory(REQUEST), goals, limits, "npu")))
+    pruned, brute = fronts
+    np.testing.assert_array_equal(pruned.objectives, brute.objectives)
+    assert len(brute) > 2
+    assert pruned.n_evaluated < brute.n_evaluated  # the bound is used
+    designs = space.columns(space.sample(np.random.default_rng(0), 20))
+    check_evaluator(NpuWithIdlePower(REQUEST), designs)
+
+
+# --- memory technologies: a file each ------------------------------------------------------------
+
+
+def _technology(name: str, **changes: Any) -> None:
+    numbers = {
+        "latency": "10 ns", "capacity": "2 GB", "bandwidth": "16 TB/s",
+        "background_power": "1 W/GB", "read_energy": "0.5 pJ/bit", "write_energy": "0.5 pJ/bit",
+    }  # fmt: skip
+    sources = dict.fromkeys((*numbers, *(["shoreline"] if "shoreline" in changes else [])), "ours")
+    record = {"name": name, "unit": "layer", **numbers, **changes, "sources": sources}
+    _write(f"memtech/{name}.yaml", record)
+
+
+ON_CHIP = {
+    "parameters": {"sram_technology": {"from": "memtech", "values": ["sram", "own_sram"]}},
+    "derived": {
+        "onchip_capacity": {
+            "value": "sram_technology.capacity * sram_dies "
+            "+ memtech.sram_3d.capacity * sram_3d_layers",
+            "unit": "GB",
+        }
+    },
+}
+
+
+def test_an_on_chip_technology_is_a_file() -> None:
+    _technology("own_sram", place="on-chip")
+    designs = {"Own": {"based_on": "Base", "values": {"sram_technology": "own_sram"}, "source": ""}}
+    _write("spaces/own.yaml", {"based_on": "memexplorer", **ON_CHIP, "designs": designs})
+    evaluator = NpuEvaluator(REQUEST, NpuOptions())
+    own = api.evaluate(design="Own", space="own", evaluator=evaluator)
+    base = api.evaluate(design="Base", evaluator=evaluator)
+    added = own.metrics["memory_capacity_bytes"] - base.metrics["memory_capacity_bytes"]
+    assert added == pytest.approx(2e9 - 0.256e9)
+
+
+def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None:
+    _technology("bonded_dram", place="off-chip", shoreline="0 mm", capacity="8 GB")
+    _write("spaces/bonded.yaml", {
+        "based_on": "memexplorer",
+        "repeated": {"tier": {
+            "description": "Off-chip memory", "minimum": 1, "maximum": 3,
+            "parameters": {
+                "technology": {
+                    "description": "Memory technology", "from": "memtech",
+                    "values": ["bonded_dram", "hbm3e_8h", "lpddr5x", "lpddr6"],
+                },
+                "stacks": {"description": "Stacks", "values": [1, 2, 4, 8]},
+            },
+            "order": ["technology.bandwidth * stacks", "technology.capacity * stacks"],
+        }},
+        "designs": {"Bonded": {
+            "based_on": "Base", "source": "ours",
+            "values": {"tier2_technology": "bonded_dram", "tier2_stacks": 4},
+        }},
+    })  # fmt: skip
+    evaluator = NpuEvaluator(REQUEST, NpuOptions())
+    bonded = api.evaluate(design="Bonded", space="bonded", evaluator=evaluator)
+    base = api.evaluate(design="Base", evaluator=evaluator)
+    assert bonded.metrics["shoreline_mm"] == base.metrics["shoreline_mm"]
+    grown = bonded.metrics["memory_capacity_bytes"] - base.metrics["memory_capacity_bytes"]
+    assert grown == pytest.approx(32e9)
+    assert bonded.metrics["throughput_tokens_per_s"] > base.metrics["throughput_tokens_per_s"]
+    assert main(["memtech", "bonded_dram"]) == 0
+    assert "It takes no die edge." in capsys.readouterr().out
+
+
+# --- a machine: a file ---------------------------------------------------------------------------
+
+
+def test_a_machine_is_a_file_and_serves_as_those_that_come_with_codesign(capsys: Any) -> None:
+    device = {
+        "name": "A machine of our own", "vendor": "us", "device_class": "gpu",
+        "peak": {"fp16": "2000 TFLOP/s", "fp8": "4000 TFLOP/s"},
+        "n_cores": 200, "bandwidth": "10 TB/s", "capacity": "300 GB",
+        "link_bandwidth": "900 GB/s", "n_linked": 8, "link_kind": "nvlink-5", "power": "1 kW",
+    }  # fmt: skip
+    numbers = set(device) - {"name", "vendor", "device_class", "link_kind"}
+    _write("own.yaml", {**device, "sources": dict.fromkeys(sorted(numbers), "ours")})
+    request = {"model": "llama-3.3-70b", "prompt_tokens": 512, "generated_tokens": 64}
+    evaluator = api.build_evaluator("platform", request, {"device_files": ["own.yaml"]})
+    names = ["own", "h100-sxm"]
+    designs = {"device": column_of(names * 2), TENSOR_PARALLEL: column_of([2, 2, 8, 8])}
+    result = evaluator.evaluate(designs, ["time_per_output_token_s"])
+    seconds = np.asarray(result.metrics["time_per_output_token_s"]).reshape(2, 2)
+    assert (seconds[:, 0] < seconds[:, 1]).all()  # three times the bandwidth
+    assert (seconds[1] < seconds[0]).all()
+
+
+# --- a deployment policy: one class over an evaluator of ours -------------------------------------
+
+
+class FewestThatHold:
+    """Every design is served by the fewest devices, a power of two, that hold the model."""
+
+    Workload, Options = NpuEvaluator.Workload, NpuEvaluator.Options
+    required_parameters = NpuEvaluator.required_parameters
+    optional_parameters = NpuEvaluator.optional_parameters - {TENSOR_PARALLEL}
+    degrees = (1, 2, 4, 8)
+
+    def __init__(self, workload: Request, options: NpuOptions) -> None:
+        self.npu = NpuEvaluator(workload, options)
+        self.metrics = self.npu.metrics
+
+    def known_violations(self, designs: Columns) -> Mapping[str, Any]:
+        return self.npu.known_violations(self.deployed(designs))
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        return self.npu.evaluate(self.deployed(designs), metrics)
+
+    def provenance(self) -> Mapping[str, Any]:
+        return {**self.npu.provenance(), "devices": "the fewest that hold the model"}
+
+    def deployed(self, designs: Columns) -> Columns:
+        """The designs with the degree of parallelism that the policy gives each."""
+        degree = np.full(len(designs["pe_array"]), len(self.degrees) - 1)
+        for code in reversed(range(len(self.degrees))):
+            columns = {**designs, TENSOR_PARALLEL: Column(self.degrees, np.full_like(degree, code))}
+            degree[self.npu.known_violations(columns)["capacity"] <= 0] = code
+        return {**designs, TENSOR_PARALLEL: Column(self.degrees, degree)}
+
+
+def test_a_deployment_policy_is_a_class_over_an_evaluator() -> None:
+    space = api.load_space("memexplorer").fix({"tier3_technology": None})
+    designs = space.columns(space.sample(np.random.default_rng(1), 60))
+    policy = FewestThatHold(REQUEST, NpuOptions())
+    check_evaluator(policy, designs)
+    columns = policy.deployed(designs)
+    assert len(set(columns[TENSOR_PARALLEL].codes.tolist())) > 2
+    ours = policy.evaluate(designs).metrics
+    for name, values in policy.npu.evaluate(columns).metrics.items():
+        np.testing.assert_array_equal(ours[name], values)
+    problem = build_problem(
+        space, policy, ["maximize throughput_tokens_per_s", "minimize tdp_watts"], [], "policy"
+    )
+    rows = space.sample(np.random.default_rng(2), 20)
+    assert problem.evaluate(rows).feasible.any()

@@ -1,0 +1,63 @@
+"""Block formats, bit for bit as gfloat and torchao have them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.quantization import find_block_format, quantize
+
+HERE = Path(__file__).parent
+TABLE = json.loads((HERE / "tables" / "quantization.json").read_text("utf-8"))
+
+
+def blocks(lines: list[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.stack([np.frombuffer(bytes.fromhex(line), np.float32) for line in lines])
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE["outputs"] if name != "nvfp4"])
+def test_blocks_of_ocp_are_those_of_gfloat(name: str) -> None:
+    stored = quantize(blocks(TABLE["inputs"]), find_block_format(name))
+    np.testing.assert_array_equal(stored, blocks(TABLE["outputs"][name]))
+
+
+def test_blocks_of_nvfp4_are_those_of_torchao() -> None:
+    rows = blocks(TABLE["inputs"])[TABLE["nvfp4_rows"]]
+    stored = [quantize(row[None], find_block_format("nvfp4"))[0] for row in rows]
+    np.testing.assert_array_equal(stored, blocks(TABLE["outputs"]["nvfp4"]))
+
+
+def load_vectors() -> Any:
+    spec = importlib.util.spec_from_file_location("vectors", HERE / "quantization_vectors.py")
+    assert spec is not None and spec.loader is not None
+    vectors = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(vectors)
+    return vectors
+
+
+def test_gptq_is_that_of_torchao_on_the_same_layer() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    from codesign.quantization.weight_algorithms import gptq
+
+    weights, moment = load_vectors().layer_and_moment()
+    stored = gptq(weights, moment, find_block_format("nvfp4")).numpy()
+    theirs = np.frombuffer(bytes.fromhex(TABLE["gptq"]), np.float32).reshape(stored.shape)
+    # Equal here; elsewhere the factors of a Cholesky decomposition may round otherwise.
+    assert (stored == theirs).mean() > 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("library", "function"), [("gfloat", "of_gfloat"), ("torchao", "of_torchao")]
+)
+def test_the_libraries_still_say_the_same(library: str, function: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    for name, rows in getattr(load_vectors(), function)().items():
+        np.testing.assert_array_equal(rows, blocks(TABLE["outputs"][name]))

@@ -1,0 +1,68 @@
+"""Tables of constants and shipped devices: complete, dated, sourced; what is absent is named."""
+
+import re
+
+import pytest
+
+from codesign import api
+from codesign.accounts.constants import CONSTANTS, PROCESSES, constant_ranges, constants_at
+from codesign.accounts.shipped_devices import _accounts, device_account
+from codesign.errors import InputError
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.hardware.device import list_devices
+from codesign.memtech import load_library
+from codesign.problem import build_problem
+from codesign.space import load_space
+from codesign.workload import Request
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_every_constant_has_a_range_a_date_and_a_source(process) -> None:
+    ranges = constant_ranges(process)
+    assert set(ranges) == set(CONSTANTS)
+    for name, item in ranges.items():
+        assert re.search(r"\b(19|20)\d\d\b|\[ours\]", item.source), name
+        levels = [getattr(constants_at(process, end), name) for end in ("low", "typical", "high")]
+        assert levels == sorted(levels)
+
+
+def test_what_is_published_of_devices_is_of_known_ones() -> None:
+    assert set(_accounts()) <= set(list_devices())
+    account = device_account("H100 SXM")
+    assert account is not None and account.area is not None and account.unit_cost is not None
+    assert account.area.typical == pytest.approx(814e-6)
+    assert account.unit_cost.low < 3320 < account.unit_cost.high
+    assert device_account("rubin") is None
+
+
+def npu(**changes) -> NpuEvaluator:
+    library = dict(load_library())
+    library["hbf"] = library["hbf"].model_copy(update=changes)
+    request = Request(model="llama-3-8b", phase="prefill", trace="gsm8k")
+    return NpuEvaluator(request, NpuOptions(), library=library)
+
+
+def test_a_limit_on_an_absent_account_is_refused_by_name() -> None:
+    space = load_space("memexplorer", {"memtech": load_library().catalog()})
+    objectives = ["maximize throughput_tokens_per_s"]
+    with pytest.raises(InputError, match=r"unit_cost_usd <= 5000.*'hbf' states no price"):
+        build_problem(space, npu(price=None), objectives, ["unit_cost_usd <= 5000"])
+    build_problem(space, npu(price=None), objectives, ["area_mm2 <= 800"])
+    with pytest.raises(InputError, match="interface_area"):
+        build_problem(space, npu(interface_area=None), objectives, ["area_mm2 <= 800"])
+
+
+def test_an_absent_account_says_why_and_is_no_zero() -> None:
+    space = api.load_space("a100")
+    workload = {"model": "llama-3-8b", "trace": "gsm8k", "phase": "decode"}
+    account = api.evaluate(space=space, design=space.designs["A100"], workload=workload).explanation
+    for name in ("area_mm2", "unit_cost_usd", "junction_temperature_celsius"):
+        assert account.metrics[name] != account.metrics[name]
+        assert any(note.startswith(f"no {name}: sram_a100") for note in account.notes)
+
+
+def test_a_constant_may_be_stated_and_an_unknown_one_is_refused() -> None:
+    dear = NpuOptions(constants={"wafer_usd": 20000.0})
+    assert dear.constants["wafer_usd"] == 20000
+    with pytest.raises(ValueError, match="Did you mean 'wafer_usd'"):
+        NpuOptions(constants={"wafer_price_usd": 1.0})

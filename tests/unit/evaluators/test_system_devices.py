@@ -1,0 +1,302 @@
+"""Pools of devices that exist: closed forms by hand, and the evaluator ``platform`` itself."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from codesign.columns import column_of, taken
+from codesign.enumeration.composition import compose_front
+from codesign.enumeration.enumerate import enumerate_front
+from codesign.errors import UnknownNameError
+from codesign.evaluators.base import LinkDescription, PoolDescription
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.evaluators.system import SystemEvaluator
+from codesign.evaluators.system.options import MachineOptions, SystemOptions
+from codesign.evaluators.system.pool_machines import DevicePool
+from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.hardware.device import load_device
+from codesign.machines.device.constants import load_constants
+from codesign.machines.device.energy import EnergyConstants
+from codesign.memtech import load_library
+from codesign.pareto import non_dominated
+from codesign.problem import build_problem
+from codesign.space import load_space
+
+PROMPT, GENERATED = 1024, 128
+WORKLOAD = {"model": "llama-3.3-70b", "prompt_tokens": PROMPT, "generated_tokens": GENERATED}
+DESIGNS = {
+    "device": ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm"],
+    "tensor_parallel": [8, 4, 2, 1],
+    "pipeline_parallel": [1, 2, 1, 1],
+    "data_parallel": [1, 1, 2, 1],
+    "batch_size": [4, 8, 2, 1],
+    "weight_format": ["bf16", "fp8", "fp8", "bf16"],
+    "activation_format": ["bf16", "fp8", "bf16", "bf16"],
+    "kv_format": ["bf16", "fp8", "bf16", "fp8"],
+}
+DEVICES = np.array([8.0, 8.0, 4.0, 1.0])
+ENGINES = ("graphs", "streams", "eager")
+SHIPPED = ("system-pd-gpu", "system-mixed", "system-mixed-reverse")
+
+
+def columns():
+    return {name: column_of(values) for name, values in DESIGNS.items()}
+
+
+@cache
+def pool(phase, engine="graphs"):
+    stage = StageRequest(phase, phase, PROMPT, GENERATED)
+    return DevicePool(stage, SystemWorkload(**WORKLOAD), PlatformOptions(engine=engine))
+
+
+def platform(engine="graphs"):
+    return PlatformEvaluator(PlatformRequest(**WORKLOAD), PlatformOptions(engine=engine))
+
+
+def systems(phases, engine="graphs"):
+    """Systems of one group of devices for each phase, which are those of ``DESIGNS``."""
+    options = SystemOptions(platform=PlatformOptions(engine=engine))
+    evaluator = SystemEvaluator(SystemWorkload(**WORKLOAD, phases=phases), options).with_pools(
+        [PoolDescription(name, name, tuple(DESIGNS)) for name in phases],
+        [LinkDescription("link", "prefill", "decode")] if len(phases) == 2 else [],
+    )
+    designs = {f"{name}_{key}": x for name in phases for key, x in columns().items()}
+    return evaluator, designs | {f"{name}_machines": column_of([1] * 4) for name in phases}
+
+
+def linked(designs, **link):
+    stated = {"bandwidth_bytes_per_s": 50e9, "latency_s": 5e-6, "energy_joules_per_byte": 7e-10}
+    return designs | {f"link_{key}": column_of([x] * 4) for key, x in (stated | link).items()}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_decode_pool_alone_is_the_platform_to_the_last_bit(engine):
+    evaluator, designs = systems(("decode",), engine)
+    metrics = evaluator.evaluate(designs).metrics
+    expected = platform(engine).evaluate(columns()).metrics
+    same = {"tdp_watts": "board_power_watts"}
+    names = [
+        "throughput_tokens_per_s", "time_per_output_token_s", "energy_joules_per_token",
+        "tokens_per_joule", "average_power_watts", "tdp_watts", "n_devices",
+    ]  # fmt: skip
+    for name in names:
+        np.testing.assert_array_equal(metrics[name], expected[same.get(name, name)], name)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_prefill_pool_alone_is_the_platform_to_the_last_bit(engine):
+    evaluator, designs = systems(("prefill",), engine)
+    metrics = evaluator.evaluate(designs).metrics
+    serving = platform(engine).serving(columns())
+    np.testing.assert_array_equal(metrics["time_to_first_token_s"], serving.time_to_first_token_s)
+    np.testing.assert_array_equal(
+        metrics["throughput_tokens_per_s"], serving.prefill_requests_per_s * PROMPT
+    )
+    np.testing.assert_array_equal(
+        metrics["energy_joules_per_token"], serving.prefill_energy_joules_per_token
+    )
+    np.testing.assert_array_equal(metrics["tdp_watts"], serving.board_power_watts)
+
+
+def test_a_prefill_pool_keeps_the_cache_of_prompts_and_a_decode_pool_that_of_answers_too():
+    """Of eight A100: 64 requests, 327,680 bytes a token, an eighth of them on each device."""
+    designs = columns() | {"batch_size": column_of([64, 128, 64, 8])}
+    prefill, decode = (pool(phase).known_violations(designs) for phase in ("prefill", "decode"))
+    more = decode["memory"] - prefill["memory"]
+    assert more[0] == pytest.approx(64 * GENERATED * 327_680 / 8 / 80e9)
+    np.testing.assert_array_equal(decode["memory"], platform().known_violations(designs)["memory"])
+    assert set(prefill) == set(decode) == set(platform().known_violations(designs))
+
+
+def test_rates_are_those_of_batches_by_hand():
+    prefill, decode = (pool(phase).evaluate(columns()).metrics for phase in ("prefill", "decode"))
+    batch = np.array(DESIGNS["batch_size"], dtype=float)
+    np.testing.assert_array_equal(prefill["batch_size"], batch)
+    step = decode["time_per_output_token_s"]
+    np.testing.assert_allclose(decode["throughput_tokens_per_s"], batch / step, rtol=1e-12)
+    no_pipeline = np.array(DESIGNS["pipeline_parallel"]) == 1
+    rate = batch * PROMPT / prefill["time_to_first_token_s"]
+    np.testing.assert_allclose(
+        prefill["throughput_tokens_per_s"][no_pipeline], rate[no_pipeline], rtol=1e-12
+    )
+    np.testing.assert_array_equal(decode["n_devices"], DEVICES)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_idle_and_dynamic_energy_add_up_to_the_energy_of_busy_devices(phase, engine):
+    metrics = pool(phase, engine).evaluate(columns()).metrics
+    watts = [load_device(name).power for name in DESIGNS["device"]]
+    idle = load_constants("energy", EnergyConstants, "gpu").idle * np.array(watts) * DEVICES
+    np.testing.assert_allclose(metrics["idle_watts"], idle, rtol=1e-12)
+    waiting = idle / metrics["throughput_tokens_per_s"]
+    total = metrics["dynamic_joules_per_token"] + waiting
+    np.testing.assert_allclose(metrics["energy_joules_per_token"], total, rtol=1e-12)
+    assert (metrics["dynamic_joules_per_token"] > 0).all()
+    assert (metrics["average_power_watts"] > metrics["idle_watts"]).all()
+    assert (metrics["average_power_watts"] <= metrics["tdp_watts"]).all()
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_host_that_starts_kernels_late_costs_idle_power_and_no_arithmetic(phase):
+    """On one stage of devices that work in step, energy is that of kernels and of waiting."""
+    designs = taken(columns(), np.array([0, 3]))
+    eager, queued = (
+        pool(phase, engine).evaluate(designs).metrics for engine in ("eager", "graphs")
+    )
+    slower = queued["throughput_tokens_per_s"] / eager["throughput_tokens_per_s"]
+    assert phase == "prefill" or slower[0] > 1.2
+    alone = DEVICES[[0, 3]] == 1  # several devices wait for the last of their ranks, too
+    np.testing.assert_allclose(
+        eager["dynamic_joules_per_token"][alone],
+        queued["dynamic_joules_per_token"][alone],
+        rtol=1e-9,
+    )
+
+
+def test_what_is_handed_over_is_the_cache_of_the_prompt():
+    """80 layers with keys and values of 8 heads of 128; 16 bits, 8, 16 and 8."""
+    per_token = 80 * 2 * 8 * 128 * np.array([2.0, 1.0, 2.0, 1.0])
+    handed = pool("prefill").evaluate(columns(), ["handover_bytes"]).metrics["handover_bytes"]
+    np.testing.assert_array_equal(handed, per_token * PROMPT)
+    kept = pool("decode").evaluate(columns(), ["handover_bytes"]).metrics["handover_bytes"]
+    np.testing.assert_array_equal(kept, per_token * (PROMPT + GENERATED))
+
+
+def test_a_system_of_devices_by_hand():
+    evaluator, designs = systems(("prefill", "decode"))
+    metrics = evaluator.evaluate(linked(designs)).metrics
+    prefill, decode = (pool(phase).evaluate(columns()).metrics for phase in ("prefill", "decode"))
+    rates = [
+        prefill["throughput_tokens_per_s"] / PROMPT,
+        decode["throughput_tokens_per_s"] / GENERATED,
+        50e9 / prefill["handover_bytes"],
+    ]
+    rate = np.min(rates, axis=0)
+    np.testing.assert_allclose(metrics["requests_per_s"], rate, rtol=1e-12)
+    joules = prefill["dynamic_joules_per_token"] * PROMPT
+    joules = joules + decode["dynamic_joules_per_token"] * GENERATED
+    joules = joules + (prefill["idle_watts"] + decode["idle_watts"]) / rate
+    joules = joules + prefill["handover_bytes"] * 7e-10
+    np.testing.assert_allclose(metrics["energy_joules_per_request"], joules, rtol=1e-12)
+    np.testing.assert_allclose(metrics["tdp_watts"], prefill["tdp_watts"] * 2, rtol=1e-12)
+    transfer_s = prefill["handover_bytes"] / 50e9
+    first_s = prefill["time_to_first_token_s"]
+    exposed_s = np.maximum(transfer_s / 80, transfer_s - first_s * 79 / 80) + 5e-6
+    np.testing.assert_allclose(metrics["handover_exposed_s"], exposed_s, rtol=1e-12)
+
+
+def test_a_pool_is_explained_in_its_own_phase():
+    design = taken(columns(), np.array([0]))
+    for phase in ("prefill", "decode"):
+        explanation = pool(phase).explain(design)
+        metrics = pool(phase).evaluate(design).metrics
+        assert {row["phase"] for row in explanation.operators} == {phase}
+        assert explanation.metrics == {name: float(x[0]) for name, x in metrics.items()}
+        (power,) = explanation.power
+        assert power["tdp_watts"] == 8 * 400
+        assert power["average_watts"] == metrics["average_power_watts"][0]
+
+
+def test_options_of_one_pool_are_its_own():
+    slow = MachineOptions(platform=PlatformOptions(engine="eager"))
+    options = SystemOptions(pools={"decode": slow})
+    machines = SystemEvaluator(SystemWorkload(**WORKLOAD), options).with_pools(
+        [PoolDescription(name, name, tuple(DESIGNS)) for name in ("prefill", "decode")],
+        [LinkDescription("link", "prefill", "decode")],
+    ).machines  # fmt: skip
+    assert machines["prefill"].platform.options.engine == "graphs"
+    assert machines["decode"].platform.options.engine == "eager"
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'tdp_watts'"):
+        pool("decode").evaluate(columns(), ["tdp_wats"])
+
+
+@cache
+def catalogs():
+    return {"memtech": load_library().catalog()}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_systems_load_and_their_designs_can_be_built(name):
+    space = load_space(name, catalogs())
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld")
+    problem = build_problem(
+        space, SystemEvaluator(workload), ["maximize throughput_tokens_per_s"], (), "system"
+    )
+    rows = np.vstack([space.encode(design) for design in space.designs.values()])
+    assert len(rows) >= 2
+    observations = problem.evaluate(rows)
+    assert observations.feasible.all()
+    assert (observations.metrics["throughput_tokens_per_s"] > 100).all()
+    for row in range(len(rows)):
+        explanation = problem.evaluator.explain(space.columns(rows[row : row + 1]))
+        assert [item["name"] for item in explanation.timeline] == ["prefill", "handover", "decode"]
+        assert json.dumps(explanation.power)
+
+
+def test_the_front_of_a_part_of_the_gpu_space_is_that_of_every_system():
+    space = load_space("system-pd-gpu", catalogs()).fix(
+        {
+            name: value
+            for role in ("prefill", "decode")
+            for name, value in {
+                f"{role}_weight_format": "fp8",
+                f"{role}_activation_format": "fp8",
+                f"{role}_tensor_parallel": 8,
+            }.items()
+        }
+        | {"prefill_batch_size": 1, "decode_device": "h200-sxm"}
+    )
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld")
+    objectives = [
+        "maximize throughput_tokens_per_s",
+        "minimize tdp_watts",
+        "minimize energy_joules_per_request",
+    ]
+    limits = ["tdp_watts <= 60 kW", "time_per_output_token_s <= 60 ms"]
+    problem = build_problem(space, SystemEvaluator(workload), objectives, limits, "system")
+    rows = space.rows(np.arange(space.size))
+    observations = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
+    points = observations.objectives[observations.feasible]
+    expected = {tuple(point) for point in points[non_dominated(points)].tolist()}
+    front = compose_front(problem, lambda part, _: enumerate_front(part))
+    assert {tuple(point) for point in front.objectives.tolist()} == expected
+    assert len(front) > 5
+    assert space.size == 4 * 2 * 8 * 9 * 2 * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "design", "open_names"),
+    [
+        ("system-mixed", "P1-H200", ("prefill_kv_format", "decode_device", "decode_batch_size")),
+        ("system-mixed-reverse", "H100-D1", ("prefill_device", "prefill_batch_size",
+                                             "decode_dataflow")),
+    ],
+)  # fmt: skip
+def test_the_front_of_npus_with_gpus_is_that_of_every_system(name, design, open_names):
+    space = load_space(name, catalogs())
+    fixed = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in space.designs[design].items()
+        if key not in open_names and not key.endswith("_machines")
+    }
+    space = space.fix(fixed)
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld")
+    objectives = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
+    problem = build_problem(
+        space, SystemEvaluator(workload), objectives, ["tdp_watts <= 8 kW"], "system"
+    )
+    rows = space.rows(np.arange(space.size))
+    observations = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
+    points = observations.objectives[observations.feasible]
+    expected = {tuple(point) for point in points[non_dominated(points)].tolist()}
+    front = compose_front(problem, lambda part, _: enumerate_front(part))
+    assert {tuple(point) for point in front.objectives.tolist()} == expected
+    assert len(front) > 5
+    assert space.size >= 4 * 4 * 2 * 64

@@ -19,7 +19,7 @@ HAND_OVER, EXCHANGE = "hand-over", "exchange"
 layers."""
 
 
-_ROUNDING = 1e-6
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)

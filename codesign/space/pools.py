@@ -327,7 +327,9 @@ def _pools(
                 f"expected a space of machines, got {record.space!r} with pools", where
             )
         to_record(complete, SpaceRecord)
-        yield PoolDefinition(name, record, complete)
+        # Complete: what the pool takes out of its base must not come back.
+        whole_space = {key: value for key, value in complete.data.items() if key != "based_on"}
+        yield PoolDefinition(name, record, replace(complete, data=whole_space))
 
 
 def _space_of_pool(

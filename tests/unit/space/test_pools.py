@@ -101,6 +101,12 @@ def test_a_pool_may_change_the_space_that_it_takes():
     assert space.pools["decode"].space.size == space.size
 
 
+def test_what_a_pool_takes_out_of_the_space_that_it_takes_stays_out():
+    more = {"parameters": {"batch_size": [1, 2]}, "designs": {"H100": None}}
+    space = read(json.dumps({"pools": {"decode": {"space": "h100", **more}}}))
+    assert not space.pools["decode"].space.designs
+
+
 MISTAKES = {
     "pools: 5": "a.yaml:1: pools: expected names with keys, got 5",
     "pools: {}": "a.yaml:1: pools: expected pools with keys, got none",

@@ -36,6 +36,7 @@ from codesign.cli import (
     requirements,
     scaling,
     schema,
+    specialization,
     stages,
     validation,
     watch,
@@ -93,6 +94,7 @@ for _module in (
     validation,
     conclusions,
     costs,
+    specialization,
     stages,
     schema,
 ):

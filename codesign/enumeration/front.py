@@ -142,6 +142,10 @@ def dominated_by(front: FloatArray, points: FloatArray) -> BoolArray:
     """
     if not len(front) or not len(points):
         return np.zeros(len(points), dtype=bool)
+    # An objective in which all are equal decides nothing: often the third of three.
+    varies = (points != front[0]).any(axis=0) | (front != front[0]).any(axis=0)
+    if varies.any():
+        front, points = front[:, varies], points[:, varies]
     if points.shape[1] <= 2:
         return _dominated_by_staircase(front, points)
     is_dominated = _dominated_by_any(_witnesses(front), points)

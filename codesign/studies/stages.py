@@ -131,11 +131,11 @@ def stage_answer(campaign: str, problem: Problem, front: ExactFront) -> StageAns
     designs = _designs_of_pools(problem, rows)
     metrics = problem.evaluate(rows, problem.deciding_metrics).metrics
     watts, rate = metrics["tdp_watts"], metrics["throughput_tokens_per_s"]
-    shown = []
+    positions = []
     for part in _PARTS:
         within = np.flatnonzero(watts <= part * watts.max())
         if len(within):
-            shown.append(int(within[np.argmax(rate[within])]))
+            positions.append(int(within[np.argmax(rate[within])]))
     return StageAnswer(
         campaign=campaign,
         description=problem.space.description,
@@ -147,7 +147,7 @@ def stage_answer(campaign: str, problem: Problem, front: ExactFront) -> StageAns
         },
         systems=[
             StageSystem(float(rate[i]), float(watts[i]), _choices(problem, rows[i : i + 1]))
-            for i in dict.fromkeys(shown)
+            for i in dict.fromkeys(positions)
         ],
     )
 

@@ -137,6 +137,7 @@ _ELSEWHERE = {
     "conclusions": "conclusions",  # asked in one small setting, below
     "costs": "costs",  # likewise
     "stages": "stages",  # likewise
+    "specialization": "specialization",  # tests/unit/studies/test_specialization.py
 }
 RECORDS = {
     "definition": Definition,

@@ -276,7 +276,7 @@ def test_every_architecture_that_is_read_is_known_by_name() -> None:
 # Requests -----------------------------------------------------------------------------------
 
 
-def test_the_traces_are_those_of_memexplorer() -> None:
+def test_the_traces_are_those_of_memexplorer_and_genz() -> None:
     counts = {
         name: (load_trace(name).prompt_tokens, load_trace(name).generated_tokens)
         for name in list_traces()
@@ -285,6 +285,9 @@ def test_the_traces_are_those_of_memexplorer() -> None:
         "osworld": (90_000, 8_000),
         "bfcl": (114_000, 5_000),
         "gsm8k": (1_400, 200),
+        "chat": (3_000, 1_000),
+        "rag": (10_000, 200),
+        "code": (20_000, 50),
     }
 
 
@@ -338,7 +341,7 @@ def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
         ("phase: decode\ntrace: gsm8k\nprompt_tokens: 5", "either trace or token counts"),
         (
             "phase: decode\ntrace: gsm9k",
-            r"^campaign.yaml:3: trace: unknown trace 'gsm9k'. Did you .*gsm8k, osworld\.$",
+            r"^campaign.yaml:3: trace: unknown trace 'gsm9k'. Did you .*gsm8k, osworld, rag\.$",
         ),
         ("phase: decoding\ntrace: gsm8k", r"campaign.yaml:2: phase: .*'decoding'"),
         (

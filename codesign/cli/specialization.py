@@ -1,0 +1,119 @@
+"""What a machine for each phase buys over one machine for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from codesign.cli.campaigns import Folder, shown_path
+from codesign.cli.front import make_fronts_progress
+from codesign.cli.output import AsJson, report, say
+from codesign.errors import InputError
+
+_FOLDER = "specialization"
+"""Folder of the exact fronts, among those of the campaigns."""
+
+
+def specialization(
+    traces: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORKLOAD]...", help="Workloads by name; all if none."),
+    ] = None,
+    model: Annotated[str, typer.Option(help="Language model.")] = "llama-3.3-70b",
+    limit: Annotated[float, typer.Option(help="TDP of a system, W.")] = 2800.0,
+    machines: Annotated[
+        int | None, typer.Option(min=1, help="Most machines of a role; 8 if not given.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option(help="8-bit: mxint8 for all; all: every format of the space.")
+    ] = "8-bit",
+    output: Annotated[
+        Path | None, typer.Option(help="Also write the page as Markdown: .md.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Also draw the ratios: .svg, .png or .pdf.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a design for each phase with one machine in both roles, by workload.
+
+    Finds the exact fronts of systems of prefill and decode machines, and of machines that are all
+    alike: the best ratio of machines, what specialising buys in throughput and watts. The fronts
+    are kept, so that a second look takes no time.
+    """
+    from codesign.campaign.campaign import results_folder
+    from codesign.files import replacing
+    from codesign.processes import n_cores
+    from codesign.report.drawing import check_format
+    from codesign.studies.specialization import answer_traces, page
+    from codesign.studies.specialization.system_problems import EIGHT_BITS, SystemSetting
+    from codesign.workload import list_traces, load_model, load_trace
+
+    if output is not None and output.suffix != ".md":
+        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
+    if figure is not None:
+        check_format(figure.suffix.removeprefix(".").lower())
+    if formats not in ("8-bit", "all"):
+        raise InputError(f"expected '8-bit' or 'all', got {formats!r}", "--formats")
+    if not 0.0 < limit < float("inf"):
+        raise InputError(f"expected a number of watts above 0, got {limit:g}", "--limit")
+    load_model(model)
+    names = list(dict.fromkeys(traces or list_traces()))
+    for name in names:
+        load_trace(name)
+    fixed = EIGHT_BITS if formats == "8-bit" else ()
+    settings = [SystemSetting(name, model, limit, machines, fixed) for name in names]
+    place = results_folder(folder) / _FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    answers = answer_traces(settings, place, workers or n_cores(), make_fronts_progress())
+    if figure is not None:
+        page.save_figure(answers, figure)
+        say(f"wrote {shown_path(figure)}")
+    if output is not None:
+        command = _command(traces, model, limit, machines, formats, output, figure)
+        image = None if figure is None else _relative(figure, output)
+        with replacing(output) as unfinished:
+            unfinished.write_text(page.markdown(answers, command, image), encoding="utf-8")
+        say(f"wrote {shown_path(output)}")
+    report(
+        "specialization",
+        as_json,
+        lambda: page.document(answers),
+        lambda: page.tables(answers),
+    )
+
+
+def _relative(figure: Path, output: Path) -> str:
+    import os
+
+    return Path(os.path.relpath(figure, output.parent)).as_posix()
+
+
+def _command(
+    traces: list[str] | None,
+    model: str,
+    limit: float,
+    machines: int | None,
+    formats: str,
+    output: Path,
+    figure: Path | None,
+) -> str:
+    """The command that writes the page."""
+    parts = ["codesign specialization", *(traces or [])]
+    parts += [f"--model {model}"] if model != "llama-3.3-70b" else []
+    parts += [f"--limit {limit:g}"] if limit != 2800.0 else []
+    parts += [f"--machines {machines}"] if machines is not None else []
+    parts += [f"--formats {formats}"] if formats != "8-bit" else []
+    parts += [f"--output {output}"]
+    parts += [f"--figure {figure}"] if figure is not None else []
+    return " ".join(parts)
+
+
+COMMANDS: list[Callable[..., Any]] = [specialization]

@@ -39,6 +39,11 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 		&& for kind in roofline breakdown hierarchy; do \
 			$(CURDIR)/$(BIN)/codesign figure $$kind osworld-prefill --design P1 --format png \
 				--output $(CURDIR)/docs/images/$$kind.png || exit 1; done \
+		&& sed 's/^optimizers: .*/optimizers: [random]/' $(CURDIR)/runs/system-osworld.yaml \
+			> runs/system-osworld.yaml \
+		&& $(CURDIR)/$(BIN)/codesign run system-osworld \
+		&& $(CURDIR)/$(BIN)/codesign figure system system-osworld --design P1-D1 --format png \
+			--output $(CURDIR)/docs/images/system.png \
 		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
 			--output $(CURDIR)/docs/gallery/osworld-prefill.html \
 		&& rm -r $$folder

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from codesign.columns import Value
-from codesign.evaluators.base import Evaluator, Explanation, reading_of
+from codesign.evaluators.base import (
+    Evaluator,
+    Explanation,
+    PoolAccount,
+    ServesPools,
+    reading_of,
+)
 from codesign.space import DesignSpace
 
 
@@ -69,6 +76,30 @@ class EvaluatedDesign:
     def notes(self) -> Sequence[str]:
         """The assumptions that limit the numbers."""
         return self.explanation.notes
+
+    @cached_property
+    def pools(self) -> Mapping[str, EvaluatedDesign]:
+        """Of a system, one machine of each pool as a design of the pool's own space."""
+        if not isinstance(self.evaluator, ServesPools):
+            return {}
+        columns = self.space.columns(self.space.encode(self.design))
+        accounts = self.evaluator.explain_pools(columns)
+        return {name: self._of_pool(name, account) for name, account in accounts.items()}
+
+    def _of_pool(self, name: str, account: PoolAccount) -> EvaluatedDesign:
+        pool = self.space.pools[name]
+        design = {key: self.design[pool.full_name(key)] for key in pool.parameter_names}
+        row = pool.space.encode(design)
+        limits = {key: float(values[0]) for key, values in pool.space.violations(row).items()}
+        return EvaluatedDesign(
+            space=pool.space,
+            evaluator=account.evaluator,
+            inputs={**self.inputs, "evaluator": account.evaluator_name, "options": {}},
+            design=design,
+            derived={key: float(values[0]) for key, values in pool.space.derived(row).items()},
+            explanation=account.explanation,
+            violations=limits | dict(account.explanation.violations),
+        )
 
     @property
     def broken(self) -> list[str]:

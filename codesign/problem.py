@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,12 @@ class Objective:
     Attributes:
         metric: As the evaluator declares it.
         sense: Usually the metric's own, but a study may want the opposite.
+        where: ``file:line: key``, for messages.
     """
 
     metric: Metric
     sense: Sense
+    where: str | None = field(default=None, compare=False)
 
     @property
     def sign(self) -> float:
@@ -74,12 +76,14 @@ class Constraint:
         is_known: It involves no metric, so it is checked before a design is evaluated.
         bound: The number by which it bounds one metric from its bad side, as ``tdp_watts <= 700``
             does: a better value of the metric never violates it more. None: it is no such limit.
+        where: ``file:line: key``, for messages.
     """
 
     text: str
     expression: Expression
     is_known: bool
     bound: float | None = None
+    where: str | None = field(default=None, compare=False)
 
     @property
     def is_limit(self) -> bool:
@@ -427,28 +431,54 @@ def with_pools_of(
         )
     if not isinstance(evaluator, ServesPools):
         return evaluator
-    pools = [PoolDescription(x.name, x.role, x.parameter_names) for x in space.pools.values()]
+    values = {parameter.name: parameter.values for parameter in space.parameters}
+    pools = [
+        PoolDescription(
+            pool.name,
+            pool.role,
+            pool.parameter_names,
+            {name: values[pool.full_name(name)] for name in pool.parameter_names},
+        )
+        for pool in space.pools.values()
+    ]
     links = [LinkDescription(x.name, x.sender, x.receiver) for x in space.links]
     try:
         return evaluator.with_pools(pools, links)
     except InputError as error:
-        raise InputError(error.problems, where) from None
+        raise InputError([_placed(space, text) for text in error.problems]) from None
+
+
+_OF_SYSTEM = re.compile(r"(pools|links)(?:\.(\w+))?: ")
+
+
+def _placed(space: DesignSpace, problem: str) -> str:
+    """A problem that begins with ``pools.NAME`` or ``links``, with the place of that key."""
+    match = _OF_SYSTEM.match(problem)
+    if match is None:
+        return problem
+    place = space.where(*(part for part in match.groups() if part))
+    return f"{place}: {problem[match.end() :]}"
 
 
 def _parameter_problems(
     space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None
 ) -> list[str]:
-    prefix = f"{where}: " if where else ""
+    def prefix(name: str) -> str:
+        for pool in space.pools:
+            if name.startswith(f"{pool}_"):
+                return f"{space.where('pools', pool)}: "
+        return f"{where}: " if where else ""
+
     known = evaluator.required_parameters | evaluator.optional_parameters
     missing = sorted(evaluator.required_parameters - set(space.names))
     # A parameter that the evaluator reads is the quantity that its metric reports.
     problems = [
-        f"{prefix}parameter {name!r} of space {space.name!r} has the name of a metric of "
+        f"{prefix(name)}parameter {name!r} of space {space.name!r} has the name of a metric of "
         f"evaluator {evaluator_name!r}"
         for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names) - known)
     ]
     problems += [
-        f"{prefix}space {space.name!r} lacks parameter {name!r}, "
+        f"{prefix(name)}space {space.name!r} lacks parameter {name!r}, "
         f"which evaluator {evaluator_name!r} requires"
         for name in missing
     ]
@@ -456,7 +486,7 @@ def _parameter_problems(
         if name not in known:
             text = describe_unknown("parameter", name, known)
             problems.append(
-                f"{prefix}evaluator {evaluator_name!r} does not use a parameter of space "
+                f"{prefix(name)}evaluator {evaluator_name!r} does not use a parameter of space "
                 f"{space.name!r}: {text}"
             )
     return problems
@@ -472,7 +502,7 @@ def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objec
     metrics = {metric.name: metric for metric in evaluator.metrics}
     if name not in metrics:
         raise UnknownNameError("metric", name, metrics, where)
-    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize")
+    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
 
 
 def _objective_problems(
@@ -503,7 +533,7 @@ def read_constraint(
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
     known = not expression.names & set(units)
-    return Constraint(text, expression, known, _bound(expression, space, evaluator))
+    return Constraint(text, expression, known, _bound(expression, space, evaluator), where)
 
 
 def _absent_problems(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -223,7 +223,7 @@ def overlaid(document: Document, base: Document) -> Document:
         data[section] = {key: merged[key] for key in merged if key not in removed}
     if problems:
         raise InputError(problems)
-    return Document(document.source, data, document.lines, base)
+    return replace(document, data=data, base=base)
 
 
 def _display_path(path: Path) -> str:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from codesign.campaign import Campaign
     from codesign.space import DesignSpace
 
-_DEFAULT_SPACE, _DEFAULT_EVALUATOR = "memexplorer", "npu"
+_DEFAULT_SPACE = "memexplorer"
+
+
+def _default_evaluator(space: DesignSpace) -> str:
+    return "system" if space.pools else "npu"
 
 
 def evaluate(
@@ -66,7 +70,9 @@ def evaluate(
             metavar="KEY=VALUE", help="Any other key of the workload, such as batch=8; repeatable."
         ),
     ] = None,
-    evaluator: Annotated[str | None, typer.Option(help="See `codesign evaluators`. [npu]")] = None,
+    evaluator: Annotated[
+        str | None, typer.Option(help="See `codesign evaluators`. [npu; system for pools]")
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the evaluator; may be repeated."),
@@ -120,7 +126,7 @@ def evaluate(
             space=design_space,
             design={**values, **pairs},
             workload=_merged(file.workload, inputs),
-            evaluator=evaluator or file.evaluator or _DEFAULT_EVALUATOR,
+            evaluator=evaluator or file.evaluator or _default_evaluator(design_space),
             options={**file.options, **options},
         )
     _say_what_moved(pairs, result.design)

@@ -14,6 +14,7 @@ from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
+    from codesign.report.chosen import ChosenDesign
     from codesign.report.exports.designs import Written
 
 _OTHER_NAMES = {
@@ -64,7 +65,7 @@ def export(
     notes = check_ended(results, name, partial, "export", where)
     if chosen in of_design:
         subject = api.choose_design(results, str(design))
-        written: Written = plugins.load("design_exports", chosen)(subject, output)
+        written = _write_design(chosen, subject, output)
         paths = [shown_path(path) for path in written.paths]
         notes += written.notes
         notes += [subject.standing] if subject.is_folded else []
@@ -84,6 +85,15 @@ def export(
         lambda: {"files": paths} | more,
         lambda: [text_line(line) for line in lines],
     )
+
+
+def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
+    """The design in a format; a spec sheet is of a system, too, any other format of machines."""
+    from codesign import plugins
+    from codesign.report.exports.designs import export_machines
+
+    write: Callable[[ChosenDesign, Path], Written] = plugins.load("design_exports", form)
+    return write(chosen, output) if form == "spec-sheet" else export_machines(write, chosen, output)
 
 
 def _format(form: str | None, output: Path, known: list[str]) -> str:

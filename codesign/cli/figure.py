@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from codesign.campaign import Results
 
 _OF_CAMPAIGN = ("convergence", "front")
-_OF_DESIGN = ("roofline", "breakdown", "hierarchy")
+_OF_DESIGN = ("roofline", "breakdown", "hierarchy", "system")
 
 
 def figure(
     kind: Annotated[
-        str, typer.Argument(help="convergence, front, roofline, breakdown or hierarchy.")
+        str, typer.Argument(help="convergence, front, roofline, breakdown, hierarchy or system.")
     ],
     name: Name,
     form: Annotated[str | None, typer.Option("--format", help="pdf, svg or png. [pdf]")] = None,
     design: Annotated[
         str | None,
         typer.Option(
-            help="For roofline, breakdown and hierarchy: number on the front, or name in the space."
+            help="For roofline, breakdown, hierarchy and system: number on the front, or name in "
+            "the space. The first three draw a machine; of a system, one of each pool."
         ),
     ] = None,
     output: Annotated[
@@ -74,15 +75,15 @@ def figure(
     file = kind if design is None else f"{kind}-{design.replace(' ', '-')}"
     path = output or campaign.folder / f"{file}.{ending}"
     if design is None:
-        written = shown_path(_draw_campaign(kind, results, path, width_mm))
+        written = [shown_path(_draw_campaign(kind, results, path, width_mm))]
     else:
-        written = shown_path(_draw_design(kind, results, design, path, width_mm))
-    lines = [f"wrote {written}", *(f"note: {note}" for note in notes)]
+        written = [shown_path(x) for x in _draw_design(kind, results, design, path, width_mm)]
+    lines = [*(f"wrote {file}" for file in written), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
     report(
         "figure",
         as_json,
-        lambda: {"files": [written]} | more,
+        lambda: {"files": written} | more,
         lambda: [text_line(line) for line in lines],
     )
 
@@ -127,19 +128,22 @@ def _draw_campaign(kind: str, results: Results, path: Path, width_mm: float | No
 
 def _draw_design(
     kind: str, results: Results, design: str, path: Path, width_mm: float | None
-) -> Path:
+) -> tuple[Path, ...]:
     from codesign import api
-    from codesign.report import design_figures, hierarchy_figure
+    from codesign.report import design_figures, hierarchy_figure, system_figure
+    from codesign.report.exports.designs import write_machines
 
     chosen = api.choose_design(results, design)
     if chosen.evaluated.broken:
         say(f"warning: {chosen.title} breaks {', '.join(chosen.evaluated.broken)}")
+    if kind == "system":
+        return (system_figure.save_system(chosen, path, width_mm),)
     draw = {
         "roofline": design_figures.save_roofline,
         "breakdown": design_figures.save_breakdown,
         "hierarchy": hierarchy_figure.save_hierarchy,
     }[kind]
-    return draw(chosen, path, width_mm)
+    return write_machines(lambda item, place: (draw(item, place, width_mm),), chosen, path)
 
 
 COMMANDS: list[Callable[..., Any]] = [figure]

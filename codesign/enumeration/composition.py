@@ -28,7 +28,7 @@ from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.evaluators.base import Composed
 from codesign.metrics import Metric
 from codesign.pareto import non_dominated
-from codesign.problem import Objective, Problem, read_constraint
+from codesign.problem import Constraint, Objective, Problem, read_constraint
 from codesign.space import DesignSpace
 
 _CHUNK = 1 << 15
@@ -150,9 +150,10 @@ def compose_front(
     for name in evaluator.pool_evaluators():
         rebuild_pool = None if rebuild is None else partial(_rebuilt_pool, rebuild, name)
         pools.append(_pool_front(problem, name, front_of_pool, rebuild_pool))
-    archive, n_evaluated = _Composition(problem, pools, shared).search()
+    composition = _Composition(problem, pools, shared)
+    archive, n_evaluated = composition.search()
     if not len(archive):
-        raise InfeasibleError(_nearest_miss(problem, pools, shared))
+        raise InfeasibleError(_nearest_miss(problem, pools, composition))
     front = _front_of(problem, archive, pools, shared, n_evaluated)
     _check(problem, front)
     return front
@@ -163,21 +164,26 @@ def _checked(problem: Problem) -> Composed:
     evaluator = problem.evaluator
     assert isinstance(evaluator, Composed)  # as the caller has found
     known = evaluator.monotone_metrics
+    listed = ", ".join(sorted(known))
     problems = [
-        f"objective '{item}': expected one of {', '.join(sorted(known))}, in its own sense: the "
-        "exact front of systems follows from those of their pools for these alone"
+        f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense: "
+        "the exact front of systems follows from those of their pools for these alone"
         for item in problem.objectives
         if item.metric.name not in known or item.sense != item.metric.sense
     ]
     problems += [
-        f"constraint {item.text!r}: expected a limit on one of {', '.join(sorted(known))}, from "
-        "its bad side"
+        f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
+        "from its bad side"
         for item in problem.constraints
         if not item.is_known and not (item.is_limit and item.expression.names <= known)
     ]
     if problems:
         raise InputError(problems)
     return evaluator
+
+
+def _place_of(item: Objective | Constraint) -> str:
+    return f"{item.where}: " if item.where else ""
 
 
 # --- pools -----------------------------------------------------------------------------------
@@ -247,14 +253,16 @@ def _shared_rows(problem: Problem) -> IntArray:
         if stray:
             raise InputError(
                 f"constraint {item.text!r} names {stray[0]}, a parameter of a machine: state it in "
-                "the space of its pool"
+                "the space of its pool",
+                item.where,
             )
     parts = [part for part in space.components if set(part.columns.tolist()) <= columns]
     size = math.prod(part.size for part in parts)
     if size * math.prod(pool.space.size for pool in space.pools.values()) != space.size:
         raise InputError(
             f"a constraint of space {space.name} joins designs of its pools: state it in the space "
-            "of one pool, or as a limit on a metric"
+            "of one pool, or as a limit on a metric",
+            _joining_place(space),
         )
     if size > _MOST_SHARED:
         raise InputError(f"{size:,} settings of machines and links are too many to list")
@@ -268,6 +276,16 @@ def _shared_rows(problem: Problem) -> IntArray:
         rows = rows[np.broadcast_to(item.expression.violation(values) <= 0, len(rows))]
         values = space.values(rows)
     return rows
+
+
+def _joining_place(space: DesignSpace) -> str:
+    """Where the first constraint stands that names several pools."""
+    for rule in space.constraints:
+        names = rule.expression.names
+        named = [x for x in space.pools if any(name.startswith(f"{x}_") for name in names)]
+        if len(named) > 1:
+            return rule.where
+    return space.where()
 
 
 def _shared_values(problem: Problem, rows: IntArray) -> dict[str, FloatArray]:
@@ -300,6 +318,19 @@ class _Composition:
         self._incumbents = np.empty((0, len(problem.objectives)))
         self._n_evaluated = 0
 
+    @property
+    def n_shared(self) -> int:
+        """Settings of machines and links."""
+        return self._n_shared
+
+    def setting_words(self, setting: int) -> str:
+        """Numbers of machines, and what of the links is chosen."""
+        return ", ".join(
+            f"{name} {values[setting]:.4g}"
+            for name, values in self._shared.items()
+            if name.endswith("_machines") or np.ptp(values) > 0
+        )
+
     def search(self) -> tuple[Archive, int]:
         """The front, and how many systems were evaluated."""
         self._incumbents = self._first_systems()
@@ -307,14 +338,59 @@ class _Composition:
         self._descend(0, shared, [np.zeros(len(shared), dtype=np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
 
-    def _first_systems(self) -> FloatArray:
-        """Objectives of feasible systems, none of which dominates another."""
+    def _picks(self) -> list[IntArray]:
+        """Settings and designs of every pool, evenly spread, each with all of the others."""
         picks = [
             np.unique(np.linspace(0, len(pool.values) - 1, _FIRST).astype(np.int64))
             for pool in self._pools
         ]
         grids = np.meshgrid(np.arange(self._n_shared), *picks, indexing="ij")
-        shared, *chosen = (grid.ravel() for grid in grids)
+        return [grid.ravel() for grid in grids]
+
+    def nearest(self) -> tuple[int, dict[str, float], dict[str, float]]:
+        """Of those systems, the one whose worst excess is least.
+
+        Returns:
+            Its setting, its metrics by name, its excess by limit.
+        """
+        shared, *chosen = self._picks()
+        best: tuple[int, dict[str, float], dict[str, float]] | None = None
+        for start in range(0, len(shared), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            values = [pool.values[x[part]] for pool, x in zip(self._pools, chosen, strict=True)]
+            metrics, excess = self.limited(shared[part], values)
+            worst = np.max(list(excess.values()), axis=0)
+            i = int(np.argmin(worst))
+            if best is None or worst[i] < max(best[2].values()):
+                best = (
+                    int(shared[part][i]),
+                    {name: float(x[i]) for name, x in metrics.items()},
+                    {text: float(x[i]) for text, x in excess.items()},
+                )
+        assert best is not None  # there is a setting
+        return best
+
+    def limited(
+        self, shared: IntArray, values: Sequence[FloatArray]
+    ) -> tuple[Mapping[str, FloatArray], dict[str, FloatArray]]:
+        """(n,) limited metrics by name, and relative excess by limit."""
+        evaluator = self._problem.evaluator
+        assert isinstance(evaluator, Composed)  # see _checked
+        natural = {
+            pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
+        }
+        settings = {name: numbers[shared] for name, numbers in self._shared.items()}
+        names = sorted({name for item in self._limits for name in item.expression.names})
+        metrics = evaluator.compose(natural, settings, names)
+        excess = {
+            item.text: np.broadcast_to(item.expression.violation(metrics), len(shared))
+            for item in self._limits
+        }
+        return metrics, excess
+
+    def _first_systems(self) -> FloatArray:
+        """Objectives of feasible systems, none of which dominates another."""
+        shared, *chosen = self._picks()
         known = np.empty((0, len(self._problem.objectives)))
         for start in range(0, len(shared), _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -417,23 +493,45 @@ def _check(problem: Problem, front: ExactFront) -> None:
         )
 
 
-def _nearest_miss(problem: Problem, pools: Sequence[_PoolFront], shared: IntArray) -> str:
-    """Which limit stands in the way, and how near a system of the pools' ideal points comes."""
+def _nearest_miss(problem: Problem, pools: Sequence[_PoolFront], composition: _Composition) -> str:
+    """Which limit stands in the way, how near a system comes, and what the pools can do at best."""
+    if not composition.n_shared:
+        return "no numbers of machines and links keep the constraints on them"
+    n = composition.n_shared
+    ideal = [np.repeat(pool.values.min(axis=0)[None], n, axis=0) for pool in pools]
+    metrics, excess = composition.limited(np.arange(n), ideal)
+    least = {text: float(values.min()) for text, values in excess.items()}
+    worst = max(least, key=lambda text: least[text])
+    if least[worst] > 0:
+        (limit,) = [item for item in problem.constraints if item.text == worst]
+        name = min(limit.expression.names)
+        best = metrics[name][int(np.argmin(excess[worst]))]
+        return (
+            f"no system keeps {worst!r}: the best of every pool together has {best:.4g}, "
+            f"which misses it by {least[worst]:.1%}; {_best_of_pools(problem, pools, name)}"
+        )
+    setting, nearest, over = composition.nearest()
+    states = ", ".join(
+        f"{min(item.expression.names)} {nearest[min(item.expression.names)]:.4g} "
+        + (f"(misses by {over[item.text]:.1%})" if over[item.text] > 0 else "(kept)")
+        for item in problem.constraints
+        if item.is_limit
+    )
+    texts = " and ".join(repr(text) for text in least)
+    return (
+        f"no system keeps {texts} together; the nearest that was tried has {states} with "
+        f"{composition.setting_words(setting)}"
+    )
+
+
+def _best_of_pools(problem: Problem, pools: Sequence[_PoolFront], metric: str) -> str:
+    """What decides on a metric of systems, at its best in each pool."""
     evaluator = problem.evaluator
     assert isinstance(evaluator, Composed)  # see _checked
-    if not len(shared):
-        return "no numbers of machines and links keep the constraints on them"
-    ideal = {
-        pool.name: pool.natural(np.repeat(pool.values.min(axis=0)[None], len(shared), axis=0))
-        for pool in pools
-    }
-    limits = [item for item in problem.constraints if item.is_limit]
-    names = sorted({name for item in limits for name in item.expression.names})
-    metrics: Mapping[str, FloatArray] = evaluator.compose(
-        ideal, _shared_values(problem, shared), names
-    )
-    excess = {item.text: float(item.expression.violation(metrics).min()) for item in limits}
-    worst = max(excess, key=lambda text: excess[text])
-    if excess[worst] > 0:
-        return f"no system keeps {worst!r}: the best of all is over by {excess[worst]:.1%}"
-    return f"no system keeps all of {', '.join(repr(item.text) for item in limits)} together"
+    decisive = evaluator.pool_metrics([metric])
+    parts = []
+    for pool in pools:
+        natural = pool.natural(pool.values.min(axis=0)[None])
+        words = [f"{name} {natural[name][0]:.4g}" for name in decisive[pool.name]]
+        parts += [f"pool {pool.name} {', '.join(words)}"] if words else []
+    return f"at best, each by itself: {'; '.join(parts)}"

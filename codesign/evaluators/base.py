@@ -227,11 +227,13 @@ class PoolDescription:
         name: Stands before the names of its parameters in the system's designs.
         role: What its machines do.
         parameters: The parameters of one machine, without the pool's name.
+        choices: Values that each of them may have.
     """
 
     name: str
     role: str
     parameters: tuple[str, ...]
+    choices: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,21 @@ class LinkDescription:
     receiver: str
 
 
+@dataclass(frozen=True)
+class PoolAccount:
+    """One machine of a pool, explained by itself.
+
+    Attributes:
+        evaluator_name: Under which its evaluator is registered.
+        evaluator: Of the machine.
+        explanation: Of the machine, always busy.
+    """
+
+    evaluator_name: str
+    evaluator: Evaluator
+    explanation: Explanation
+
+
 @runtime_checkable
 class ServesPools(Protocol):
     """An evaluator whose designs are systems of pools."""
@@ -259,8 +276,13 @@ class ServesPools(Protocol):
         """The evaluator of systems with these pools and links.
 
         Raises:
-            InputError: The evaluator cannot serve its workload with them.
+            InputError: The evaluator cannot serve its workload with them; a problem begins with
+                the key that it is about, such as ``pools.decode: ``.
         """
+        ...
+
+    def explain_pools(self, designs: Columns) -> Mapping[str, PoolAccount]:
+        """By name of the pool, one machine of it, of a batch of one system."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,11 +28,13 @@ class ChosenDesign:
         label: "front 3", or the name that the space gives it.
         results: Of the campaign.
         evaluated: As the campaign does, explained.
+        pool: Of the machine of a system, the name of its pool.
     """
 
     label: str
     results: Results
     evaluated: EvaluatedDesign
+    pool: str = ""
 
     @property
     def title(self) -> str:
@@ -41,7 +44,7 @@ class ChosenDesign:
     @property
     def words(self) -> str:
         """The design in words."""
-        return design_words(self.results.problem.space, [self.evaluated.design])[0]
+        return design_words(self.evaluated.space, [self.evaluated.design])[0]
 
     @property
     def place(self) -> int | None:
@@ -83,6 +86,14 @@ class ChosenDesign:
             f"{self.label} is {within_words(folded.tolerance)} of front {host + 1}, which is "
             f"cheaper: {words}. Against it, {self.label} has {exchange}"
         )
+
+    @cached_property
+    def pools(self) -> Mapping[str, ChosenDesign]:
+        """Of a system, one machine of each pool."""
+        return {
+            name: ChosenDesign(f"{self.label}, pool {name}", self.results, evaluated, name)
+            for name, evaluated in self.evaluated.pools.items()
+        }
 
     @cached_property
     def machine(self) -> Machine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -15,8 +15,10 @@ from codesign.report.labels import (
     format_setting,
     format_value,
     metric_of,
+    part_words,
 )
 from codesign.report.labels import metric_title as title_of
+from codesign.report.system_picture import limit_words
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
 
 if TYPE_CHECKING:
@@ -32,6 +34,16 @@ _LEVEL_COLUMNS = (
     "bandwidth_bytes_per_s",
     "utilization",
     "holds_share",
+)
+_TIMELINE_COLUMNS = (
+    "name",
+    "machines",
+    "start_s",
+    "end_s",
+    "step_s",
+    "utilization",
+    "requests_per_s",
+    "joules_per_request",
 )
 _OPERATOR_COLUMNS = ("name", "time_s", "time_share", "bound", "traffic_bytes")
 
@@ -53,13 +65,14 @@ def to_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
         "power": explanation.power,
         "costs": explanation.costs,
         "notes": explanation.notes,
+        **({"timeline": explanation.timeline} if explanation.timeline else {}),
     }
 
 
 def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
     """The evaluated design for the terminal, ``width`` columns wide."""
     explanation = evaluated.explanation
-    settings = {k: format_setting(v) for k, v in evaluated.design.items() if v is not None}
+    settings, pools = _settings(evaluated)
     context = {
         "space": evaluated.space.name,
         "evaluator": evaluator_words(evaluated.reading),
@@ -67,7 +80,9 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
     }
     parts: list[RenderableType] = [
         pairs_table(title, context | settings),
+        *pools,
         _metrics_table(explanation.metrics, evaluated.evaluator.metrics),
+        timeline_table(explanation.timeline, width),
         rows_table("Operators", explanation.operators, width, _OPERATOR_COLUMNS),
         rows_table("Memory levels", explanation.levels, width, _LEVEL_COLUMNS),
         rows_table("Power", explanation.power, width),
@@ -79,6 +94,31 @@ def to_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[Render
     nonempty_parts = [part for part in parts if not isinstance(part, Table) or part.row_count]
     spaced = [item for part in nonempty_parts for item in (part, text_line(""))]
     return spaced + [text_line(f"Note: {note}") for note in explanation.notes]
+
+
+def _settings(evaluated: EvaluatedDesign) -> tuple[dict[str, str], list[Table]]:
+    """A design's parameters as pairs; of a system its pools in words, and a table side by side."""
+    design, pools = evaluated.design, evaluated.space.pools
+    if not pools:
+        return {k: format_setting(v) for k, v in design.items() if v is not None}, []
+    table = plain_table("Machines", ["parameter", *pools])
+    for name in dict.fromkeys(name for pool in pools.values() for name in pool.parameter_names):
+        values = [design.get(pool.full_name(name)) for pool in pools.values()]
+        if any(value is not None for value in values):
+            table.add_row(name, *(format_setting(value) for value in values))
+    return part_words(evaluated.space, design), [table]
+
+
+def timeline_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """The way of one request through a system; no rows for what is none."""
+    kept = [
+        {key: value for key, value in row.items() if key not in ("kind", "sets_rate")}
+        for row in rows
+    ]
+    table = rows_table("One request that waits for nobody", kept, width, _TIMELINE_COLUMNS)
+    lines = [limit_words(rows), str(table.caption or "")]
+    table.caption = "\n".join(filter(None, lines)) or None
+    return table
 
 
 def _metrics_table(values: Mapping[str, float], known: Iterable[Metric]) -> Table:

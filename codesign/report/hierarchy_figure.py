@@ -99,26 +99,41 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
     """
     machine = chosen.machine
     blocks = _blocks(machine)
-    placed = _placed([block for block in blocks if block.edge_mm > 0])
+    placed = _along_edges(machine)
     without_edge = sorted({block.name for block in blocks} - {item.block.name for item in placed})
-    x_ends, y_ends = _extent(placed)
     with drawing_style(width_mm):
         width = USUAL_WIDTH_MM if width_mm is None else width_mm
         # Letters need a die of at least a quarter of the width, paper has an end.
-        high = width * min((y_ends[1] - y_ends[0]) / (x_ends[1] - x_ends[0]), 0.9)
+        high = width * min(height_share(machine), 0.9)
         key = _key(machine, _notes(placed, edge_words(chosen.evaluated), without_edge), width)
         n_lines = sum(1 + text.count("\n") for _, _, text in key)
         figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
-        axes = figure.subplots()
-        axes.set_aspect("equal")
-        axes.axis("off")
-        _draw_die(axes, machine)
-        for item in placed:
-            _draw_placed(axes, item)
-        _draw_scale(axes, placed)
-        axes.set(xlim=x_ends, ylim=y_ends)
+        draw_machine(figure.subplots(), machine)
         _draw_key(figure, key)
         return save_figure(figure, path)
+
+
+def draw_machine(axes: Axes, machine: Machine, letters: str = "small") -> None:
+    """Draw a die with its memories and a scale of 10 mm; ``letters`` is their size."""
+    placed = _along_edges(machine)
+    x_ends, y_ends = _extent(placed)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    _draw_die(axes, machine, letters)
+    for item in placed:
+        _draw_placed(axes, item)
+    _draw_scale(axes, placed)
+    axes.set(xlim=x_ends, ylim=y_ends)
+
+
+def _along_edges(machine: Machine) -> list[_Placed]:
+    return _placed([block for block in _blocks(machine) if block.edge_mm > 0])
+
+
+def height_share(machine: Machine) -> float:
+    """Height over width of the drawing of a machine."""
+    x_ends, y_ends = _extent(_along_edges(machine))
+    return (y_ends[1] - y_ends[0]) / (x_ends[1] - x_ends[0])
 
 
 def _blocks(machine: Machine) -> list[_Block]:
@@ -212,7 +227,7 @@ def _rectangle(
     )  # fmt: skip
 
 
-def _draw_die(axes: Axes, machine: Machine) -> None:
+def _draw_die(axes: Axes, machine: Machine, letters: str) -> None:
     half_x, half_y = DIE_WIDTH_MM / 2, EDGE_MM / 2
     _rectangle(axes, (-half_x, -half_y, DIE_WIDTH_MM, EDGE_MM), "#F2F2F2")
     parts = [
@@ -231,7 +246,7 @@ def _draw_die(axes: Axes, machine: Machine) -> None:
         top = half_y - i * height
         color = ("#CFE2F0", "#DDEBD8", _ON_CHIP_COLOR)[i]
         _rectangle(axes, (-half_x + 1, top - height + 0.5, DIE_WIDTH_MM - 2, height - 1.0), color)
-        axes.text(0, top - height / 2, text, ha="center", va="center", fontsize="small", zorder=3)
+        axes.text(0, top - height / 2, text, ha="center", va="center", fontsize=letters, zorder=3)
 
 
 def _draw_scale(axes: Axes, placed: Sequence[_Placed]) -> None:
@@ -294,13 +309,14 @@ def _key(
     if machine.on_chip is not None:
         listed.insert(0, (_ON_CHIP_COLOR, "", machine.on_chip))
     level_lines: list[tuple[str | None, str, str]] = [
-        (color, hatch, textwrap.fill(_level_words(level), n_letters))
+        (color, hatch, textwrap.fill(level_words(level), n_letters))
         for color, hatch, level in listed
     ]
     return [*level_lines, *((None, "", textwrap.fill(note, n_letters)) for note in notes)]
 
 
-def _level_words(level: MachineLevel) -> str:
+def level_words(level: MachineLevel) -> str:
+    """A memory level with its parts, capacity, bandwidth and edge."""
     words = (
         f"{level.title}: {level.words}; {format_value(level.capacity_bytes, 'B', 3)}, "
         f"{format_value(level.bandwidth_bytes_per_s, 'B/s', 3)}"

@@ -41,6 +41,12 @@ _TITLES = {
     "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
     "offchip_bytes_per_token": "off-chip traffic",
     "n_devices": "devices",
+    "n_machines": "machines",
+    "requests_per_s": "request rate",
+    "energy_joules_per_request": "energy per request",
+    "handover_bytes": "hand-over size",
+    "handover_s": "hand-over time",
+    "handover_exposed_s": "exposed hand-over time",
     "usd_per_million_tokens": "price",
     "usd_per_hour": "price per hour",
     "kgco2e_per_million_tokens": "carbon",
@@ -157,7 +163,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ()) -> str:
-    """A design in words, such as "2048x256, VLEN 1024, 3D×3, HBM4×2 + HBF×1, act/ws/matrix".
+    """A machine in words, such as "2048x256, VLEN 1024, 3D×3, HBM4×2 + HBF×1, act/ws/matrix".
 
     The parameters of the NPU get words of their own; any other is shown as ``name=value``.
 
@@ -178,22 +184,68 @@ def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ())
     return ", ".join(words)
 
 
-def design_words(space: DesignSpace, designs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Each design in words; what is the same in the whole space is left out."""
+def design_words(
+    space: DesignSpace, designs: Iterable[Mapping[str, Any]], between: str = "; "
+) -> list[str]:
+    """Each design in words; what is the same in the whole space is left out.
+
+    Args:
+        space: Of the designs.
+        designs: Each by parameter.
+        between: What stands between the pools of a system.
+    """
     varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
+    kept = [
+        {name: value for name, value in design.items() if name in varying or not varying}
+        for design in designs
+    ]
+    if space.pools:
+        return [
+            between.join(f"{name} {words}" for name, words in part_words(space, design).items())
+            for design in kept
+        ]
     technologies = {
         str(value)
         for parameter in space.parameters
         if parameter.name.endswith("_technology")
         for value in parameter.values
     }
-    return [
-        describe_design(
-            {name: value for name, value in design.items() if name in varying or not varying},
-            technologies,
-        )
-        for design in designs
-    ]
+    return [describe_design(design, technologies) for design in kept]
+
+
+def part_words(space: DesignSpace, design: Mapping[str, Any]) -> dict[str, str]:
+    """Words by name of what a system consists of: its pools, its links, anything else.
+
+    A pool is such as "2× [2048x256, VLEN 1024, ...]"; one of which nothing varies has no words.
+    """
+    left = dict(design)
+    words: dict[str, str] = {}
+    for name, pool in space.pools.items():
+        own = {key: left.pop(pool.full_name(key), None) for key in pool.parameter_names}
+        count = left.pop(pool.full_name("machines"), None)
+        (machine,) = design_words(pool.space, [own])
+        words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))
+    for link in space.links:
+        words[link.name] = _link_words(link.name, left)
+    words |= {name: format_setting(value) for name, value in left.items() if value is not None}
+    return {name: text for name, text in words.items() if text}
+
+
+_LINK_UNITS = (
+    ("bandwidth_bytes_per_s", "B/s", 1.0),
+    ("latency_s", "s", 1.0),
+    ("energy_joules_per_byte", "J/bit", 1.0 / 8.0),
+)
+
+
+def _link_words(link: str, left: dict[str, Any]) -> str:
+    """Of a link, such as "450 GB/s, 1 µs, 1.3 pJ/bit"; its parameters are taken out of ``left``."""
+    values = [(left.pop(f"{link}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS]
+    return ", ".join(
+        format_engineering(value * factor, unit, 4)
+        for value, unit, factor in values
+        if value is not None
+    )
 
 
 def _array_words(left: dict[str, Any]) -> list[str]:

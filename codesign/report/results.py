@@ -87,7 +87,7 @@ def front_table(
     title = f"Pareto front ({evaluator_words(results.reading)})"
     table = plain_table(title, ["#", "design", *headers, *more], ["#", *headers, *more])
     space = results.problem.space
-    words = design_words(space, space.decode(results.rows[positions]))
+    words = design_words(space, space.decode(results.rows[positions]), between="\n")
     for place, position, design in zip(places.tolist(), positions, words, strict=True):
         values = [float(results.metrics[metric.name][position]) for metric in metrics]
         cells = [format_value(value) for value in values]

@@ -136,6 +136,7 @@ def _build(
         refix=partial(_build, definition, fixed),
         definition=_plain_definition(name, record, structure, {**record.fixed, **fixed}, catalogs),
     )
+    space.where = document.where
     if definition.system is not None:
         _add_pools(space, definition.system, catalogs, fixed)
     for component in space.components:

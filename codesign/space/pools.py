@@ -7,16 +7,19 @@ machines, and what joins them.
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import BeforeValidator, Field
 
 from codesign.errors import InputError, UnknownNameError
 from codesign.schema import Document, KeyPath, Record, to_record
+from codesign.space.records import SpaceRecord
+from codesign.units import parse_quantity
 
 if TYPE_CHECKING:
     from codesign.space.space import DesignSpace
@@ -77,8 +80,22 @@ class PoolRecord(Record):
     """How many: a number, a list of numbers, or ``low`` and ``high``."""
 
 
-def _values(value: object) -> object:
-    return value if isinstance(value, list) else [value]
+def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
+    """One quantity or a list of them, as text: the space keeps it to show it as it was written."""
+
+    def read(value: object) -> object:
+        listed = value if isinstance(value, list) else [value]
+        for item in listed:
+            try:
+                number = parse_quantity(item, unit)
+            except InputError as error:
+                raise ValueError(str(error)) from None
+            if number < 0 or (number == 0 and not is_zero_allowed):
+                least = "0 or more" if is_zero_allowed else "more than 0"
+                raise ValueError(f"expected {least}, got {item!r}")
+        return listed
+
+    return BeforeValidator(read)
 
 
 class LinkRecord(Record, populate_by_name=True):
@@ -86,11 +103,11 @@ class LinkRecord(Record, populate_by_name=True):
 
     sender: str = Field(alias="from")
     receiver: str = Field(alias="to")
-    bandwidth: Annotated[list[Any], BeforeValidator(_values)]
+    bandwidth: Annotated[list[Any], _quantities("GB/s", is_zero_allowed=False)]
     """Bytes per second that one machine sends, one way."""
-    latency: Annotated[list[Any], BeforeValidator(_values)]
+    latency: Annotated[list[Any], _quantities("s", is_zero_allowed=True)]
     """Time of a message that carries nothing."""
-    energy: Annotated[list[Any], BeforeValidator(_values)]
+    energy: Annotated[list[Any], _quantities("pJ/bit", is_zero_allowed=True)]
     """Energy of what is sent."""
 
 
@@ -172,6 +189,29 @@ class PoolDefinition:
         }
 
 
+_KEYS_OF_POOLS: dict[KeyPath, KeyPath] = {
+    ("based_on",): ("space",),
+    ("parameters", "device"): ("device",),
+}
+"""What a key of a pool's own space is in the file of the system."""
+
+
+@dataclass(frozen=True)
+class PoolDocument(Document):
+    """What a file says of a pool's own space; places are those in the file of the system."""
+
+    owner: Document | None = None
+    place: KeyPath = ()
+
+    def where(self, *path: str | int) -> str:
+        """``file:line: pools.NAME.key``, or the place in the space that the pool takes."""
+        assert self.owner is not None  # given with the place
+        if self.base is not None and path and path[:2] not in self.lines:
+            return self.base.where(*path)
+        key = _KEYS_OF_POOLS.get(path[:2], path)
+        return self.owner.where(*self.place, *key)
+
+
 @dataclass(frozen=True)
 class SystemDocument(Document):
     """A space that several documents make together, each key with the place it comes from."""
@@ -184,7 +224,8 @@ class SystemDocument(Document):
         if origin is None:
             return super().where(*path)
         document, place = origin
-        return document.where(*place, *path[2:])
+        is_short = place[0] in ("pools", "links")  # of which a value stands for a parameter
+        return document.where(*place, *(() if is_short else path[2:]))
 
 
 @dataclass(frozen=True)
@@ -206,6 +247,12 @@ def read_system(document: Document, with_base: Callable[[Document], Document]) -
     Raises:
         InputError: A pool or a link that cannot be read.
     """
+    if not document.data["pools"]:
+        raise InputError("expected pools with keys, got none", document.where("pools"))
+    own = {key: value for key, value in document.data.items() if key in _SECTIONS}
+    to_record(
+        replace(document, data={**own, "parameters": own.get("parameters", _SOME)}), SpaceRecord
+    )
     pools = tuple(_pools(document, with_base))
     roles: dict[str, str] = {}
     for pool in pools:
@@ -216,9 +263,39 @@ def read_system(document: Document, with_base: Callable[[Document], Document]) -
             )
         roles[pool.role] = pool.name
     links = tuple(_links(document, [pool.name for pool in pools]))
+    _check_names(document, pools, [ends.name for ends, _ in links])
     return SystemDefinition(
         _joined(document, pools, links), pools, tuple(ends for ends, _ in links)
     )
+
+
+_SOME = {"any": [1]}
+"""Parameters in the place of those that the pools bring."""
+
+
+def _check_names(document: Document, pools: Sequence[PoolDefinition], links: Sequence[str]) -> None:
+    """Refuse names that cannot stand before those of parameters, or that are not told apart."""
+    places: dict[KeyPath, str] = {("pools", pool.name): pool.name for pool in pools}
+    places |= {("links", link): link for link in links}
+    places |= {
+        (section, name): name
+        for section in ("parameters", "repeated")
+        for name in document.data.get(section, {})
+    }
+    for place, name in places.items():
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise InputError(
+                f"{name!r} cannot be a name: use letters, digits and underscores, a letter first",
+                document.where(*place),
+            )
+        for pool in pools:
+            is_same = name == pool.name and place[0] != "pools"
+            if is_same or name.startswith(f"{pool.name}_"):
+                raise InputError(
+                    f"{name!r} begins with the name of pool {pool.name!r}, as its parameters do: "
+                    "expected another name",
+                    document.where(*place),
+                )
 
 
 def _section(document: Document, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -242,19 +319,39 @@ def _pools(
         record = to_record(document, PoolRecord, own, path)
         if record.role is None and name not in ROLES:
             raise UnknownNameError("role", name, ROLES, document.where(*path))
-        data = {key: value for key, value in stated.items() if key in _SECTIONS}
-        lines = {place[2:]: line for place, line in document.lines.items() if place[:2] == path}
-        if record.device is not None:
-            if record.space:
-                where = document.where(*path, "device")
-                raise InputError("expected either space or device, got both", where)
-            data["parameters"] = {"device": record.device} | data.get("parameters", {})
+        own_space = _space_of_pool(document, name, stated, record)
+        complete = with_base(own_space)
+        if "pools" in complete.data:
+            where = document.where(*path, "space")
+            raise InputError(
+                f"expected a space of machines, got {record.space!r} with pools", where
+            )
+        to_record(complete, SpaceRecord)
+        # Complete: what the pool takes out of its base must not come back.
+        whole_space = {key: value for key, value in complete.data.items() if key != "based_on"}
+        yield PoolDefinition(name, record, replace(complete, data=whole_space))
+
+
+def _space_of_pool(
+    document: Document, name: str, stated: Mapping[str, Any], record: PoolRecord
+) -> PoolDocument:
+    """The pool's own space as the file of the system states it, without what it is based on."""
+    path: KeyPath = ("pools", name)
+    owner = document
+    while path not in owner.lines and owner.base is not None:
+        owner = owner.base
+    data = {key: value for key, value in stated.items() if key in _SECTIONS}
+    lines = {place[2:]: line for place, line in owner.lines.items() if place[:2] == path}
+    if record.device is not None:
         if record.space:
-            data["based_on"] = record.space
-            lines[("based_on",)] = document.lines.get((*path, "space"), 1)
-        complete = with_base(Document(document.source, data, lines))
-        complete.data.pop("based_on", None)  # what it says has been done
-        yield PoolDefinition(name, record, complete)
+            where = document.where(*path, "device")
+            raise InputError("expected either space or device, got both", where)
+        if isinstance(own := data.get("parameters", {}), dict):  # else refused with the rest
+            data["parameters"] = {"device": record.device} | own
+    if record.space:
+        data["based_on"] = record.space
+        lines[("based_on",)] = owner.lines.get((*path, "space"), 1)
+    return PoolDocument(owner.source, data, lines, owner=owner, place=path)
 
 
 def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, LinkRecord]]:
@@ -286,11 +383,13 @@ def _joined(
     for number, condition in enumerate(document.data.get("constraints", [])):
         origins["constraints", len(data["constraints"])] = (document, ("constraints", number))
         data["constraints"].append(condition)
-    names = [pool.name for pool in pools]
     data["designs"] = {
-        name: _with_pool_designs(design, pools, names) for name, design in data["designs"].items()
+        name: _with_pool_designs(design, pools, partial(document.where, "designs", name, "values"))
+        for name, design in data["designs"].items()
     }
-    return SystemDocument(document.source, data, document.lines, origins=origins)
+    return SystemDocument(
+        document.source, data, document.lines, base=document.base, origins=origins
+    )
 
 
 class _Names:
@@ -367,27 +466,28 @@ def _own_names(content: Mapping[str, Any]) -> set[str]:
     return names
 
 
-def _with_pool_designs(design: Any, pools: tuple[PoolDefinition, ...], names: list[str]) -> Any:
+def _with_pool_designs(
+    design: Any, pools: tuple[PoolDefinition, ...], where: Callable[[str], str]
+) -> Any:
     """A design of the system whose values name designs of its pools, with these written out."""
-    if not isinstance(design, dict) or not isinstance(design.get("values"), dict):
-        return design
+    by_name = {pool.name: pool for pool in pools}
     values: dict[str, Any] = {}
-    for key, value in design["values"].items():
-        if key not in names:
+    for key, value in design.get("values", {}).items():
+        if key not in by_name:
             values[key] = value
             continue
-        pool = pools[names.index(key)]
-        listed = pool.document.data.get("designs", {})
-        if value not in listed:
-            raise UnknownNameError(
-                f"design of pool {key}", str(value), listed, pool.document.where("designs")
-            )
-        values |= {f"{key}_{name}": item for name, item in _design_values(listed, value).items()}
+        listed = by_name[key].document.data.get("designs", {})
+        if not isinstance(value, str) or value not in listed:
+            raise UnknownNameError(f"design of pool {key}", str(value), listed, where(key))
+        own = _design_values(listed, value, where(key))
+        values |= {f"{key}_{name}": item for name, item in own.items()}
     return {**design, "values": values}
 
 
-def _design_values(listed: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _design_values(listed: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     """The values of a design over those of the design that it is based on."""
-    design = listed[name]
-    base = _design_values(listed, design["based_on"]) if design.get("based_on") else {}
-    return {**base, **design["values"]}
+    base = listed[name].get("based_on")
+    if base and base not in listed:
+        raise UnknownNameError("design", base, listed, where)
+    inherited = listed[base].get("values", {}) if base else {}
+    return {**inherited, **listed[name].get("values", {})}

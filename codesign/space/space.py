@@ -46,6 +46,7 @@ class DesignSpace:
         design_notes: Where each named design is from.
         pools: Of a system, its pools by name; else none.
         links: Of a system, what joins them.
+        where: Place of a key in the space's file, for messages.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class DesignSpace:
         self.design_notes: Mapping[str, str] = {}
         self.pools: Mapping[str, Pool] = {}
         self.links: tuple[LinkEnds, ...] = ()
+        self.where: Callable[..., str] = lambda *_: source
         self._refix = refix
         self._definition = definition
 

@@ -81,6 +81,9 @@ class Limit:
         return replace(variation, space_constraints=change)
 
 
+_OF_POOL = "bounds the machines of a pool; the front of the pool's own space prices it"
+
+
 @dataclass(frozen=True)
 class Limits:
     """What can be priced, and what cannot.
@@ -96,6 +99,8 @@ class Limits:
 
 def limits_of(problem: Problem) -> Limits:
     """The limits of a problem."""
+    if problem.space.pools:
+        return _limits_of_system(problem)
     rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     observed = problem.evaluate(rows)
     movable: list[Limit] = []
@@ -118,6 +123,18 @@ def limits_of(problem: Problem) -> Limits:
             movable.append(Limit(name, "evaluator", name, "<=", 100.0, "%"))
         else:
             others.append((name, "does not differ between designs"))
+    return Limits(tuple(movable), tuple(others))
+
+
+def _limits_of_system(problem: Problem) -> Limits:
+    """Those of the campaign; what bounds machines of a pool is priced by that pool's own front."""
+    movable, others = [], []
+    for source, text in _texts(problem):
+        limit = _read(problem, source, text) if source == "campaign" else _OF_POOL
+        if isinstance(limit, Limit):
+            movable.append(limit)
+        else:
+            others.append((text, limit))
     return Limits(tuple(movable), tuple(others))
 
 

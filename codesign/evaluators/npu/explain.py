@@ -245,9 +245,9 @@ def _sharing(design: DesignMetrics, options: NpuOptions) -> str:
 def _batch(design: DesignMetrics, workload: Request) -> str:
     """How the batch size came about, and what would fit."""
     batch, size, part = design.batch, design.batch_size[0], design.part
+    room = float(design.memory_capacity_bytes[0] / part.n_devices - batch.weight_bytes[0])
     fits = ""
     if batch.kv_bytes[0]:
-        room = float(design.memory_capacity_bytes[0] / part.n_devices - batch.weight_bytes[0])
         many = max(room, 0.0) / batch.kv_bytes[0] * part.n_stages
         fits = f"; the memory holds the weights and {many:.4g} requests"
     rule = workload.batch or design.options.batch

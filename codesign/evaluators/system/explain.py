@@ -1,4 +1,5 @@
-"""One system in full: its pools, its links, the way of one request, and what sets the rate."""
+"""One system in full: its pools, its links, the way of one request, and which of them sets the
+rate."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codesign.columns import Columns, FloatArray
-from codesign.evaluators.base import Explanation
+from codesign.evaluators.base import Explanation, PoolAccount
 from codesign.evaluators.system.flow import ExchangeFlow, HandOverFlow, PoolFlow, SystemFlow
+from codesign.evaluators.system.pool_machines import NpuPool
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -35,19 +37,37 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
             for name, part in parts.items()
             for row in part.power
         ],
-        notes=[
-            limiting(flow),
-            *_assumptions(evaluator, flow),
-            *(f"{name}: {note}" for name, part in parts.items() for note in part.notes),
-        ],
+        notes=[*_assumptions(evaluator, flow), *_notes_of_pools(parts)],
         timeline=timeline(flow),
     )
+
+
+def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, PoolAccount]:
+    """One machine of each pool of a batch of one system, explained by itself."""
+    accounts = {}
+    for name, machine in evaluator.machines.items():
+        explanation = machine.explain(evaluator.pool_columns(designs, name))
+        if isinstance(machine, NpuPool):
+            accounts[name] = PoolAccount("npu", machine.npu, explanation)
+        else:
+            accounts[name] = PoolAccount("platform", machine.platform, explanation)
+    return accounts
 
 
 def _of_pools(rows: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {**row, "name": f"{name} {row['name']}"} for name, listed in rows.items() for row in listed
     ]
+
+
+def _notes_of_pools(parts: Mapping[str, Explanation]) -> Iterator[str]:
+    """Each note once, after the pools that it is about."""
+    notes: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        for note in part.notes:
+            notes.setdefault(note, []).append(name)
+    for note, names in notes.items():
+        yield f"{' and '.join(names)}: {note}"
 
 
 def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
@@ -63,7 +83,8 @@ def timeline(flow: SystemFlow) -> list[dict[str, Any]]:
         if position < len(flow.links):
             rows.append(_link_row(flow, flow.links[position], clock_s))
             clock_s = rows[-1]["end_s"]
-    return rows
+    slowest = max(rows, key=lambda row: row["utilization"])
+    return [{**row, "sets_rate": row is slowest} for row in rows]
 
 
 def _pool_row(flow: SystemFlow, pool: PoolFlow, start_s: float, end_s: float) -> dict[str, Any]:
@@ -103,14 +124,16 @@ def _exchange_row(
 
 
 def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> dict[str, Any]:
-    """A hand-over: it begins with the sender's first layer, and ends when all has arrived."""
-    end_s = after_s + _first(link.exposed_s)
+    """A hand-over: it begins when the sender has something to send, a prefill after its first
+    layer, and ends when all has arrived."""
+    is_prefill = link.sender.request.phase == "prefill"
+    share = (link.n_layers - 1) / link.n_layers if is_prefill else 0.0
     return {
         "name": link.name,
         "kind": "hand-over",
         "machines": int(min(link.sender.first.machines[0], link.receiver.first.machines[0])),
-        "start_s": max(end_s - _first(link.transfer_s + link.latency_s), 0.0),
-        "end_s": end_s,
+        "start_s": after_s - share * _first(link.sender.stage_s),
+        "end_s": after_s + _first(link.exposed_s),
         "step_s": _first(link.exposed_s),
         "batch_size": 1.0,
         "requests_per_s": _first(link.requests_per_s),
@@ -124,24 +147,12 @@ def _first(values: FloatArray) -> float:
     return float(values[0])
 
 
-def limiting(flow: SystemFlow) -> str:
-    """What sets the system's rate, and how busy the others are, in words."""
-    slowest = min(flow.parts, key=lambda item: _first(item.requests_per_s))
-    shares = ", ".join(
-        f"{item.name} {_first(flow.utilization(item.name)):.3g}"
-        for item in flow.parts
-        if item is not slowest
-    )
-    rest = f"; busy shares of the others: {shares}" if shares else ""
-    rate = _first(flow.requests_per_s)
-    return f"{slowest.name} sets the rate of {rate:.3g} requests/s{rest}"
-
-
 def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow) -> Iterator[str]:
     yield (
         "requests are all alike and arrive when they are wanted; none waits in a queue; the "
         "machines of a pool share them evenly"
     )
+    yield "operators, memory levels and power are those of one machine of each pool, always busy"
     if flow.links:
         first = evaluator.options.first_token
         yield (

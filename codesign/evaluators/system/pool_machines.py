@@ -6,6 +6,7 @@ Both report, of one machine in the role of its pool, the metrics that systems fo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -57,21 +58,57 @@ def pool_machine(
     """The evaluator of one machine of a pool, by the parameters that its designs have.
 
     Raises:
-        InputError: Parameters of no machine that is known, or a role that it cannot have.
+        InputError: Parameters of no machine that is known, a role or formats that it cannot have.
     """
+    _check_formats(pool)
     if "device" in pool.parameters:
         if task.layers != "all":
             raise InputError(
                 f"pools.{pool.name}: the role {pool.role!r} is one of NPUs, not of devices, whose "
                 "kernels are measured for whole layers"
             )
-        return DevicePool(task.stage, workload, options.platform)
+        machine = DevicePool(task.stage, workload, options.platform)
+        _check_devices(pool, machine.platform)
+        return machine
     if "pe_array" in pool.parameters:
         return NpuPool(task, workload, options.npu)
     raise InputError(
         f"pools.{pool.name}: expected machines with the parameter 'pe_array' or 'device', "
         f"got {', '.join(pool.parameters) or 'no parameter'}"
     )
+
+
+_FORMATS = ("weight_format", "activation_format", "kv_format")
+
+
+def _check_formats(pool: PoolDescription) -> None:
+    for name in _FORMATS:
+        for value in pool.choices.get(name, ()):
+            try:
+                bits_per_element(str(value))
+            except InputError as error:
+                raise InputError(f"pools.{pool.name}: {name}: {error}") from None
+
+
+def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
+    """Try every device with every format, the rest being what is listed first."""
+    tried = {name: list(pool.choices.get(name, ())) for name in ("device", *_FORMATS)}
+    rows = list(itertools.product(*(values or [None] for values in tried.values())))
+    columns = {
+        name: Column(tuple(values), np.array([values.index(row[place]) for row in rows]))
+        for place, (name, values) in enumerate(tried.items())
+        if values
+    }
+    for name, values in pool.choices.items():
+        if name not in columns and values:
+            columns[name] = Column((values[0],), np.zeros(len(rows), dtype=np.int64))
+    missing = sorted(platform.required_parameters - columns.keys())
+    if missing:
+        raise InputError(f"pools.{pool.name}: expected the parameter {missing[0]!r} of devices")
+    try:
+        platform.serving(columns)
+    except InputError as error:
+        raise InputError(f"pools.{pool.name}: {error}") from None
 
 
 def _published(name: str, device: str) -> float:
@@ -347,7 +384,9 @@ class DevicePool:
             metrics=metrics,
             violations={name: float(values[0]) for name, values in evaluation.violations.items()},
             operators=[
-                row for row in of_both_phases.operators if row["phase"] == self._stage.phase
+                {key: value for key, value in row.items() if key != "phase"}
+                for row in of_both_phases.operators
+                if row["phase"] == self._stage.phase
             ],
             levels=of_both_phases.levels,
             power=[power] if of_both_phases.power else [],

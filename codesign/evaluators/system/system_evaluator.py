@@ -20,9 +20,10 @@ from codesign.evaluators.base import (
     Evaluator,
     Explanation,
     LinkDescription,
+    PoolAccount,
     PoolDescription,
 )
-from codesign.evaluators.system.explain import explain
+from codesign.evaluators.system.explain import explain, explain_pools
 from codesign.evaluators.system.flow import (
     ExchangeFlow,
     HandOverFlow,
@@ -93,7 +94,9 @@ class SystemEvaluator:
         evaluator = copy.copy(self)
         unknown = sorted(set(self.options.pools) - {pool.name for pool in pools})
         if unknown:
-            raise UnknownNameError("pool", unknown[0], [pool.name for pool in pools], "evaluator")
+            raise UnknownNameError(
+                "pool", unknown[0], [pool.name for pool in pools], "evaluator: pools"
+            )
         evaluator._tasks = pool_tasks(self.workload, pools)
         by_name = {pool.name: pool for pool in pools}
         evaluator.machines = {
@@ -300,6 +303,10 @@ class SystemEvaluator:
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one system: its pools, its links, and the way of one request."""
         return explain(self, designs)
+
+    def explain_pools(self, designs: Columns) -> Mapping[str, PoolAccount]:
+        """One machine of each pool, explained by itself."""
+        return explain_pools(self, designs)
 
     # --- composition -------------------------------------------------------------------------
 

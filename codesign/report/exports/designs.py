@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from codesign.errors import InputError
@@ -38,6 +39,59 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
         for place, text in zip(unfinished, texts.values(), strict=True):
             place.write_text(text, encoding="utf-8")
     return tuple(texts)
+
+
+def export_machines(
+    write: Callable[[ChosenDesign, Path], Written], chosen: ChosenDesign, path: Path
+) -> Written:
+    """An export of a machine; of a system one per pool, ``NAME-POOL`` each, all or none.
+
+    Args:
+        write: The export.
+        chosen: The design.
+        path: As of the export.
+
+    Raises:
+        InputError: The format cannot express a machine, or a place cannot be written.
+    """
+    pools_by_note: dict[str, list[str]] = {}
+
+    def paths(machine: ChosenDesign, place: Path) -> tuple[Path, ...]:
+        written = write(machine, place)
+        for note in written.notes:
+            pools_by_note.setdefault(note, []).append(machine.pool)
+        return written.paths
+
+    written = write_machines(paths, chosen, path)
+    notes = (
+        " and ".join(filter(None, names)) + (": " if chosen.pools else "") + note
+        for note, names in pools_by_note.items()
+    )
+    return Written(written, tuple(notes))
+
+
+def write_machines(
+    write: Callable[[ChosenDesign, Path], tuple[Path, ...]], chosen: ChosenDesign, path: Path
+) -> tuple[Path, ...]:
+    """Write files of a machine; of a system of one per pool, ``NAME-POOL`` each, all or none."""
+    if not chosen.pools:
+        return write(chosen, path)
+    with TemporaryDirectory() as folder:
+        drafts = [
+            draft
+            for name, machine in chosen.pools.items()
+            for draft in write(machine, Path(folder) / path_of_pool(path, name).name)
+        ]
+        finished = tuple(path.with_name(draft.name) for draft in drafts)
+        with replacing_together(finished) as unfinished:
+            for place, draft in zip(unfinished, drafts, strict=True):
+                place.write_bytes(draft.read_bytes())
+    return finished
+
+
+def path_of_pool(path: Path, pool: str) -> Path:
+    """``NAME-POOL`` with the ending of ``NAME``."""
+    return path.with_name(f"{path.stem}-{pool}{path.suffix}")
 
 
 def flat_memory_notes(machine: Machine) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.report.edge import edge_words
-from codesign.report.exports.designs import Written, write_texts
+from codesign.report.exports.designs import Written, path_of_pool, write_texts
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
     evaluator_words,
@@ -16,6 +16,7 @@ from codesign.report.labels import (
     format_value,
     metric_of,
     metric_title,
+    part_words,
 )
 from codesign.report.plain import to_json_text
 from codesign.report.tables import format_cell, unit_and_title
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from codesign.report.machine import Bank, Machine
 
 _OPERATOR_KEYS = ("name", "count", "bound", "time_s", "time_share", "energy_joules")
+_WAY_KEYS = (
+    "name", "machines", "start_s", "end_s", "step_s", "batch_size", "requests_per_s", "utilization",
+    "joules_per_request", "bytes",
+)  # fmt: skip
 _COST_KEYS = ("part", "area_mm2", "usd")
 _POWER_KEYS = ("component", "tdp_watts", "average_watts")
 
@@ -32,8 +37,15 @@ _POWER_KEYS = ("component", "tdp_watts", "average_watts")
 def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     """What to build, what it achieves, where time and power go, and where the numbers are from.
 
-    A design of an evaluator without an array gets its parameters instead of parts.
+    A design of an evaluator without an array gets its parameters instead of parts. A system gets a
+    sheet of its own, and one for a machine of each pool.
     """
+    texts = {path: _sheet(chosen)}
+    texts |= {path_of_pool(path, name): _sheet(item) for name, item in chosen.pools.items()}
+    return Written(write_texts(texts))
+
+
+def _sheet(chosen: ChosenDesign) -> str:
     evaluated = chosen.evaluated
     metrics = [
         (metric_title(metric), format_metric(value, metric), metric.meaning)
@@ -44,28 +56,42 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
         (name, "kept" if value <= 0 else f"BROKEN by {value:.1%}")
         for name, value in evaluated.violations.items()
     ]
-    settings = [
-        (name, format_setting(value))
-        for name, value in evaluated.design.items()
-        if value is not None
-    ]
-    text = "\n".join(
+    return "\n".join(
         [
             f"# {chosen.title}\n\n{chosen.words}\n",
             *([f"{chosen.standing}.\n"] if chosen.standing else []),
-            f"Evaluated by {evaluator_words(chosen.results.reading)}.\n",
-            *_parts(chosen),
-            _table("Design parameters", ("parameter", "value"), settings),
+            f"Evaluated by {evaluator_words(evaluated.reading)}.\n",
+            *(_system(chosen) if chosen.pools else _parts(chosen)),
+            *([] if chosen.pools else [_settings(evaluated.design)]),
             _table("What it achieves", ("metric", "value", "meaning"), metrics),
+            _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
             _table("Limits", ("limit", "state"), limits),
-            _rows("Time by operator", evaluated.operators, _OPERATOR_KEYS),
-            _rows("Power", evaluated.power, _POWER_KEYS),
+            *([] if chosen.pools else _breakdowns(chosen)),
             _rows("Area and price of one device", evaluated.costs, _COST_KEYS),
             _list("Assumptions", evaluated.notes),
             f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
         ]
     )
-    return Written(write_texts({path: text}))
+
+
+def _system(chosen: ChosenDesign) -> list[str]:
+    """Pools and links; each pool's machine has a sheet of its own."""
+    words = part_words(chosen.evaluated.space, chosen.evaluated.design)
+    return [_table("What to build", ("part", "specification"), words.items())]
+
+
+def _settings(design: Mapping[str, Any]) -> str:
+    settings = [
+        (name, format_setting(value)) for name, value in design.items() if value is not None
+    ]
+    return _table("Design parameters", ("parameter", "value"), settings)
+
+
+def _breakdowns(chosen: ChosenDesign) -> list[str]:
+    return [
+        _rows("Time by operator", chosen.evaluated.operators, _OPERATOR_KEYS),
+        _rows("Power", chosen.evaluated.power, _POWER_KEYS),
+    ]
 
 
 def _parts(chosen: ChosenDesign) -> list[str]:

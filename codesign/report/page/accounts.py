@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codesign.analysis.uncertainty_results import Swing
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import format_value
+from codesign.report.system_picture import SystemPicture, system_picture
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
@@ -27,6 +28,11 @@ _COMPUTE_TIMES = ("compute_time_s", "compute_s")
 _MOST_SWINGS = 6
 _ROUNDING = 1e-9
 _ANY_LEVEL = "memory"
+_NO_MACHINE: dict[str, Any] = {
+    "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "roofline": None,
+    "power": [], "power_notes": [],
+}  # fmt: skip
+"""Of a system, whose pools have these."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,49 @@ class Account:
 def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]:
     """Levels, operators, roofline, power and swings of one design, as plain values.
 
+    Of a system, its picture with those of each pool's machine.
+
     Args:
         account: Of the design.
         metrics: For which swings are shown.
     """
     evaluated = account.evaluated
+    swings = {
+        name: [_swing(item) for item in account.swings[name][:_MOST_SWINGS]]
+        for name in metrics
+        if account.swings.get(name)
+    }
+    notes = list(evaluated.notes)
+    if evaluated.pools:
+        return {
+            **_NO_MACHINE,
+            "swings": swings,
+            "notes": notes,
+            "system": _system_document(system_picture(evaluated)),
+        }
+    return _machine_document(evaluated) | {"swings": swings, "notes": notes}
+
+
+def _system_document(picture: SystemPicture) -> dict[str, Any]:
+    """A system as the page draws it, with a document of each pool's machine."""
+    return {
+        "machines": [
+            {
+                "name": item.name,
+                "title": item.title,
+                "words": item.words,
+                "account": _machine_document(item.evaluated),
+            }
+            for item in picture.machines
+        ],
+        "links": [{"name": item.name, "words": list(item.words)} for item in picture.links],
+        "bars": [asdict(bar) for bar in picture.bars],
+        "second_token_s": picture.second_token_s,
+        "limit": picture.limit,
+    }
+
+
+def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
     # Traffic that is not told by level crosses the only one, if there is only one.
     names = [str(level["name"]) for level in evaluated.levels]
     memory = names[0] if len(names) == 1 else _ANY_LEVEL
@@ -62,12 +106,6 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
         "power_notes": above_tdp(evaluated.power, evaluated.notes),
-        "swings": {
-            name: [_swing(item) for item in account.swings[name][:_MOST_SWINGS]]
-            for name in metrics
-            if account.swings.get(name)
-        },
-        "notes": list(evaluated.notes),
     }
 
 

@@ -48,7 +48,7 @@ _MOST_EXACT = 2_000
 _MOST_PLAIN = 25
 _PROGRAM = (
     "format.js", "state.js", "charts.js", "front.js", "lines.js", "table.js", "diagram.js",
-    "breakdown.js", "chosen.js", "optimizers.js", "keys.js", "main.js",
+    "breakdown.js", "system.js", "chosen.js", "optimizers.js", "keys.js", "main.js",
 )  # fmt: skip
 """In the order in which they need one another."""
 

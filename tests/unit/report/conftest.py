@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ class Space:
     """Levels of parameters, any row allowed."""
 
     name = "small"
+    pools: ClassVar[Mapping[str, object]] = {}
     names = tuple(_LEVELS)
     parameters = tuple(Parameter(name, values) for name, values in _LEVELS.items())
 

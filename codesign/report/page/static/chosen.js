@@ -84,7 +84,9 @@ function showSlot(slot) {
     return;
   }
   const both = [accountOf(state.A), accountOf(state.B)].filter(Boolean);
-  for (const part of Object.values(PARTS)) addPart(article, part(id, account, both), `design ${slot}, ${labelOf(id)}`);
+  const said = `design ${slot}, ${labelOf(id)}`;
+  if (account.system) addSystem(article, id, account, both, said);
+  else for (const part of Object.values(PARTS)) addPart(article, part(id, account, both), said);
   article.insertAdjacentHTML("beforeend", `<details><summary>Assumptions</summary><ul class="notes">${account.notes.map((note) => `<li>${escapeHtml(note)}</li>`).join("")}</ul></details>`);
 }
 

@@ -45,7 +45,7 @@ function blocks(account) {
   return { found, length, used, edge, hasFree: free.length > 0 };
 }
 
-function diagramFigure(id, account, length) {
+function diagramFigure(id, account, length, pool = "") {
   const plan = blocks(account);
   const span = Math.max(length || 0, plan.length);
   const ink = color("ink");
@@ -54,7 +54,7 @@ function diagramFigure(id, account, length) {
   const compute = rect(0.03 * plan.length, 0.5 * plan.length, -1.5, -0.22, { fillcolor: color("paper") });
   const shapes = [die, compute, ...plan.found.map((b) => rect(b.x0, b.x1, b.y0, b.y1, { fillcolor: levelColor(b.i), opacity: 0.55, line: { color: ink, width: 1, dash: b.free ? "dot" : "solid" } }))];
   const say = (x, y, text, more) => ({ x, y, text, showarrow: false, font: { size: 11, color: ink }, ...more });
-  const word = (name) => { const p = D.designs.parameters.find((item) => item.name === name); return p ? setting(p, id) : ""; };
+  const word = (name) => { const p = D.designs.parameters.find((item) => item.name === pool + name); return p ? setting(p, id) : ""; };
   const array = [word("pe_array"), word("vector_length") && `VLEN ${word("vector_length")}`].filter(Boolean).join("<br>") || "compute";
   const annotations = plan.found.filter((b) => b.label).map((b) => say(b.label.at, (b.y0 + b.y1) / 2, escapeHtml(b.label.text), { bgcolor: color("paper"), opacity: 0.9, borderpad: 1 }));
   annotations.push(say(0.265 * plan.length, -0.86, escapeHtml(array).replace("&lt;br&gt;", "<br>")));
@@ -64,7 +64,7 @@ function diagramFigure(id, account, length) {
       shapes.push({ type: "line", x0: mm, x1: mm, y0: 1.16, y1: 1.28, line: { color: ink, width: 1 } });
       annotations.push(say(mm, 1.42, String(mm), { font: { size: 10, color: color("quiet") } }));
     }
-    annotations.push(say(0, 1.78, `Edge for memory: ${account.edge_words}`, { xanchor: "left" }));
+    if (!pool) annotations.push(say(0, 1.78, `Edge for memory: ${account.edge_words}`, { xanchor: "left" }));
   }
   if (plan.hasFree && plan.edge) annotations.push(say(0, -2.72, "dotted: not charged to that edge", { xanchor: "left", font: { size: 10, color: color("quiet") } }));
   const middle = plan.found.map((b) => [(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.i]);

@@ -1,0 +1,175 @@
+"""A system as figures and pages draw it: its machines, what joins them, the way of one request.
+
+One description for paper and page, so that both show the same numbers in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.labels import format_value, part_words
+
+if TYPE_CHECKING:
+    from codesign.evaluated_design import EvaluatedDesign
+
+HAND_OVER, EXCHANGE = "hand-over", "exchange"
+"""Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its
+layers."""
+
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PictureMachine:
+    """A pool as it is drawn.
+
+    Attributes:
+        name: Of the pool.
+        title: Its name, its number of machines, how busy they are.
+        words: The machine in words.
+        evaluated: One machine.
+    """
+
+    name: str
+    title: str
+    words: str
+    evaluated: EvaluatedDesign
+
+
+@dataclass(frozen=True)
+class PictureLink:
+    """What joins two pools that stand side by side.
+
+    Attributes:
+        name: Of the link.
+        words: What it is and what a request sends over it, line by line.
+    """
+
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TimelineBar:
+    """The time of one request in a pool or on a link.
+
+    Attributes:
+        name: Of the pool or the link.
+        kind: ``prefill``, ``decode``, ``hand-over`` or ``exchange``.
+        start_s: When it begins.
+        exposed_s: From when on nothing else is done for the request: the start, of a pool.
+        end_s: When it ends.
+        first_step_end_s: When its first step ends, as far as that is of the second token.
+        utilization: Share of the time in which the pool or the link is busy.
+        text: Its times in words.
+    """
+
+    name: str
+    kind: str
+    start_s: float
+    exposed_s: float
+    end_s: float
+    first_step_end_s: float
+    utilization: float
+    text: str
+
+
+@dataclass(frozen=True)
+class SystemPicture:
+    """A system, from left to right as a request passes it.
+
+    Attributes:
+        machines: Of each pool.
+        links: Between them.
+        bars: The way of one request that waits for nobody.
+        second_token_s: When it has its second token; None if the system lacks a phase.
+        limit: What sets the rate, in words.
+    """
+
+    machines: tuple[PictureMachine, ...]
+    links: tuple[PictureLink, ...]
+    bars: tuple[TimelineBar, ...]
+    second_token_s: float | None
+    limit: str
+
+
+def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
+    """The picture of an evaluated system."""
+    rows = evaluated.explanation.timeline
+    words = part_words(evaluated.space, evaluated.design)
+    by_name = {row["name"]: row for row in rows}
+    machines = tuple(
+        PictureMachine(name, _pool_title(by_name[name]), _machine_words(words[name]), machine)
+        for name, machine in evaluated.pools.items()
+    )
+    links = tuple(
+        PictureLink(row["name"], (words.get(row["name"], ""), *_sent_words(row)))
+        for row in rows
+        if row["kind"] in (HAND_OVER, EXCHANGE)
+    )
+    return SystemPicture(
+        machines,
+        links,
+        tuple(_bar(row) for row in rows),
+        evaluated.metrics.get("time_to_second_token_s"),
+        limit_words(rows),
+    )
+
+
+def limit_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What sets the rate of the system: "decode sets the rate: 0.00513 1/s"."""
+    return ", ".join(
+        f"{row['name']} sets the rate: {format_value(row['requests_per_s'], '1/s', 3)}"
+        for row in rows
+        if row["sets_rate"]
+    )
+
+
+def _pool_title(row: Mapping[str, Any]) -> str:
+    n = row["machines"]
+    return f"{row['name']}: {n} machine{'' if n == 1 else 's'}, {_busy(row)}"
+
+
+def _busy(row: Mapping[str, Any]) -> str:
+    return f"busy {100 * row['utilization']:.3g} %"
+
+
+def _machine_words(words: str) -> str:
+    """The machine without the number of machines, which the title says."""
+    return words.partition("[")[2].removesuffix("]") or words
+
+
+def _sent_words(row: Mapping[str, Any]) -> tuple[str, ...]:
+    of_what = "request" if row["kind"] == HAND_OVER else "pass"
+    return f"{format_value(row['bytes'], 'B', 3)} per {of_what}", _busy(row)
+
+
+def _bar(row: Mapping[str, Any]) -> TimelineBar:
+    is_link = row["kind"] == HAND_OVER
+    start, end, step = row["start_s"], row["end_s"], row["step_s"]
+    return TimelineBar(
+        name=row["name"],
+        kind=row["kind"],
+        start_s=start,
+        exposed_s=end - step if is_link else start,
+        end_s=end,
+        first_step_end_s=end if is_link else min(start + step, end),
+        utilization=row["utilization"],
+        text=_bar_words(row),
+    )
+
+
+def _bar_words(row: Mapping[str, Any]) -> str:
+    length, step = row["end_s"] - row["start_s"], row["step_s"]
+    if row["kind"] == HAND_OVER:
+        return f"{format_value(step, 's', 3)} exposed"
+    if row["kind"] == EXCHANGE:
+        return f"{format_value(step, 's', 3)} a pass"
+    steps = round(length / step)
+    if abs(length / step - steps) > _ROUNDING * steps:  # its machines wait for others
+        return f"{format_value(length, 's', 3)}, {format_value(step, 's', 3)} of work a step"
+    each = f", {steps:,} steps of {format_value(step, 's', 3)}" if steps > 1 else ""
+    return f"{format_value(length, 's', 3)}{each}"

@@ -1,0 +1,303 @@
+"""Systems of pools from the command line: every command, and every mistake in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from codesign.cli import main
+from codesign.errors import InputError
+from codesign.report.exports.designs import write_machines
+
+_FIXED = (
+    "weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, "
+    "storage_priority: activation, bandwidth_priority: matrix, dataflow: ws, tier1_stacks: 2, "
+    "tier2_technology: hbf, tier2_stacks: 1, tier3_technology: none"
+)
+_SPACE = f"""\
+pools:
+  prefill:
+    space: memexplorer
+    machines: [1, 2]
+    parameters: {{pe_array: [[2048, 128], [2048, 256]]}}
+    fixed: {{{_FIXED}, vector_length: 2048, tier1_technology: hbm4_12h, sram_dies: 0,
+            sram_3d_layers: 3}}
+  decode:
+    space: memexplorer
+    machines: [1, 2]
+    parameters: {{pe_array: [[512, 64], [1024, 64], [2048, 64]]}}
+    fixed: {{{_FIXED}, vector_length: 1024, tier1_technology: hbm3e_8h, sram_dies: 1,
+            sram_3d_layers: 0}}
+links:
+  handover:
+    {{from: prefill, to: decode, bandwidth: 450 GB/s, latency: 1 us, energy: 1.3 pJ/bit}}
+designs:
+  pair:
+    source: ours
+    values: {{prefill: P1, decode: D1, prefill_machines: 1, decode_machines: 2}}
+"""
+_CAMPAIGN = """\
+name: NAME
+description: A small system
+space: SPACE
+evaluator: {name: system}
+workload: {model: llama-3.3-70b, trace: osworld}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= 2800]
+optimizers: [random]
+initial: 4
+budget: 8
+seeds: 1
+workers: 1
+reference_sample: 16
+"""
+
+
+_LINK = _SPACE[_SPACE.index("links:") : _SPACE.index("designs:")]
+_NO_DESIGNS = _SPACE.split("designs:")[0]
+_KEYS = {
+    "evaluator": "evaluator: {name: system}",
+    "constraints": "constraints: [tdp_watts <= 2800]",
+    "workload": "workload: {model: llama-3.3-70b, trace: osworld}",
+    "objectives": "objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]",
+    "space": "space: bad.yaml",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("systems")
+    (folder / "small.yaml").write_text(_SPACE, encoding="utf-8")
+    text = _CAMPAIGN.replace("NAME", "pair-run").replace("SPACE", "small.yaml")
+    (folder / "pair-run.yaml").write_text(text, encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        assert main(["run", "pair-run.yaml"]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+def run(capsys, *words: str) -> str:
+    code = main(list(words))
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+def test_evaluate_prints_pools_and_the_way_of_one_request(capsys):
+    text = run(capsys, "evaluate", "--campaign", "pair-run.yaml", "--design", "pair")
+    assert "2× [2048x64" in text
+    assert "One request that waits for nobody" in text
+    assert "decode sets the rate: " in text
+    words = ["--space", "small.yaml", "--design", "pair", "--set", "decode_machines=1"]
+    text = run(
+        capsys, "evaluate", *words, "--model", "llama-3.3-70b", "--workload", "osworld", "--json"
+    )
+    rows = json.loads(text)["timeline"]
+    assert [row["name"] for row in rows] == ["prefill", "handover", "decode"]
+    assert [row["machines"] for row in rows] == [1, 1, 1]
+    assert sum(row["sets_rate"] for row in rows) == 1
+    prefill, handover, decode = rows
+    assert 0 < handover["start_s"] < prefill["end_s"] < handover["end_s"] == decode["start_s"]
+
+
+def test_a_design_file_of_a_system_is_read_back(capsys):
+    run(capsys, "export", "pair-run.yaml", "--output", "front.yaml")
+    text = run(capsys, "evaluate", "--design-file", "front.yaml", "--design", "front-1")
+    assert "One request that waits for nobody" in text
+
+
+def test_tables_name_designs_by_pool(capsys):
+    for words in (["pareto", "pair-run.yaml"], ["enumerate", "pair-run.yaml"]):
+        text = run(capsys, *words)
+        assert "prefill 1× [2048x" in text
+        assert "\n   decode " in text
+        assert "prefill_pe_array=" not in text
+
+
+def test_the_front_of_a_system_is_explained(capsys):
+    text = run(capsys, "explain-front", "pair-run.yaml")
+    assert "- tdp_watts <= 2800: " in text
+    assert "bounds the machines of a pool" in text
+
+
+@pytest.mark.parametrize("form", ["scalesim", "llmcompass", "accelforge", "genz"])
+def test_exports_write_a_machine_of_every_pool(capsys, form):
+    place = f"out/{form}.txt"
+    words = ["--design", "pair", "--format", form, "--output", place, "--json"]
+    written = json.loads(run(capsys, "export", "pair-run.yaml", *words))
+    stems = {
+        Path(file).stem.removesuffix("_gemm").removesuffix("_layout") for file in written["files"]
+    }
+    assert stems == {f"{form}-prefill", f"{form}-decode"}
+    assert all(Path(file).stat().st_size for file in written["files"])
+    assert any(note.startswith("prefill and decode: ") for note in written["notes"])
+    arrays = [Path(f"out/{form}-{pool}.txt").read_text() for pool in ("prefill", "decode")]
+    assert arrays[0] != arrays[1]
+
+
+def test_a_spec_sheet_is_of_the_system_and_of_every_machine(capsys):
+    run(capsys, "export", "pair-run.yaml", "--design", "pair", "--format", "spec-sheet",
+        "--output", "out/sheet.md")  # fmt: skip
+    system, prefill, decode = (
+        Path(f"out/{name}.md").read_text() for name in ("sheet", "sheet-prefill", "sheet-decode")
+    )
+    assert "| decode | 2× [2048x64" in system
+    assert "One request that waits for nobody" in system
+    assert "2048 x 256 multiply-accumulate units" in prefill
+    assert "2048 x 64 multiply-accumulate units" in decode
+
+
+def test_an_export_that_one_pool_refuses_writes_nothing(tmp_path):
+    def write(machine: str, path: Path) -> tuple[Path, ...]:
+        if machine == "device":
+            raise InputError("has no array")
+        path.write_text(machine, encoding="utf-8")
+        return (path,)
+
+    system: Any = SimpleNamespace(pools={"prefill": "npu", "decode": "device"})
+    with pytest.raises(InputError, match="has no array"):
+        write_machines(write, system, tmp_path / "a" / "m.cfg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_figures_of_a_machine_are_drawn_of_every_pool(capsys):
+    run(capsys, "figure", "roofline", "pair-run.yaml", "--design", "pair", "--output", "out/r.pdf")
+    for pool in ("prefill", "decode"):
+        assert Path(f"out/r-{pool}.pdf").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("width", ["89 mm", "183 mm"])
+def test_a_system_is_drawn(capsys, width):
+    words = ["--design", "pair", "--width", width, "--output", "out/system.pdf"]
+    run(capsys, "figure", "system", "pair-run.yaml", *words)
+    assert Path("out/system.pdf").stat().st_size > 1000
+
+
+def test_the_page_of_a_system_is_written(capsys):
+    assert "report.html" in run(capsys, "report", "pair-run.yaml")
+
+
+def refused(capsys, *words: str) -> str:
+    before = sorted(Path().rglob("*"))
+    assert main(list(words)) == 2
+    assert sorted(Path().rglob("*")) == before
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def _refused_space(capsys, name: str, text: str, **changes: str) -> str:
+    Path("bad.yaml").write_text(text, encoding="utf-8")
+    campaign = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
+    for old, new in changes.items():
+        campaign = campaign.replace(_KEYS[old], new)
+    Path("bad-run.yaml").write_text(campaign, encoding="utf-8")
+    return refused(capsys, name, "bad-run.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            _NO_DESIGNS.replace(_LINK, ""),
+            "bad.yaml:1: links: expected one link from pool 'prefill'",
+        ),
+        (
+            _NO_DESIGNS + _LINK.partition("\n")[2].replace("handover", "again"),
+            "links: expected one link from pool 'prefill' to pool 'decode', got 2",
+        ),
+        (
+            _NO_DESIGNS
+            + _LINK.partition("\n")[2]
+            .replace("handover", "back")
+            .replace("from: prefill, to: decode", "from: decode, to: prefill"),
+            "links.back: no request passes from pool 'decode' to pool 'prefill'",
+        ),
+        (
+            _NO_DESIGNS.replace("decode:", "late:").replace("to: decode", "to: late"),
+            "bad.yaml:1: pools: expected the roles decode or early and late",
+        ),
+        (
+            "pools: {prefill: {space: zdt}, decode: {space: memexplorer}}\n" + _LINK,
+            "bad.yaml:1: pools.prefill: expected machines with the parameter 'pe_array'",
+        ),
+        (
+            "pools: {prefill: {device: h100-sx, parameters: {batch_size: [1]}}, "
+            "decode: {space: memexplorer}}\n" + _LINK,
+            "bad.yaml:1: pools.prefill: unknown device 'h100-sx'. Did you mean 'h100-sxm'?",
+        ),
+        (
+            "pools: {prefill: {device: h100-sxm}, decode: {space: memexplorer}}\n" + _LINK,
+            "bad.yaml:1: pools.prefill: expected the parameter 'batch_size' of devices",
+        ),
+        (
+            "pools: {prefill: {space: memexplorer, parameters: {kv_format: [mxfp5]}}, "
+            "decode: {space: memexplorer}}\n" + _LINK,
+            "bad.yaml:1: pools.prefill: kv_format: unknown number format 'mxfp5'",
+        ),
+    ],
+    ids=[
+        "no link",
+        "two links",
+        "stray link",
+        "no role",
+        "no machine",
+        "device",
+        "batch",
+        "format",
+    ],
+)
+def test_a_system_that_cannot_serve_is_refused_at_its_place(capsys, text, expected):
+    assert expected in _refused_space(capsys, "run", text)
+
+
+def test_pools_need_an_evaluator_of_systems_and_the_other_way_round(capsys):
+    phase = "workload: {model: llama-3.3-70b, trace: osworld, phase: decode}"
+    line = _refused_space(capsys, "run", _SPACE, evaluator="evaluator: npu", workload=phase)
+    assert "bad-run.yaml:3: space: space 'bad' has pools, and evaluator 'npu' serves none" in line
+    line = _refused_space(capsys, "run", _SPACE, space="space: memexplorer")
+    assert "space 'memexplorer' has no pools, and evaluator 'system' needs them" in line
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        ("prefill_sram_3d_layers <= decode_sram_3d_layers + 9", "bad-run.yaml:7: constraints.0: "),
+        ("handover_exposed_s <= 1", "bad-run.yaml:7: constraints.0: constraint 'handover"),
+        ("time_to_first_token_s <= 1", "pool prefill: no design of space 'prefill' is feasible"),
+        ("prefill_machines >= 9", "no numbers of machines and links keep the constraints on them"),
+        ("time_to_second_token_s <= 1", "; at best, each by itself: pool prefill "
+         "time_to_first_token_s "),
+        ("tdp_watts <= 800, throughput_tokens_per_s >= 60", "together; the nearest that was tried "
+         "has tdp_watts "),
+    ],
+)  # fmt: skip
+def test_a_system_that_nobody_can_build_says_what_stands_in_the_way(
+    capsys, tmp_path, monkeypatch, constraints, expected
+):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.yaml").write_text(_SPACE, encoding="utf-8")
+    text = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
+    text = text.replace("tdp_watts <= 2800", constraints)
+    Path("bad-run.yaml").write_text(text, encoding="utf-8")
+    assert main(["enumerate", "bad-run.yaml"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert expected in line
+
+
+def test_a_constraint_that_joins_pools_is_refused_where_it_stands(capsys):
+    text = _SPACE + "constraints: [prefill_n_macs >= 4 * decode_n_macs]\n"
+    line = _refused_space(capsys, "enumerate", text)
+    assert "constraints.0: a constraint of space bad joins designs of its pools" in line

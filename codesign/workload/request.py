@@ -42,6 +42,12 @@ def _known_trace(name: object) -> object:
     return name
 
 
+ModelName: TypeAlias = Annotated[str, checked(_known_model)]
+"""A bundled language model, or the path of a ``config.json`` or YAML file."""
+TraceName: TypeAlias = Annotated[str, checked(_known_trace)]
+"""A named pair of token counts."""
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
@@ -60,11 +66,11 @@ def _batch(value: object) -> object:
 class Request(Record):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
-    model: Annotated[str, checked(_known_model)]
+    model: ModelName
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
     phase: Phase
     """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
-    trace: Annotated[str, checked(_known_trace)] | None = None
+    trace: TraceName | None = None
     """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``trace``."""

@@ -12,6 +12,7 @@ from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.schema import Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.model import LanguageModel
+from codesign.workload.request import TraceName
 from codesign.workload.traces import load_trace
 
 Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
@@ -23,12 +24,6 @@ def _known_model(name: object) -> object:
         model = load_model(name)
         if model.is_diffusion:
             raise InputError(f"expected a model that generates token by token, got {name!r}")
-    return name
-
-
-def _known_trace(name: object) -> object:
-    if isinstance(name, str):
-        load_trace(name)
     return name
 
 
@@ -45,7 +40,7 @@ class PlatformRequest(Record):
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
     use_case: Annotated[str, checked(_known_use_case)] | None = None
     """Tokens, beams and limits of a use case (``rag-qa``); see :mod:`.use_cases`."""
-    trace: Annotated[str, checked(_known_trace)] | None = None
+    trace: TraceName | None = None
     """A named pair of token counts (``osworld``)."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``use_case`` or ``trace``."""

@@ -7,30 +7,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from codesign.schema import Record, checked
+from codesign.schema import Record
 from codesign.workload import LanguageModel, load_model
-from codesign.workload.request import Positive
+from codesign.workload.request import ModelName, Positive, TraceName
 from codesign.workload.traces import Trace, load_trace
-
-
-def _known_model(name: object) -> object:
-    if isinstance(name, str):
-        load_model(name)
-    return name
-
-
-def _known_trace(name: object) -> object:
-    if isinstance(name, str):
-        load_trace(name)
-    return name
 
 
 class SystemWorkload(Record):
     """The requests that a system serves, all alike; what a campaign's ``workload:`` says."""
 
-    model: Annotated[str, checked(_known_model)]
+    model: ModelName
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
-    trace: Annotated[str, checked(_known_trace)] | None = None
+    trace: TraceName | None = None
     """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
     prompt_tokens: Positive | None = None
     """Tokens of the prompt; instead of ``trace``."""

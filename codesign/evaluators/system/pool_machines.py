@@ -92,6 +92,8 @@ def _check_formats(pool: PoolDescription) -> None:
 
 def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
     """Try every device with every format, the rest being what is listed first."""
+    if not pool.choices:  # as where designs come from no space
+        return
     tried = {name: list(pool.choices.get(name, ())) for name in ("device", *_FORMATS)}
     rows = list(itertools.product(*(values or [None] for values in tried.values())))
     columns = {

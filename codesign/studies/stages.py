@@ -18,6 +18,7 @@ import numpy as np
 from codesign.campaign.definition import load_problem
 from codesign.columns import IntArray, Value
 from codesign.enumeration import ExactFront, exact_front
+from codesign.errors import InputError
 from codesign.evaluators.base import Explains
 from codesign.problem import Problem
 from codesign.report.labels import design_words
@@ -110,14 +111,21 @@ def stage_answers(
         progress: Told what is asked next.
 
     Raises:
-        InputError: A campaign cannot be read, or its front cannot be composed.
+        InputError: A campaign cannot be read, is not one of systems, or its front cannot be
+            composed.
     """
+    problems = {campaign: load_problem(campaign) for campaign in campaigns}
+    for campaign, problem in problems.items():
+        if not problem.space.pools:
+            raise InputError(
+                f"{campaign}: expected a campaign of systems, got space {problem.space.name!r} "
+                "without pools"
+            )
     folder = folder or Path("runs") / "stages"
     folder.mkdir(parents=True, exist_ok=True)
     answers = []
-    for campaign in campaigns:
+    for campaign, problem in problems.items():
         progress(campaign)
-        problem = load_problem(campaign)
         front = exact_front(
             problem, folder, workers=workers, rebuild=partial(load_problem, campaign)
         )
@@ -129,7 +137,7 @@ def stage_answer(campaign: str, problem: Problem, front: ExactFront) -> StageAns
     """What one exact front of systems says."""
     rows = front.representatives()
     designs = _designs_of_pools(problem, rows)
-    metrics = problem.evaluate(rows, problem.deciding_metrics).metrics
+    metrics = problem.evaluate(rows).metrics
     watts, rate = metrics["tdp_watts"], metrics["throughput_tokens_per_s"]
     positions = []
     for part in _PARTS:

@@ -242,6 +242,13 @@ def test_stages_are_printed_as_published(capsys, monkeypatch, check_document, tm
     assert "## small" in Path("page.md").read_text()
 
 
+def test_stages_are_those_of_systems(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["stages", "osworld-decode"]) == 2
+    assert "expected a campaign of systems, got space 'memexplorer'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_conclusions_are_printed_as_published(capsys, monkeypatch, check_document):
     answer_claims = conclusions.answer_claims
     fixed = (

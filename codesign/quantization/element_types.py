@@ -92,6 +92,7 @@ def float_type(exponent_bits: int, mantissa_bits: int) -> ElementType:
         # No code is lost: all exponents but 0 are those of normal numbers.
         largest = 2.0 ** (2**exponent_bits - 1 - bias) * (2 - 2.0**-mantissa_bits)
     else:
+        # ml_dtypes declares no types for the call of its finfo.
         largest = float(ml_dtypes.finfo(known).max)  # type: ignore[no-untyped-call]
     bits = 1 + exponent_bits + mantissa_bits
     return ElementType(name, bits, largest, -largest, 1 - bias, mantissa_bits, False)

@@ -115,7 +115,7 @@ GROWTH = {
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("end", ["low", "typical", "high"])
 def test_more_of_anything_is_never_cheaper(process: str, end: str) -> None:
-    constants = constants_at(process, end)  # type: ignore[arg-type]
+    constants = constants_at(process, end)
     starts = [{}, {"sram_3d_layers": 3}, {"tier2_technology": "hbf", "tier2_stacks": 1}]
     for start, (name, values) in itertools.product(starts, GROWTH.items()):
         prices = [price(constants, **{**start, name: value}) for value in values]
@@ -142,9 +142,9 @@ def test_the_price_never_falls_as_a_die_grows_past_the_reticle() -> None:
 def test_every_constant_that_is_larger_makes_a_design_dearer_or_changes_nothing(
     process: str,
 ) -> None:
-    low, high = constants_at(process, "low"), constants_at(process, "high")  # type: ignore[arg-type]
+    low, high = constants_at(process, "low"), constants_at(process, "high")
     design = {"sram_3d_layers": 2, "tier2_technology": "lpddr5x", "tier2_stacks": 4}
-    for name in constant_ranges(process):  # type: ignore[arg-type]
+    for name in constant_ranges(process):
         ends = [price(replace(N7, **{name: getattr(end, name)}), **design) for end in (low, high)]
         assert ends == sorted(ends), name
 

@@ -60,7 +60,7 @@ def test_an_estimate_is_flagged_and_lies_in_its_interval() -> None:
     for algorithm in algorithms():
         formats = FormatChoice("mxfp4", "mxfp8", "mxint4", algorithm)
         for measure in ("accuracy", "perplexity"):
-            result = estimate(formats, "llama-3.3-70b", 70.6e9, measure)  # type: ignore[arg-type]
+            result = estimate(formats, "llama-3.3-70b", 70.6e9, measure)
             assert result.basis == "estimated"
             assert result.low < result.ratio < result.high
 

@@ -52,9 +52,9 @@ def serve(
     arrivals: Arrivals, limits: EngineLimits = LIMITS, n_machines: int = 1, routing: str = "",
     machine: object = MACHINE,
 ) -> ServedRequests:  # fmt: skip
-    pool = MachinePool("serve", n_machines, machine, limits)  # type: ignore[arg-type]
+    pool = MachinePool("serve", n_machines, machine, limits)
     fleet = Fleet((pool,))
-    return simulate(replace(fleet, routing=routing) if routing else fleet, arrivals)  # type: ignore[arg-type]
+    return simulate(replace(fleet, routing=routing) if routing else fleet, arrivals)
 
 
 POLICIES = [
@@ -267,7 +267,7 @@ def test_a_request_that_exceeds_the_cache_is_refused() -> None:
 )
 def test_limits_without_room_are_refused(limits: dict[str, int], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        EngineLimits(**limits)  # type: ignore[arg-type]
+        EngineLimits(**limits)
 
 
 def test_a_pool_without_machines_is_refused() -> None:

@@ -1,8 +1,8 @@
 """Evaluators, optimizers and export formats by name: one door for ours and for strangers'.
 
 Everything registers through entry points, the built-in parts too, in the groups
-``codesign.evaluators``, ``codesign.optimizers``, ``codesign.exports`` (of a campaign) and
-``codesign.design_exports`` (of one design).
+``codesign.evaluators``, ``codesign.optimizers``, ``codesign.exports`` (of a campaign),
+``codesign.design_exports`` (of one design) and ``codesign.executors`` (where tasks run).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from codesign.errors import CodesignError, InputError, UnknownNameError
 
-Group: TypeAlias = Literal["evaluators", "optimizers", "exports", "design_exports"]
+Group: TypeAlias = Literal["evaluators", "optimizers", "exports", "design_exports", "executors"]
 
 
 def _registered(group: Group) -> dict[str, EntryPoint]:
@@ -22,6 +22,12 @@ def _registered(group: Group) -> dict[str, EntryPoint]:
 def names(group: Group) -> list[str]:
     """The registered names of a group, sorted."""
     return sorted(_registered(group))
+
+
+def distribution(group: Group, name: str) -> str | None:
+    """The package that registers ``name``, with its version; None if none does."""
+    package = point.dist if (point := _registered(group).get(name)) is not None else None
+    return None if package is None else f"{package.name} {package.version}"
 
 
 def load(group: Group, name: str, where: str | None = None) -> Any:

@@ -1,0 +1,290 @@
+"""The ``command`` evaluator: a program that reads a design and writes its numbers.
+
+Each design has a fresh folder, in which its files are written and the program runs. Nothing that
+the program does raises: what it fails to report is the design's failure. A time limit, and an end
+to programs that never end, come from the guard (``codesign.execution.guard``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign import plugins
+from codesign.columns import Columns, FloatArray
+from codesign.errors import InputError, UnknownNameError, describe_unknown
+from codesign.evaluators.base import Evaluation, Evaluator, Failure
+from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
+from codesign.evaluators.command.options import (
+    CheaperModel,
+    CommandOptions,
+    CommandWorkload,
+    TemplateFile,
+)
+from codesign.evaluators.command.placeholders import filled, fixed_values, unknown_placeholders
+from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun, run_program
+from codesign.metrics import Metric
+from codesign.schema import Document, Record, to_record
+
+SCRATCH = "CODESIGN_SCRATCH"
+"""Environment variable with the folder in which designs have theirs; the guard sets it."""
+_MOST_LOGGED = 4000
+"""Characters of each output that go into the log."""
+
+_logger = logging.getLogger(__name__)
+
+
+class CommandEvaluator:
+    """A program as an evaluator, for any design space.
+
+    Limiting assumption: the program gives the same numbers for the same design.
+
+    Args:
+        workload: Any keys.
+        options: The program, its files, its metrics.
+        parameters: Of the design space; see :meth:`with_parameters`.
+    """
+
+    Workload: ClassVar[type[Record]] = CommandWorkload
+    Options: ClassVar[type[Record]] = CommandOptions
+    required_parameters: frozenset[str] = frozenset()
+
+    def __init__(
+        self, workload: CommandWorkload, options: CommandOptions, parameters: Sequence[str] = ()
+    ) -> None:
+        self._workload, self._options = workload, options
+        self._values = fixed_values(workload.model_dump(mode="json"), options.version)
+        self._templates = {
+            name: _read(item.template)
+            for name, item in options.write.items()
+            if isinstance(item, TemplateFile)
+        }
+        self._digests = {Path(file).name: _digest(file) for file in options.files}
+        self.optional_parameters = frozenset(parameters)
+        self.metrics = tuple(
+            Metric(name, item.sense, item.unit, item.meaning)
+            for name, item in options.metrics.items()
+        )
+
+    def with_parameters(self, names: Sequence[str]) -> Evaluator:
+        """The evaluator for a design space with these parameters.
+
+        Raises:
+            InputError: A placeholder has no value, or the cheaper model does not fit.
+        """
+        known = {*names, *self._values}
+        problems = [
+            f"run: {problem}"
+            for argument in self._options.run
+            for problem in unknown_placeholders(argument, known)
+        ]
+        problems += [
+            f"write: {name}: {problem}"
+            for name, text in self._templates.items()
+            for problem in unknown_placeholders(text, known)
+        ]
+        if problems:
+            raise InputError(problems)
+        if self._options.predicted_by is None:
+            return CommandEvaluator(self._workload, self._options, names)
+        return PredictedCommandEvaluator(self._workload, self._options, names)
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """Nothing is known before the program has run."""
+        return {}
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Run the program for ``n`` designs, one after the other.
+
+        Raises:
+            UnknownNameError: A metric that is not declared.
+            JobError: The program cannot be started.
+        """
+        known = [metric.name for metric in self.metrics]
+        names = known if metrics is None else list(metrics)
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        columns = {name: column.to_list() for name, column in designs.items()}
+        n = len(next(iter(columns.values()), []))
+        numbers = {name: np.full(n, np.nan) for name in (*known, *self._options.limits)}
+        failures: dict[int, Failure] = {}
+        for i in range(n):
+            answer = self._design({name: values[i] for name, values in columns.items()})
+            if isinstance(answer, Failure):
+                failures[i] = answer
+                continue
+            for name, number in answer.items():
+                numbers[name][i] = number
+        return Evaluation(
+            {name: numbers[name] for name in names},
+            {name: numbers[name] for name in self._options.limits},
+            failures,
+        )
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Command line, texts of templates, digests of files, version, and how output is read."""
+        options = self._options.model_dump(
+            mode="json", by_alias=True, exclude={"files", "write", "keep"}
+        )
+        return {
+            "workload": self._workload.model_dump(mode="json"),
+            "options": options,
+            "files": self._digests,
+            "write": {name: self._templates.get(name, "json") for name in self._options.write},
+        }
+
+    def _design(self, design: Mapping[str, Any]) -> dict[str, float] | Failure:
+        """The numbers of one design."""
+        folder, is_kept = _fresh_folder(), False
+        try:
+            self._prepare(folder, design)
+            values = {**self._values, **design}
+            command = [filled(argument, values) for argument in self._options.run]
+            program_run = run_program(command, folder, self._options.environment)
+            _log(design, program_run)
+            answer = self._answer(folder, program_run)
+            kept = {"none": False, "failed": isinstance(answer, Failure), "all": True}
+            is_kept = kept[self._options.keep]
+            if is_kept:
+                (folder / "stdout.log").write_text(program_run.stdout, encoding="utf-8")
+                (folder / "stderr.log").write_text(program_run.stderr, encoding="utf-8")
+            return answer
+        finally:
+            if not is_kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _prepare(self, folder: Path, design: Mapping[str, Any]) -> None:
+        for file in self._options.files:
+            (folder / Path(file).name).symlink_to(Path(file).resolve())
+        present = {name: value for name, value in design.items() if value is not None}
+        workload = self._workload.model_dump(mode="json")
+        for name in self._options.write:
+            if name in self._templates:
+                text = filled(self._templates[name], {**self._values, **design})
+            else:
+                text = json.dumps({"design": present, "workload": workload}, indent=2) + "\n"
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def _answer(self, folder: Path, program_run: ProgramRun) -> dict[str, float] | Failure:
+        if program_run.is_cut:
+            return Failure("bad-output", f"printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
+        if program_run.code in self._options.infeasible_exit_codes:
+            return Failure("infeasible", program_run.end)
+        if program_run.code:
+            return Failure("failed", program_run.end)
+        outputs, numbers = Outputs(folder, program_run), {}
+        sources = {name: (item.source, item.unit) for name, item in self._options.metrics.items()}
+        sources |= {name: (source, "") for name, source in self._options.limits.items()}
+        for name, (source, unit) in sources.items():
+            try:
+                numbers[name] = outputs.number(source, unit)
+            except UnreadableOutputError as error:
+                return Failure("bad-output", f"{name}: {error}")
+        return numbers
+
+
+class PredictedCommandEvaluator(CommandEvaluator):
+    """A program with a cheaper model of its metrics, another evaluator.
+
+    Designs that the cheaper model knows to be impossible are not searched.
+    """
+
+    def __init__(
+        self, workload: CommandWorkload, options: CommandOptions, parameters: Sequence[str]
+    ) -> None:
+        super().__init__(workload, options, parameters)
+        assert options.predicted_by is not None  # the class is chosen by it
+        self._model = options.predicted_by
+        self._predictor = _predictor(self._model, workload, parameters)
+        metric_names = [metric.name for metric in self._predictor.metrics]
+        problems = [
+            f"predicted_by: {describe_unknown('metric', name, metric_names)}"
+            for name in self._model.metrics.values()
+            if name not in metric_names
+        ]
+        if problems:
+            raise InputError(problems)
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """What the cheaper model knows in advance."""
+        return self._predictor.known_violations(self._read_by_model(designs))
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """As of the program alone, with the violations that were known in advance."""
+        evaluation = super().evaluate(designs, metrics)
+        violations = {**self.known_violations(designs), **evaluation.violations}
+        return Evaluation(evaluation.metrics, violations, evaluation.failures)
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        """(n,) each, the metrics named as the cheaper model has them."""
+        theirs = {name: self._model.metrics.get(name, name) for name in metrics}
+        evaluation = self._predictor.evaluate(self._read_by_model(designs), list(theirs.values()))
+        return {name: evaluation.metrics[their_name] for name, their_name in theirs.items()}
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Of the program; and of the cheaper model, on which the search depends."""
+        return {**super().provenance(), "predicted_by": self._predictor.provenance()}
+
+    def _read_by_model(self, designs: Columns) -> Columns:
+        known = self._predictor.required_parameters | self._predictor.optional_parameters
+        return {name: column for name, column in designs.items() if name in known}
+
+
+def _predictor(
+    model: CheaperModel, workload: CommandWorkload, parameters: Sequence[str]
+) -> Evaluator:
+    def record(kind: type[Record], data: Mapping[str, Any]) -> Record:
+        return to_record(Document("predicted_by", dict(data), {}), kind)
+
+    factory = plugins.load("evaluators", model.name, "predicted_by")
+    stated = workload.model_dump(mode="json") if model.workload is None else model.workload
+    evaluator: Evaluator = factory(
+        record(factory.Workload, stated), record(factory.Options, model.options)
+    )
+    missing = sorted(evaluator.required_parameters - set(parameters))
+    if missing:
+        raise InputError(
+            f"predicted_by: the space lacks {', '.join(missing)}, which {model.name!r} requires"
+        )
+    return evaluator
+
+
+def _fresh_folder() -> Path:
+    """For one design; nobody else has been in it."""
+    parent = os.environ.get(SCRATCH)
+    if parent is not None:
+        Path(parent).mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="design-", dir=parent))
+
+
+def _log(design: Mapping[str, Any], program_run: ProgramRun) -> None:
+    _logger.info("design %s: exit code %d", json.dumps(design), program_run.code)
+    for name, text in (("stdout", program_run.stdout), ("stderr", program_run.stderr)):
+        if text.strip():
+            _logger.info("%s: %s", name, text.rstrip()[-_MOST_LOGGED:])
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as UTF-8 text") from error
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,126 @@
+"""Numbers out of what a program wrote; whatever is wrong with one is said in a line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from codesign.errors import InputError
+from codesign.evaluators.command.options import NumberSource
+from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun
+from codesign.units import parse_quantity, parse_unit
+
+
+class UnreadableOutputError(Exception):
+    """What a program wrote is not what the campaign file says."""
+
+
+class Outputs:
+    """What a program wrote in its folder; every file is read once.
+
+    Args:
+        folder: Of the design.
+        program_run: What it printed.
+    """
+
+    def __init__(self, folder: Path, program_run: ProgramRun) -> None:
+        self._folder = folder
+        self._texts = {"stdout": program_run.stdout, "stderr": program_run.stderr}
+        self._documents: dict[str, Any] = {}
+        self._tables: dict[str, list[dict[str, Any]]] = {}
+
+    def number(self, source: NumberSource, unit: str) -> float:
+        """A finite number in a unit.
+
+        Raises:
+            UnreadableOutputError: It is absent, no number, not finite, or has another unit.
+        """
+        if source.json_file is not None:
+            value = self._in_json(source.json_file, source.key or "")
+        elif source.csv_file is not None:
+            value = self._in_csv(source.csv_file, source.column or "", source.row)
+        else:
+            value = self._matched(source.regex or "", source.file)
+        number = _converted(value, source.unit, unit)
+        if not math.isfinite(number):
+            raise UnreadableOutputError(f"is {number:g}")
+        return number
+
+    def _text(self, name: str) -> str:
+        if name not in self._texts:
+            path = self._folder / name
+            try:
+                size = path.stat().st_size
+                if size > MOST_OUTPUT_BYTES:
+                    raise UnreadableOutputError(f"{name} is too long: {size:,} bytes")
+                if not path.is_file():
+                    raise UnreadableOutputError(f"{name} is no file")
+                self._texts[name] = path.read_text(encoding="utf-8-sig", errors="replace")
+            except OSError as error:
+                raise UnreadableOutputError(f"{name} cannot be read: {error.strerror}") from None
+        return self._texts[name]
+
+    def _in_json(self, name: str, key: str) -> Any:
+        if name not in self._documents:
+            try:
+                self._documents[name] = json.loads(self._text(name))
+            except (ValueError, RecursionError) as error:
+                raise UnreadableOutputError(f"{name} is not JSON: {error}") from None
+        value = self._documents[name]
+        for part in key.split("."):
+            value = _child(value, part, name, key)
+        return value
+
+    def _in_csv(self, name: str, column: str, row: int) -> Any:
+        if name not in self._tables:
+            lines = self._text(name).splitlines()
+            try:
+                reader = csv.DictReader(lines, skipinitialspace=True)
+                self._tables[name] = list(reader)
+            except csv.Error as error:
+                raise UnreadableOutputError(f"{name} is not CSV: {error}") from None
+        rows = self._tables[name]
+        if not -len(rows) <= row < len(rows):
+            raise UnreadableOutputError(f"{name} has {len(rows)} rows, no row {row}")
+        titles = {str(title).strip(): title for title in rows[row]}
+        if column not in titles or rows[row][titles[column]] is None:
+            raise UnreadableOutputError(f"{name} has no {column!r} in row {row}")
+        return rows[row][titles[column]]
+
+    def _matched(self, pattern: str, name: str) -> str:
+        matches = [match[1] for match in re.finditer(pattern, self._text(name), re.MULTILINE)]
+        if not matches or matches[-1] is None:
+            raise UnreadableOutputError(f"{name} has no match for {pattern!r}")
+        return matches[-1]
+
+
+def _child(value: Any, part: str, name: str, key: str) -> Any:
+    if isinstance(value, dict) and part in value:
+        return value[part]
+    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        return value[int(part)]
+    raise UnreadableOutputError(f"{name} has no {key!r}")
+
+
+def _converted(value: Any, written_unit: str | None, unit: str) -> float:
+    """A number as the program wrote it, with or without a unit, in ``unit``."""
+    scale = parse_unit(unit).scale
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            try:
+                return parse_quantity(value.strip(), unit) / scale
+            except InputError as error:
+                raise UnreadableOutputError(str(error)) from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UnreadableOutputError(f"expected a number, got {value!r:.80}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    return number if written_unit is None else number * parse_unit(written_unit).scale / scale

@@ -1,0 +1,172 @@
+"""What a campaign file says of a program that evaluates designs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from codesign.errors import InputError
+from codesign.metrics import Sense
+from codesign.schema import Record
+from codesign.units import parse_unit
+
+
+def _unit(text: str) -> str:
+    try:
+        parse_unit(text)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _existing_file(text: str) -> str:
+    if not Path(text).is_file():
+        raise ValueError(f"expected a file, from the folder in which codesign runs, got {text!r}")
+    return text
+
+
+def _plain_name(text: str) -> str:
+    path = Path(text)
+    if path.is_absolute() or ".." in path.parts or not path.name:
+        raise ValueError(f"expected the name of a file in the design's folder, got {text!r}")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        groups = re.compile(text).groups
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got {text!r} ({error})") from None
+    if groups != 1:
+        raise ValueError(
+            f"expected a regular expression with one group, the number, got {groups} in {text!r}"
+        )
+    return text
+
+
+def _identifier(text: str) -> str:
+    if not text.isidentifier():
+        raise ValueError(
+            f"expected a name that works in expressions, such as latency_s, got {text!r}"
+        )
+    return text
+
+
+UnitText = Annotated[str, AfterValidator(_unit)]
+ExistingFile = Annotated[str, AfterValidator(_existing_file)]
+PlainName = Annotated[str, AfterValidator(_plain_name)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+MetricName = Annotated[str, AfterValidator(_identifier)]
+
+
+class CommandWorkload(Record):
+    """Any keys: the program is handed them as they are."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class NumberSource(Record):
+    """Where a number stands in what the program wrote: in JSON, in CSV, or by a pattern."""
+
+    json_file: PlainName | None = Field(default=None, alias="json")
+    """A JSON file, ``stdout`` for the program's output."""
+    key: str | None = None
+    """Path in the JSON, joined by dots; positions of lists are numbers: ``layers.0.cycles``."""
+    csv_file: PlainName | None = Field(default=None, alias="csv")
+    """A CSV file with a line of titles, or ``stdout``."""
+    column: str | None = None
+    """Title of the column."""
+    row: Annotated[int, Field(strict=True)] = -1
+    """Number of the row below the titles, from 0; negative: from the end."""
+    regex: Pattern | None = None
+    """Regular expression with one group, the number with or without a unit; the last match."""
+    file: PlainName = "stdout"
+    """Where the expression is looked for: a file, ``stdout`` or ``stderr``."""
+    unit: UnitText | None = None
+    """Of a number that is written without; the metric's own if not given."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> NumberSource:
+        stated = [self.json_file, self.csv_file, self.regex]
+        if sum(item is not None for item in stated) != 1:
+            raise ValueError("expected one of 'json', 'csv' and 'regex'")
+        if (self.key is None) != (self.json_file is None):
+            raise ValueError("'json: FILE' and 'key: PATH' need each other")
+        if (self.column is None) != (self.csv_file is None):
+            raise ValueError("'csv: FILE' and 'column: TITLE' need each other")
+        return self
+
+
+class CommandMetric(Record):
+    """A number that the program reports for every design."""
+
+    sense: Sense
+    """``minimize`` or ``maximize``: the direction in which it gets better."""
+    unit: UnitText
+    """In which it is kept, such as ``s``; empty for a plain number."""
+    meaning: str = "as the command reports it"
+    """One sentence for tables."""
+    source: NumberSource = Field(alias="from")
+    """Where the program writes it."""
+
+
+class TemplateFile(Record):
+    """A file that is written with the design's values in it."""
+
+    template: ExistingFile
+    """The text, in which ``${NAME}`` stands for a value."""
+
+
+class CheaperModel(Record):
+    """Another evaluator that predicts the metrics, so that optimizers learn what it gets wrong."""
+
+    name: str
+    """Under which it is registered, such as ``npu``."""
+    workload: dict[str, Any] | None = None
+    """Of the cheaper model; the campaign's if not given."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What ``evaluator:`` would say of it."""
+    metrics: dict[str, str] = Field(default_factory=dict)
+    """Its metric for each of the program's; the one of the same name if not given."""
+
+
+class CommandOptions(Record):
+    """How the program is run and where it writes its numbers."""
+
+    run: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Program and arguments; no shell reads them. ``${NAME}`` stands for a parameter's value,
+    ``${workload.KEY}``, ``${version}``, or ``${python}``, the interpreter that runs codesign."""
+    files: tuple[ExistingFile, ...] = ()
+    """Put into the folder of every design under their own names; their content is part of the
+    campaign's identity."""
+    write: dict[PlainName, Literal["json"] | TemplateFile] = Field(default_factory=dict)
+    """Files to write for each design: ``json`` (``{"design": ..., "workload": ...}``), or a
+    template."""
+    metrics: Annotated[dict[MetricName, CommandMetric], Field(min_length=1)]
+    """What the program reports."""
+    limits: dict[str, NumberSource] = Field(default_factory=dict)
+    """Numbers that must not be above 0 for a design to be feasible."""
+    infeasible_exit_codes: tuple[Annotated[int, Field(strict=True, ge=1, le=255)], ...] = ()
+    """By which the program says that a design cannot be built; any other than 0 is a failure."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Variables for the program, besides those that codesign was started with."""
+    version: str = ""
+    """Of the program, in any words: part of the campaign's identity."""
+    keep: Literal["none", "failed", "all"] = "none"
+    """Which designs' folders stay, in ``scratch/`` of the campaign's folder."""
+    predicted_by: CheaperModel | None = None
+    """A cheaper model of the same metrics."""
+
+    @model_validator(mode="after")
+    def _distinct_files(self) -> CommandOptions:
+        for name in self.limits:
+            if name in self.metrics:
+                raise ValueError(f"{name!r} is a metric and a limit")
+        names = [Path(file).name for file in self.files] + list(self.write)
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"'files' and 'write' put {name!r} into the folder twice")
+        return self

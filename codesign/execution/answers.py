@@ -1,0 +1,98 @@
+"""What an evaluator says of one design, apart from any campaign's objectives and constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.evaluators.base import Evaluation, Failure
+from codesign.problem import Observations, Problem
+
+Answer: TypeAlias = Mapping[str, Mapping[str, float]]
+"""``metrics`` and ``violations`` of one design, by name."""
+Evaluate: TypeAlias = Callable[[IntArray], Observations]
+"""The shape of whatever evaluates: (n, d) designs in, their observations out."""
+
+
+def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
+    """What the evaluator said of each design."""
+    ours = {item.text for item in problem.constraints}
+    limits = [
+        (name, observations.violations[:, j])
+        for j, name in enumerate(observations.violation_names)
+        if name not in ours
+    ]
+    return [
+        observations.failures.get(i)
+        or {
+            "metrics": {name: float(v[i]) for name, v in observations.metrics.items()},
+            "violations": {name: float(v[i]) for name, v in limits},
+        }
+        for i in range(len(observations.rows))
+    ]
+
+
+def observed_answers(
+    problem: Problem, rows: IntArray, answers: Sequence[Answer | Failure]
+) -> Observations:
+    """The observations of (n, d) designs of which the evaluator said this, to the bit."""
+    failures = {i: item for i, item in enumerate(answers) if isinstance(item, Failure)}
+    metrics, violations = (_columns(part, answers) for part in ("metrics", "violations"))
+    return problem.observed(rows, Evaluation(metrics, violations, failures))
+
+
+def joined(parts: Sequence[Observations], order: IntArray) -> Observations:
+    """Observations of several calls as those of one.
+
+    Args:
+        parts: At least one; all of one problem.
+        order: (n,) for each position of the whole, its position in the parts laid end to end.
+    """
+    if len(parts) == 1 and np.array_equal(order, np.arange(len(order))):
+        return parts[0]
+    # Where all designs of a part failed, it may not name the evaluator's limits.
+    names = max((part.violation_names for part in parts), key=len)
+    failures: dict[int, Failure] = {}
+    start = 0
+    place = {int(i): position for position, i in enumerate(order.tolist())}
+    for part in parts:
+        failures |= {place[start + i]: failure for i, failure in part.failures.items()}
+        start += len(part.rows)
+    return Observations(
+        np.concatenate([part.rows for part in parts])[order],
+        np.concatenate([part.objectives for part in parts])[order],
+        np.concatenate([_violations(part, names) for part in parts])[order],
+        names,
+        {
+            name: np.concatenate([part.metrics[name] for part in parts])[order]
+            for name in parts[0].metrics
+        },
+        failures,
+    )
+
+
+def _violations(part: Observations, names: Sequence[str]) -> FloatArray:
+    reported = dict(zip(part.violation_names, part.violations.T, strict=True))
+    nothing = np.full(len(part.rows), np.nan)
+    return np.column_stack(
+        [*(reported.get(name, nothing) for name in names), np.empty((len(part.rows), 0))]
+    )
+
+
+def plain_answer(answer: Answer | Failure) -> dict[str, Any]:
+    """An answer or a failure as JSON values."""
+    return {"failure": vars(answer)} if isinstance(answer, Failure) else dict(answer)
+
+
+def read_answer(plain: Mapping[str, Any]) -> Answer | Failure:
+    """The inverse of :func:`plain_answer`."""
+    return Failure(**plain["failure"]) if "failure" in plain else plain
+
+
+def _columns(part: str, answers: Sequence[Answer | Failure]) -> dict[str, FloatArray]:
+    parts = [{} if isinstance(item, Failure) else item[part] for item in answers]
+    names = dict.fromkeys(name for values in parts for name in values)
+    return {name: np.array([v.get(name, np.nan) for v in parts], dtype=float) for name in names}

@@ -1,0 +1,45 @@
+"""The main function of a guarded process; see ``guard.py``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from multiprocessing.connection import Connection
+
+from codesign.errors import CodesignError, InputError, JobError
+from codesign.execution.guard import GuardedProblem, Ready, Refusal
+from codesign.execution.result_store import canonical
+from codesign.problem import Problem
+
+
+def main(connection: Connection) -> None:
+    """Evaluate batches until the parent hangs up."""
+    # What evaluators log is the log.
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    guarded: GuardedProblem = connection.recv()
+    try:
+        problem = _problem(guarded)
+    except CodesignError as error:
+        connection.send(_refusal(error))
+        return
+    connection.send(Ready())
+    try:
+        while True:
+            rows = connection.recv()
+            try:
+                connection.send(problem.evaluate(rows))
+            except CodesignError as error:
+                connection.send(_refusal(error))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _problem(guarded: GuardedProblem) -> Problem:
+    problem = guarded.build()
+    if canonical(problem.provenance()) != guarded.provenance:
+        raise InputError("the problem changed while its designs were being evaluated; run again")
+    return problem
+
+
+def _refusal(error: CodesignError) -> Refusal:
+    return Refusal(str(error), is_input=not isinstance(error, JobError))

@@ -1,0 +1,120 @@
+"""Answers that need no evaluation: those of a sample, in memory, and in a file while it is made."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+
+from codesign.columns import IntArray
+from codesign.errors import StoreError
+from codesign.evaluators.base import Failure
+from codesign.execution.answers import (
+    Answer,
+    Evaluate,
+    answers_of,
+    observed_answers,
+    plain_answer,
+    read_answer,
+)
+from codesign.execution.result_store import canonical
+from codesign.problem import Observations, Problem
+
+
+class KnownAnswers:
+    """Designs whose answers are known, failures among them: they are not asked again.
+
+    Args:
+        problem: Whose evaluator answered.
+        observations: Of the known designs.
+    """
+
+    def __init__(self, problem: Problem, observations: Observations) -> None:
+        self._problem = problem
+        keys = problem.space.keys(observations.rows).tolist()
+        self._answers = dict(zip(keys, answers_of(problem, observations), strict=True))
+
+    def evaluate(self, rows: IntArray, inner: Evaluate) -> Observations:
+        """The observations of designs; ``inner`` evaluates those that are not known."""
+        keys = self._problem.space.keys(rows).tolist()
+        missing = [i for i, key in enumerate(keys) if key not in self._answers]
+        if len(missing) == len(rows):
+            return inner(rows)
+        answers = {i: self._answers[key] for i, key in enumerate(keys) if i not in set(missing)}
+        if missing:
+            computed = answers_of(self._problem, inner(rows[missing]))
+            answers |= dict(zip(missing, computed, strict=True))
+        return observed_answers(self._problem, rows, [answers[i] for i in range(len(rows))])
+
+
+class AnswerFile:
+    """A sample while it is evaluated: each answer is durable as it ends, failures too.
+
+    One line of JSON with its checksum for each answer. A line that was cut short is evaluated
+    again, and so is all if the file belongs to another problem.
+
+    Args:
+        path: Of the file.
+        problem: Whose designs are evaluated.
+    """
+
+    def __init__(self, path: Path, problem: Problem) -> None:
+        self._path, self._problem = path, problem
+        self._belongs_to = canonical(problem.provenance())
+        self._answers = self._read()
+
+    def evaluate(self, rows: IntArray, inner: Evaluate) -> Observations:
+        """The observations of designs; ``inner`` evaluates the missing ones, one after another.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        keys = [str(key) for key in self._problem.space.keys(rows).tolist()]
+        for i, key in enumerate(keys):
+            if key not in self._answers:
+                (answer,) = answers_of(self._problem, inner(rows[i : i + 1]))
+                self._append(key, answer)
+        return observed_answers(self._problem, rows, [self._answers[key] for key in keys])
+
+    def discard(self) -> None:
+        """Forget all answers."""
+        self._answers.clear()
+        self._path.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, Answer | Failure]:
+        answers: dict[str, Answer | Failure] = {}
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            lines = []
+        for number, line in enumerate(lines):
+            checksum, _, text = line.partition(" ")
+            is_whole = checksum == _checksum(text)
+            if number == 0 and not (is_whole and text == self._belongs_to):
+                break
+            if number and is_whole:
+                key, answer = json.loads(text)
+                answers[key] = read_answer(answer)
+        if not answers:
+            self._path.unlink(missing_ok=True)
+        return answers
+
+    def _append(self, key: str, answer: Answer | Failure) -> None:
+        self._answers[key] = answer
+        try:
+            is_new = not self._path.exists()
+            with self._path.open("a", encoding="utf-8") as file:
+                # A cut line would swallow the next one.
+                start = "" if is_new else "\n"
+                texts = [self._belongs_to] if is_new else []
+                texts.append(canonical([key, plain_answer(answer)]))
+                file.write(start + "\n".join(f"{_checksum(text)} {text}" for text in texts))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"cannot be written: {error.strerror}", str(self._path)) from error
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"

@@ -1,0 +1,1 @@
+"""Simulators of others as evaluators: their environments, and the programs that campaigns run."""

@@ -1,0 +1,58 @@
+"""Text from others, made safe for where it is printed: terminals, spreadsheets, Markdown.
+
+A terminal obeys control characters (a color, a title, a cursor that moves up), a spreadsheet
+computes a cell that begins like a formula, and a viewer of Markdown renders HTML in it.
+"""
+
+from __future__ import annotations
+
+import re
+
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What a terminal obeys, marks that reverse the direction of text, and halves of characters."""
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_HTML = re.compile(r"<(?=[A-Za-z/!?])|&(?=[#A-Za-z])")
+
+
+def printable(text: str) -> str:
+    r"""``text`` with control characters as escapes; line ends and tabs stay.
+
+    >>> print(printable("a\x1b[31mb"))
+    a\x1b[31mb
+    """
+    return CONTROL.sub(_escape, text) if CONTROL.search(text) else text
+
+
+def one_line(text: str) -> str:
+    """As :func:`printable`, with line ends and tabs as escapes too: for names and paths."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def json_safe(text: str) -> str:
+    """A JSON document that says the same without characters that a terminal obeys."""
+    # JSON leaves those above 0x7f as they are; they stand only inside strings.
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def spreadsheet_text(text: str) -> str:
+    """A cell that stays text: an apostrophe stands before what would be read as a formula.
+
+    >>> spreadsheet_text("=1+1")
+    "'=1+1"
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def markdown_text(text: str) -> str:
+    """``text`` whose HTML tags and entities are shown, not rendered.
+
+    >>> markdown_text("<b>a</b> < b")
+    '&lt;b>a&lt;/b> < b'
+    """
+    return _HTML.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", printable(text))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

@@ -1,0 +1,51 @@
+"""A worker ends with its parent, whatever it is doing."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WORKER = """\
+import ctypes, subprocess, sys
+from pathlib import Path
+
+def main(connection):
+    program = subprocess.Popen(["sleep", "600"])
+    connection.send(program.pid)
+    ctypes.PyDLL(None).sleep(600)  # compiled code that keeps the interpreter's lock
+    Path(__file__).with_name("woke").touch()
+"""
+PARENT = """\
+from codesign.processes import WorkerProcess
+worker = WorkerProcess("worker_that_sleeps")
+print(worker._process.pid, worker.receive(), flush=True)
+input()
+"""
+
+
+def is_alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETSIG"), reason="a service of Linux")
+def test_a_worker_in_compiled_code_ends_with_its_parent_and_so_does_what_it_started(tmp_path):
+    (tmp_path / "worker_that_sleeps.py").write_text(WORKER)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as parent:  # fmt: skip
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        parent.kill()
+    while any(map(is_alive, pids)):
+        time.sleep(0.02)
+    assert not (tmp_path / "woke").exists()

@@ -4,110 +4,88 @@ from __future__ import annotations
 
 import logging
 import platform
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeVar
 
 import codesign
-from codesign import resources
 from codesign.campaign.definition import (
+    INITIAL_DESIGNS,
+    SAMPLE_SIZE,
     Definition,
     ResolvedDefinition,
     campaign_reading,
     load_definition,
     load_problem,
-    read_definition,
 )
+from codesign.campaign.differences import differences
 from codesign.campaign.exact import front_results
-from codesign.campaign.executor import (
-    Progress,
-    Quiet,
-    Recorder,
-    WorkerSetup,
-    execute_here,
-    execute_in_processes,
-)
-from codesign.campaign.lock import exclusive, is_held
-from codesign.campaign.loop import Plan
+from codesign.campaign.execution import Job
+from codesign.campaign.execution_settings import Execution
+from codesign.campaign.executor import Progress, Quiet, Recorder
+from codesign.campaign.lock import exclusive
 from codesign.campaign.observations import Layout, Run
-from codesign.campaign.reference import find_reference, minimized
+from codesign.campaign.reference import minimized
 from codesign.campaign.results import Results, read_results
-from codesign.campaign.store import BatchTiming, RunCounts, Store, create_store, open_store
-from codesign.enumeration import EnumerationProgress, ExactFront, exact_front, stored_front
-from codesign.errors import CodesignError, InputError, StoreError
+from codesign.campaign.sample import FILE as SAMPLE_FILE
+from codesign.campaign.sample import make_reference, sample_batch
+from codesign.campaign.status import (
+    CampaignStatus,
+    RunStatus,
+    results_folder,
+    status_of_store,
+)
+from codesign.campaign.store import BatchTiming, Store
+from codesign.campaign.store_file import STORE, create_store, open_store
+from codesign.campaign.stored_inputs import stored_problem
+from codesign.code_digest import code_digest
+from codesign.columns import IntArray
+from codesign.enumeration import (
+    EnumerationProgress,
+    ExactFront,
+    KeptFront,
+    exact_front,
+    kept_front,
+    stored_front,
+    stored_kept_front,
+)
+from codesign.errors import InputError, StoreError
+from codesign.execution.result_cache import evaluator_modules
 from codesign.problem import Problem
 from codesign.processes import n_cores
 
-State: TypeAlias = Literal["not started", "running", "stopped", "complete", "exhausted"]
-"""``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
+Front = TypeVar("Front", ExactFront, KeptFront)
 
-STORE = "campaign.sqlite"
 _LIBRARIES = ("numpy", "scipy", "moocore", "torch", "botorch", "gpytorch", "pymoo", "optuna")
 _MOST_DIFFERENCES = 20
+_MAY_CHANGE = (
+    "budget:",
+    "batch:",
+    "initial:",
+    "reference_sample:",
+    "optimizers.",
+    "problem.evaluator.",
+    "problem.space.catalogs.",
+    "problem.space.sources.",
+)
+"""Inputs that may be accepted: stored designs, runs and columns mean the same without them."""
+
+_UNUSED_ENTRY = re.compile(
+    r"^problem\.(space\b.*\.catalogs\.\w+|evaluator\b.*\.memtech)\.[\w-]+: "
+    r"(nothing -> |.* -> nothing$)"
+)
+"""An entry that only one side lists: an earlier version listed those that no design has, too."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a campaign between two batches; its text says how to go on."""
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """How far a run has come.
-
-    Attributes:
-        run: Optimizer and seed.
-        state: What it is doing.
-        done: Designs evaluated.
-        feasible: Of those, within every limit.
-        failed: Of those, without a result.
-        hypervolume: So far.
-        seconds: Wall time spent.
-    """
-
-    run: Run
-    state: State
-    done: int = 0
-    feasible: int = 0
-    failed: int = 0
-    hypervolume: float = 0.0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class CampaignStatus:
-    """How far a campaign has come.
-
-    Attributes:
-        name: Of the campaign.
-        folder: Where its results are.
-        state: Of the whole.
-        budget: Designs per run.
-        runs: Each run; empty if the store cannot be read.
-        problem: Why definition or store cannot be used, or None.
-    """
-
-    name: str
-    folder: Path
-    state: State
-    budget: int
-    runs: tuple[RunStatus, ...]
-    problem: str | None = None
-
-    @property
-    def done(self) -> int:
-        """Designs evaluated over all runs."""
-        return sum(run.done for run in self.runs)
-
-    @property
-    def total(self) -> int:
-        """Designs that all runs evaluate if the space does not run out of them."""
-        return self.budget * len(self.runs)
 
 
 class Campaign:
@@ -117,12 +95,21 @@ class Campaign:
         resolved: The definition.
         folder: Of this campaign.
         asked_as: What the user called it, for messages.
+        error: Why the definition cannot be used today; it is that of the store then, which can be
+            read, and no more.
     """
 
-    def __init__(self, resolved: ResolvedDefinition, folder: Path, asked_as: str) -> None:
+    def __init__(
+        self,
+        resolved: ResolvedDefinition,
+        folder: Path,
+        asked_as: str,
+        error: InputError | None = None,
+    ) -> None:
         self._resolved = resolved
         self._asked_as = asked_as
         self._command = f"codesign run {asked_as}"
+        self._error = error
         self.folder = folder
 
     @classmethod
@@ -134,9 +121,13 @@ class Campaign:
             folder: In which each campaign has its folder; ``runs`` in the working folder if None.
 
         Raises:
-            InputError: The definition, or what it names, cannot be used.
+            InputError: The definition, or what it names, cannot be used, and there is no store.
         """
-        resolved = load_definition(name_or_path)
+        try:
+            resolved = load_definition(name_or_path)
+        except InputError as error:
+            place = results_folder(folder) / Path(name_or_path).stem
+            return cls(_as_stored(place / STORE, error), place, str(name_or_path), error)
         place = results_folder(folder) / resolved.definition.name
         return cls(resolved, place, str(name_or_path))
 
@@ -165,16 +156,26 @@ class Campaign:
         """The SQLite file."""
         return self.folder / STORE
 
-    def run(self, progress: Progress | None = None, workers: int | None = None) -> None:
+    def run(
+        self,
+        progress: Progress | None = None,
+        workers: int | None = None,
+        execution: Execution | None = None,
+        accept_changes: bool = False,
+    ) -> None:
         """Start the campaign or continue it, to the same results in either case.
 
         Args:
             progress: Told of every durable batch.
             workers: Processes; the definition's number, or one per core, if None. With one,
                 this process does the work itself.
+            execution: How designs are evaluated; as the definition says if None.
+            accept_changes: Go on although inputs differ from the stored ones; what is stored from
+                then on is marked.
 
         Raises:
-            InputError: No admissible design; the definition differs from the stored one.
+            InputError: No admissible design; inputs differ from the stored ones and that is not
+                accepted, or they differ in what cannot change.
             StoreError: The store is damaged, in use, or its folder cannot be written.
             JobError: A run failed. The others were done; to run again continues.
             Interrupted: Ctrl-C; everything that was reported is stored.
@@ -188,18 +189,26 @@ class Campaign:
         try:
             with exclusive(self.folder / "lock"):
                 if not self.store_path.exists():
-                    self._create()
+                    self._create(execution)
                 with open_store(self.store_path) as store:
-                    self._check_same(store)
+                    changes = self._refuse_changes(store, accept_changes)
                 with open_store(self.store_path, writing=True) as store:
-                    self._execute(store, progress or Quiet(), self._n_workers(workers))
+                    if changes:
+                        store.accept(changes, self._inputs())
+                    self._execute(
+                        store,
+                        progress or Quiet(),
+                        self._n_workers(workers),
+                        execution,
+                    )
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was done is stored in {self.folder}, "
                 f"'{self._command}' goes on from there"
             ) from None
         finally:
-            if is_new and not self.store_path.exists():
+            kept = (self.store_path, self.folder / SAMPLE_FILE)
+            if is_new and not any(path.exists() for path in kept):
                 # Refused before it began: leave nothing behind.
                 shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -213,13 +222,15 @@ class Campaign:
         if not self.store_path.exists():
             runs = tuple(RunStatus(run, "not started") for run in self.runs)
             return CampaignStatus(name, self.folder, "not started", budget, runs)
-        return _status_of(name, self.folder)
+        with open_store(self.store_path) as store:
+            status = status_of_store(store, name, self.folder)
+            return replace(status, notices=(*status.notices, *self._changes(store)))
 
     def results(self) -> Results:
         """All observations so far.
 
         Raises:
-            InputError: The campaign was not begun, or the definition differs from the stored one.
+            InputError: The campaign was not begun.
             StoreError: The store is damaged.
         """
         if not self.store_path.exists():
@@ -229,14 +240,39 @@ class Campaign:
                 str(self.folder),
             )
         with open_store(self.store_path) as store:
-            self._check_same(store)
-            exact = stored_front(self.problem, self.folder)
+            if store.notice:
+                _logger.warning("%s", store.notice)
             # The state first: what is stored after it was asked for does no harm.
-            state = _status_of_store(store, self.definition.name, self.folder).state
+            state = status_of_store(store, self.definition.name, self.folder).state
+            if changes := self._changes(store):
+                first, more = changes[0], len(changes) - 1
+                _logger.warning(
+                    "%s: read with its stored inputs; today's differ: %s%s",
+                    self.definition.name,
+                    first,
+                    f" and {more} more ('codesign status {self._asked_as}')" if more else "",
+                )
+                problem = stored_problem(store, None if self._error else self.problem)
+                definition = Definition.model_validate(store.inputs["definition"])
+                return read_results(store, definition, problem, None, state)
+            self._warn_of_versions(store)
+            exact = stored_front(self.problem, self.folder)
             return read_results(store, self.definition, self.problem, exact, state)
 
+    def verify(self) -> list[str]:
+        """What is damaged in the store, one line each.
+
+        Raises:
+            StoreError: The store cannot be opened at all.
+        """
+        with open_store(self.store_path) as store:
+            return store.verify()
+
     def exact_front(
-        self, workers: int | None = None, progress: EnumerationProgress | None = None
+        self,
+        workers: int | None = None,
+        progress: EnumerationProgress | None = None,
+        executor: str | None = None,
     ) -> ExactFront:
         """The exact front of the problem: as stored in the campaign's folder, or enumerated.
 
@@ -245,6 +281,8 @@ class Campaign:
         Args:
             workers: Processes; the definition's number, or one per core, if None.
             progress: Told how much of the space is settled.
+            executor: Where it is done, as ``NAME`` or ``NAME:TEXT``; as the definition says if
+                None.
 
         Raises:
             InputError: The space cannot be listed, no design is feasible, or the folder cannot
@@ -252,13 +290,51 @@ class Campaign:
             JobError: The enumeration failed.
             Interrupted: Ctrl-C; what was settled is stored.
         """
+        return self._enumerated(exact_front, workers, progress, executor)
+
+    def kept_front(
+        self,
+        metrics: Sequence[str],
+        workers: int | None = None,
+        progress: EnumerationProgress | None = None,
+        executor: str | None = None,
+    ) -> KeptFront:
+        """The designs from which the exact front under tighter limits on metrics follows.
+
+        Stored and resumed like the exact front, which is found first.
+
+        Args:
+            metrics: By name; the objectives are kept in any case.
+            workers: As of :meth:`exact_front`.
+            progress: Likewise.
+            executor: Likewise.
+
+        Raises:
+            InputError: As of :meth:`exact_front`, or a metric cannot be kept.
+            JobError: As of :meth:`exact_front`, or some designs lack a metric.
+            Interrupted: Ctrl-C; what was settled is stored.
+        """
+        return self._enumerated(partial(kept_front, names=metrics), workers, progress, executor)
+
+    def stored_kept_front(self) -> KeptFront | None:
+        """Of the fronts that :meth:`kept_front` stored, the one that keeps most metrics."""
+        return stored_kept_front(self.problem, self.folder)
+
+    def _enumerated(
+        self,
+        enumerate_: Callable[..., Front],
+        workers: int | None,
+        progress: EnumerationProgress | None,
+        executor: str | None,
+    ) -> Front:
         try:
-            return exact_front(
+            return enumerate_(
                 self.problem,
-                self.folder,
+                folder=self.folder,
                 workers=self._n_workers(workers),
                 rebuild=partial(load_problem, self._resolved.path),
                 progress=progress,
+                executor=executor or self.definition.execution.executor,
             )
         except KeyboardInterrupt:
             raise Interrupted(
@@ -269,24 +345,43 @@ class Campaign:
     def exact_results(self, front: ExactFront, listed: bool = False) -> Results:
         """An exact front as results: one design per point, or all that are listed."""
         rows = front.rows if listed else front.representatives()
+        return self._listed_front(front, rows, self._reference_point())
+
+    def _listed_front(
+        self, front: ExactFront, rows: IntArray, reference_point: Mapping[str, float]
+    ) -> Results:
         return front_results(
-            front,
-            rows,
-            self.definition,
-            self.problem,
-            self._reference_point(),
-            library_versions(),
+            front, rows, self.definition, self.problem, reference_point, library_versions()
         )
+
+    def front_results(self, searched: Results | None = None) -> Results:
+        """The front whose numbers name designs everywhere: the exact one, one design for each
+        point, if it is stored; else what was searched so far.
+
+        Args:
+            searched: The campaign's :meth:`results`, if they were read.
+
+        Raises:
+            InputError: The campaign was neither enumerated nor begun.
+            StoreError: The store is damaged.
+        """
+        if searched is None and not self.store_path.exists():
+            exact = stored_front(self.problem, self.folder)
+            return self.results() if exact is None else self.exact_results(exact)
+        results = self.results() if searched is None else searched
+        if results.exact is None or results.front_run is not None:
+            return results
+        rows = results.exact.representatives()
+        return self._listed_front(results.exact, rows, results.reference_point)
 
     def _reference_point(self) -> Mapping[str, float]:
         """The campaign's bound of the hypervolume, as stored or as it would be."""
         if self.store_path.exists():
             with open_store(self.store_path) as store:
-                self._check_same(store)
+                self._refuse_changes(store)
                 stored: Mapping[str, float] = store.meta["reference_point"]
                 return stored
-        stated_point = self._resolved.reference_point
-        return find_reference(self.problem, self.definition.reference_sample, stated_point).point
+        return make_reference(self._resolved).point
 
     def timings(self) -> list[BatchTiming]:
         """Wall time of every batch so far; empty if the campaign was not begun.
@@ -299,57 +394,96 @@ class Campaign:
         with open_store(self.store_path) as store:
             return store.timings()
 
-    def _create(self) -> None:
-        stated_point = self._resolved.reference_point
-        reference = find_reference(self.problem, self.definition.reference_sample, stated_point)
+    def _create(self, execution: Execution | None = None) -> None:
+        reference = make_reference(self._resolved.with_execution(execution), self.folder)
         layout = Layout(
             metrics=self.problem.metric_names,
-            violations=reference.violation_names,
+            violations=reference.sample.violation_names,
             objectives=tuple(item.metric.name for item in self.problem.objectives),
             signs=tuple(item.sign for item in self.problem.objectives),
         )
         meta = {
-            "definition": self.definition.model_dump(mode="json"),
-            "identity": self._resolved.identity(),
-            "versions": library_versions(),
+            **self._inputs(),
             "layout": layout.to_json(),
             "parameters": list(self.problem.space.names),
             "reference_point": dict(reference.point),
+            "reference_bounds": dict(reference.bounds),
+            "reference_is_provisional": reference.is_provisional,
+            "metrics": [vars(metric) for metric in self.problem.evaluator.metrics],
         }
-        create_store(self.store_path, meta, self.runs)
+        create_store(self.store_path, meta, self.runs, sample_batch(reference, layout))
+        (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
 
-    def _check_same(self, store: Store) -> None:
-        stored, now = store.meta.get("identity", {}), self._resolved.identity()
-        lines = list(_differences(stored, now))
-        if lines:
-            listed = lines[:_MOST_DIFFERENCES]
-            if len(lines) > len(listed):
-                listed.append(f"... and {len(lines) - len(listed)} more")
+    def _inputs(self) -> dict[str, Any]:
+        return {
+            "definition": self.definition.model_dump(mode="json"),
+            "identity": self._resolved.identity(),
+            "versions": library_versions(),
+            "code": self._code(),
+        }
+
+    def _code(self) -> str:
+        """Digest of the code behind an evaluation."""
+        return code_digest((*evaluator_modules(self.problem.evaluator), "codesign.problem"))[:12]
+
+    def _changes(self, store: Store) -> list[str]:
+        """``key: stored -> now`` of the inputs that differ, one line each."""
+        if self._error is not None:
+            return list(self._error.problems)
+        lines = differences(store.inputs.get("identity", {}), self._resolved.identity())
+        # The sample decided on the stored point; a later default changes nothing.
+        usual = f"reference_sample: {SAMPLE_SIZE} -> {INITIAL_DESIGNS}"
+        return [line for line in lines if line != usual and not _UNUSED_ENTRY.search(line)]
+
+    def _refuse_changes(self, store: Store, accept: bool = False) -> list[str]:
+        """The changes if they are accepted.
+
+        Raises:
+            StoreError: They are not, or stored designs and numbers would mean something else.
+        """
+        if self._error is not None:
+            raise self._error
+        changes = self._changes(store)
+        fixed = [line for line in changes if not line.startswith(_MAY_CHANGE)]
+        if (self.runs, self.problem.metric_names) != (store.runs, store.layout.metrics):
+            fixed = changes
+        if changes and (fixed or not accept):
+            remedy = "" if fixed else ", or accept the changes by --accept-changes"
+            listed = (fixed or changes)[:_MOST_DIFFERENCES]
+            if len(fixed or changes) > len(listed):
+                listed.append(f"... and {len(fixed or changes) - len(listed)} more")
             raise StoreError(
                 [
                     f"{self.store_path}: the store belongs to another definition; change it "
-                    "back, give the campaign another name, or move its folder away. "
+                    f"back, give the campaign another name, or move its folder away{remedy}. "
                     "Stored -> now:",
                     *(f"  {line}" for line in listed),
                 ]
             )
-        for line in _differences(store.meta.get("versions", {}), library_versions()):
-            _logger.warning("%s was begun with other versions: %s", self.definition.name, line)
+        self._warn_of_versions(store)
+        if store.notice:
+            _logger.warning("%s; it is evaluated again", store.notice)
+        return changes
 
-    def _execute(self, store: Store, progress: Progress, workers: int) -> None:
+    def _warn_of_versions(self, store: Store) -> None:
+        for line in differences(store.inputs.get("versions", {}), library_versions()):
+            _logger.warning("%s was begun with other versions: %s", self.definition.name, line)
+        if store.inputs.get("code", self._code()) != self._code():
+            _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
+
+    def _execute(
+        self, store: Store, progress: Progress, workers: int, execution: Execution | None
+    ) -> None:
         counts = store.counts()
         pending = [index for index, count in enumerate(counts) if count.ended is None]
         recorder = Recorder(store, self.definition.budget, progress)
         reference = minimized(self.problem, store.meta["reference_point"])
         total = self.definition.budget * len(counts)
         progress.start(total, sum(count.done for count in counts))
+        resolved = self._resolved.with_execution(execution)
+        job = Job(resolved, self.folder, store.layout, reference, pending)
         try:
-            if min(workers, len(pending)) <= 1:
-                execute_here(Plan(self._resolved, store.layout, reference), pending, recorder)
-            else:
-                resolved = self._resolved
-                setup = WorkerSetup(resolved.path, resolved.identity(), store.layout, reference)
-                execute_in_processes(setup, self.runs, pending, recorder, workers)
+            job.do(recorder, workers)
         finally:
             progress.finish()
 
@@ -360,9 +494,13 @@ class Campaign:
         return n_cores()
 
 
-def results_folder(folder: str | Path | None = None) -> Path:
-    """The folder in which each campaign has its own."""
-    return Path(folder) if folder is not None else Path.cwd() / "runs"
+def _as_stored(path: Path, error: InputError) -> ResolvedDefinition:
+    """The definition of a store; raises the error without one."""
+    if not path.is_file():
+        raise error
+    with open_store(path) as store:
+        definition = Definition.model_validate(store.inputs["definition"])
+        return ResolvedDefinition(path, definition, stored_problem(store, None), (), None)
 
 
 def library_versions() -> dict[str, str]:
@@ -374,102 +512,3 @@ def library_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-def list_campaigns(folder: str | Path | None = None) -> list[CampaignStatus]:
-    """Every campaign that has a definition or a store, by name, with its state.
-
-    A definition or a store that cannot be used is listed with its problem.
-    """
-    root = results_folder(folder)
-    stores = {path.parent.name for path in root.glob(f"*/{STORE}")}
-    listed = [_listed_store(name, root / name) for name in stores]
-    for name, path in resources.listed("runs").items():
-        if name not in stores:
-            listed.append(_listed_definition(path, root))
-    return sorted(
-        {item.name: item for item in reversed(listed)}.values(), key=lambda item: item.name
-    )
-
-
-def _listed_store(name: str, folder: Path) -> CampaignStatus:
-    try:
-        return _status_of(name, folder)
-    except CodesignError as error:
-        return CampaignStatus(name, folder, "stopped", 0, (), str(error))
-
-
-def _listed_definition(path: Path, root: Path) -> CampaignStatus:
-    try:
-        _, definition = read_definition(path)
-    except CodesignError as error:
-        return CampaignStatus(path.stem, root / path.stem, "not started", 0, (), str(error))
-    name = definition.name
-    if (root / name / STORE).exists():
-        return _listed_store(name, root / name)
-    runs = tuple(RunStatus(run, "not started") for run in definition.runs)
-    return CampaignStatus(name, root / name, "not started", definition.budget, runs)
-
-
-def _status_of(name: str, folder: Path) -> CampaignStatus:
-    with open_store(folder / STORE) as store:
-        return _status_of_store(store, name, folder)
-
-
-def _status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
-    counts = store.counts()
-    budget = int(store.meta.get("identity", {}).get("budget", 0))
-    is_running = is_held(folder / "lock")
-    runs = tuple(_run_status(count, is_running) for count in counts)
-    return CampaignStatus(name, folder, _state(runs, is_running), budget, runs)
-
-
-def _run_status(count: RunCounts, is_running: bool) -> RunStatus:
-    state: State = "not started"
-    if count.ended is not None:
-        state = "complete" if count.ended == "complete" else "exhausted"
-    elif count.done:
-        state = "running" if is_running else "stopped"
-    return RunStatus(
-        run=count.run,
-        state=state,
-        done=count.done,
-        feasible=count.feasible,
-        failed=count.failed,
-        hypervolume=count.hypervolume,
-        seconds=count.seconds,
-    )
-
-
-def _state(runs: Sequence[RunStatus], is_running: bool) -> State:
-    states = {run.state for run in runs}
-    if states <= {"complete", "exhausted"}:
-        return "exhausted" if states == {"exhausted"} else "complete"
-    return "running" if is_running else "stopped"
-
-
-def _differences(stored: Any, now: Any, path: str = "") -> Iterator[str]:
-    """``key: stored -> now`` for every leaf in which two JSON values differ."""
-    if isinstance(stored, Mapping) and isinstance(now, Mapping):
-        for key in dict.fromkeys([*stored, *now]):
-            inner = f"{path}.{key}" if path else str(key)
-            yield from _differences(stored.get(key), now.get(key), inner)
-    elif isinstance(stored, list) and isinstance(now, list):
-        yield from _list_differences(stored, now, path)
-    elif stored != now or type(stored) is not type(now):
-        yield f"{path}: {_short(stored)} -> {_short(now)}"
-
-
-def _list_differences(stored: list[Any], now: list[Any], path: str) -> Iterator[str]:
-    if len(stored) == len(now):
-        for i, (before, after) in enumerate(zip(stored, now, strict=True)):
-            yield from _differences(before, after, f"{path}.{i}")
-        return
-    gone = [item for item in stored if item not in now] or None
-    new = [item for item in now if item not in stored] or None
-    yield f"{path}: {_short(gone)} -> {_short(new)} ({len(stored)} -> {len(now)} entries)"
-
-
-def _short(value: Any, most: int = 120) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -6,17 +6,19 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from codesign import plugins, resources
+from codesign.campaign.execution_settings import Execution
 from codesign.campaign.observations import Run
 from codesign.columns import FloatArray
 from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator, reading_of
+from codesign.execution.guard import is_foreign
 from codesign.memtech import load_library
 from codesign.optimizers.base import Optimizer, SearchSpace
 from codesign.problem import Problem, build_problem
@@ -24,7 +26,15 @@ from codesign.schema import Document, KeyPath, Record, read_document, to_record
 from codesign.space import load_space
 from codesign.units import parse_quantity
 
-PositiveInt = Annotated[int, Field(strict=True, ge=1)]
+SAMPLE_SIZE = 512
+"""Designs of the reference sample of an evaluator of this package."""
+INITIAL_DESIGNS = "initial designs"
+"""The reference sample of other evaluators."""
+PositiveInt = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+DesignCount = Annotated[int, Field(strict=True, ge=1, le=10**6)]
+"""Of designs that are held in memory together."""
+_MOST_SEEDS = 10_000
+_MOST_WORKERS = 1024
 Seed = Annotated[int, Field(strict=True, ge=0)]
 
 
@@ -52,8 +62,10 @@ def _seeds(value: object) -> object:
     """A number of seeds, or the seeds."""
     if isinstance(value, bool) or not isinstance(value, int | list | tuple):
         raise ValueError(f"expected a number of seeds or a list of them, got {value!r}")
-    if isinstance(value, int) and value < 1:
-        raise ValueError(f"expected a number of seeds from 1, or a list of them, got {value}")
+    if isinstance(value, int) and not 1 <= value <= _MOST_SEEDS:
+        raise ValueError(
+            f"expected a number of seeds from 1 to {_MOST_SEEDS}, or a list of them, got {value}"
+        )
     return list(range(value)) if isinstance(value, int) else value
 
 
@@ -74,16 +86,18 @@ class SearchSettings(Record):
 
     optimizers: Annotated[tuple[Choice, ...], Field(min_length=1)]
     """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
-    initial: PositiveInt = 20
+    initial: DesignCount = 20
     """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
     budget: PositiveInt
     """Distinct designs that each run evaluates, the initial ones included."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_seeds)] = (0,)
     """How many (0, 1, ...), or which."""
-    batch: PositiveInt | None = None
+    batch: DesignCount | None = None
     """Designs asked for at one time; each optimizer's own number if not given."""
-    workers: PositiveInt | None = None
+    workers: Annotated[int, Field(strict=True, ge=1, le=_MOST_WORKERS)] | None = None
     """Processes; one per core if not given. Does not change any result."""
+    execution: Execution = Execution()
+    """How designs are evaluated; not part of a campaign's identity."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -117,8 +131,9 @@ class Definition(SearchSettings):
     """Parameters that do not vary, with their values."""
     reference_point: dict[str, Any] | None = None
     """Bound of the hypervolume by objective; taken from a sample if not given."""
-    reference_sample: PositiveInt = 512
-    """Designs evaluated, outside every budget, to find the reference point."""
+    reference_sample: DesignCount | None = None
+    """Designs evaluated, outside every budget, to find the reference point. If not given, 512 for
+    evaluators of this package, and for others the initial designs of the first seed."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +184,19 @@ class ResolvedDefinition:
         """The optimizer that a run uses."""
         return next(item for item in self.optimizers if item.label == run.optimizer)
 
+    def with_execution(self, execution: Execution | None) -> ResolvedDefinition:
+        """The same campaign, evaluated in another way; None: as its file says."""
+        if execution is None:
+            return self
+        definition = self.definition.model_copy(update={"execution": execution})
+        return replace(self, definition=definition)
+
+    @property
+    def _reference_sample(self) -> int | str:
+        stated = self.definition.reference_sample
+        usual = INITIAL_DESIGNS if is_foreign(self.problem.evaluator) else SAMPLE_SIZE
+        return usual if stated is None else stated
+
     def identity(self) -> dict[str, Any]:
         """All that the results depend on besides library versions, as JSON values."""
         definition = self.definition
@@ -183,7 +211,7 @@ class ResolvedDefinition:
             "seeds": definition.seeds,
             "batch": definition.batch,
             "reference_point": self.reference_point,
-            "reference_sample": None if self.reference_point else definition.reference_sample,
+            "reference_sample": None if self.reference_point else self._reference_sample,
         }
         return to_json_values(data)
 
@@ -303,6 +331,8 @@ def _problem(document: Document, definition: Definition) -> Problem:
     evaluator = _evaluator(document, definition)
     listed = {"objectives": definition.objectives, "constraints": definition.constraints}
     places = {key: document.where(key) for key in ("space", *listed)}
+    options = [f"evaluator.{key}" for key in definition.evaluator.options]
+    places |= {option: document.where(*option.split(".", 1)) for option in options}
     for key, texts in listed.items():
         places |= {f"{key}.{i}": document.where(key, i) for i in range(len(texts))}
     return build_problem(

@@ -16,8 +16,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
+from codesign.campaign.execution_settings import Execution
 from codesign.campaign.loop import Plan, run_batches
-from codesign.campaign.observations import Layout, ObservationBatch, Run, Table
+from codesign.campaign.observations import Layout, ObservationBatch, Proposal, Run, Table
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray
 from codesign.errors import CodesignError, InputError, JobError
@@ -60,14 +61,18 @@ class WorkerSetup:
     Attributes:
         path: The definition's file.
         identity: What the parent made of the file; the worker must find the same.
+        execution: How designs are evaluated, whatever the file says.
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
+        folder: Of the campaign.
     """
 
     path: Path
     identity: dict[str, Any]
+    execution: Execution
     layout: Layout
     reference: FloatArray
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,14 @@ class Recorder:
     def history(self, run: int) -> Table:
         """What the store holds of a run."""
         return self._store.read(run)
+
+    def propose(self, proposals: Sequence[Proposal]) -> None:
+        """Make proposals durable."""
+        self._store.propose(proposals)
+
+    def proposals(self, run: int) -> list[Proposal]:
+        """All that a run proposed to be evaluated beside others, in order."""
+        return self._store.proposals(run)
 
     def record(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from codesign.campaign.definition import ResolvedDefinition
-from codesign.campaign.observations import Layout, ObservationBatch, Status, Table
+from codesign.campaign.observations import Layout, ObservationBatch, Run, Status, Table, status_of
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, JobError
-from codesign.optimizers.base import Optimizer, SearchSpace, initial_designs
+from codesign.execution.answers import Evaluate
+from codesign.optimizers.base import KnowsPending, Optimizer, SearchSpace, initial_designs
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Observations, Problem
 
@@ -30,11 +32,13 @@ class Plan:
         resolved: The definition with its problem and optimizers.
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
+        evaluate: Evaluates designs.
     """
 
     resolved: ResolvedDefinition
     layout: Layout
     reference: FloatArray
+    evaluate: Evaluate
 
 
 def run_batches(plan: Plan, index: int, history: Table) -> Iterator[ObservationBatch]:
@@ -51,16 +55,26 @@ def run_batches(plan: Plan, index: int, history: Table) -> Iterator[ObservationB
     Raises:
         JobError: The optimizer raised, or proposed what it must not.
     """
-    run = plan.resolved.definition.runs[index]
+    with explained(plan.resolved.definition.runs[index]):
+        yield from Search(plan, index, history).batches()
+
+
+@contextmanager
+def explained(run: Run) -> Iterator[None]:
+    """Name the run in what its optimizer raises.
+
+    Raises:
+        JobError: The optimizer raised.
+    """
     try:
-        yield from _Search(plan, index, history).batches()
+        yield
     except CodesignError:
         raise
     except Exception as error:  # a stranger's optimizer may fail in any way
         raise JobError(f"the optimizer of run {run} failed: {_located(error)}") from error
 
 
-class _Search:
+class Search:
     """The state of one run, all of which follows from its history."""
 
     def __init__(self, plan: Plan, index: int, history: Table) -> None:
@@ -86,29 +100,75 @@ class _Search:
         """Ask, evaluate, tell."""
         while self._done < self._plan.resolved.definition.budget:
             start = time.perf_counter()
-            rows = self._ask()
+            rows = self.propose()
             if not len(rows):
                 return
             evaluation_start = time.perf_counter()
-            observations = self._problem.evaluate(rows)
-            batch = self._recorded(
-                observations, evaluation_start - start, time.perf_counter() - evaluation_start
+            observations = self._plan.evaluate(rows)
+            batch = self.recorded(
+                observations,
+                self._n_batches,
+                evaluation_start - start,
+                time.perf_counter() - evaluation_start,
             )
             yield batch
             # Told only now: the batch is durable.
-            self._tell(rows, batch.numbers, batch.status == Status.FAILED)
+            self.tell(batch)
+            self._n_batches += 1
 
-    def _ask(self) -> IntArray:
-        definition = self._plan.resolved.definition
-        if self._n_batches == 0:
-            rows = initial_designs(self._space, definition.initial, self._run.seed)
+    @property
+    def n_left(self) -> int:
+        """Observations that the budget still allows."""
+        return self._plan.resolved.definition.budget - self._done
+
+    @property
+    def n_told(self) -> int:
+        """Observations that the optimizer knows."""
+        return self._done
+
+    def propose(self) -> IntArray:
+        """(k, d) the next batch when nothing is pending; (0, d) if no design is left.
+
+        Raises:
+            JobError: The optimizer proposed what it must not.
+        """
+        if not self._seen:
+            definition = self._plan.resolved.definition
+            return self._checked_new(
+                initial_designs(self._space, definition.initial, self._run.seed)
+            )
+        wanted = self._plan.resolved.definition.batch or self._optimizer.preferred_batch
+        return self._proposed(min(wanted, self.n_left))
+
+    def propose_beside(self, pending: IntArray) -> IntArray:
+        """(k, d) one more design while others are pending; (0, d) if it must wait for these.
+
+        Args:
+            pending: (p, d) in the order of their proposal.
+
+        Raises:
+            JobError: The optimizer proposed what it must not.
+        """
+        optimizer = self._optimizer
+        if not len(pending) or isinstance(optimizer, KnowsPending):
+            return self._proposed(1, pending)
+        rows = optimizer.ask(1 + len(pending))
+        self._check(rows, 1 + len(pending))
+        keys = self._problem.space.keys
+        return self._checked_new(rows[~np.isin(keys(rows), keys(pending))][:1])
+
+    def note_proposed(self, rows: IntArray) -> None:
+        """Designs that were proposed before a restart and have no result yet."""
+        self._seen.update(self._problem.space.keys(rows).tolist())
+
+    def _proposed(self, n: int, pending: IntArray | None = None) -> IntArray:
+        optimizer = self._optimizer
+        if pending is None or not len(pending) or not isinstance(optimizer, KnowsPending):
+            rows = optimizer.ask(n)
         else:
-            wanted = definition.batch or self._optimizer.preferred_batch
-            n = min(wanted, definition.budget - self._done)
-            rows = self._optimizer.ask(n)
-            self._check(rows, n)
-        self._check_new(rows)
-        return rows
+            rows = optimizer.ask(n, pending)
+        self._check(rows, n)
+        return self._checked_new(rows)
 
     def _check(self, rows: IntArray, n: int) -> None:
         d = len(self._problem.space.names)
@@ -117,7 +177,7 @@ class _Search:
         if len(rows) > n:
             raise self._broken(f"asked for up to {n} designs, it gave {len(rows)}")
 
-    def _check_new(self, rows: IntArray) -> None:
+    def _checked_new(self, rows: IntArray) -> IntArray:
         if not self._problem.admits(rows).all():
             raise self._broken("it proposed a design that is not admissible")
         keys = self._problem.space.keys(rows).tolist()
@@ -125,27 +185,40 @@ class _Search:
         self._seen.update(keys)
         if len(self._seen) < before + len(keys):
             raise self._broken("it proposed a design twice")
+        return rows
 
     def _broken(self, breach: str) -> JobError:
         return JobError(f"the optimizer of run {self._run} broke its contract: {breach}")
 
-    def _recorded(
-        self, observations: Observations, ask_seconds: float, evaluate_seconds: float
+    def recorded(
+        self,
+        observations: Observations,
+        batch: int,
+        ask_seconds: float,
+        evaluate_seconds: float,
+        n_untold: int = 0,
     ) -> ObservationBatch:
+        """Observations in the form of the store.
+
+        Args:
+            observations: Of designs that were proposed together.
+            batch: Number of that proposal.
+            ask_seconds: Wall time of the optimizer.
+            evaluate_seconds: Wall time of the evaluator.
+            n_untold: Observations recorded before these and not told yet.
+        """
         numbers = recorded_numbers(observations, self._plan.layout)
         # From what is recorded, as after a restart.
         objectives = self._plan.layout.objectives_of(numbers)
-        feasible = observations.feasible
-        status = np.where(feasible, Status.FEASIBLE, Status.INFEASIBLE).astype(np.int8)
-        status[observations.failed] = Status.FAILED
+        status = status_of(observations)
         return ObservationBatch(
             run=self._index,
-            batch=self._n_batches,
-            first_step=self._done,
+            batch=batch,
+            first_step=self._done + n_untold,
             rows=observations.rows,
             numbers=numbers,
             status=status,
-            reasons=observations.failures,
+            reasons={i: failure.reason for i, failure in observations.failures.items()},
             hypervolume=self._tracked(objectives, status),
             ask_seconds=ask_seconds,
             evaluate_seconds=evaluate_seconds,
@@ -160,13 +233,16 @@ class _Search:
             ]
         )
 
+    def tell(self, batch: ObservationBatch) -> None:
+        """Tell the optimizer what is durable."""
+        self._tell(batch.rows, batch.numbers, batch.status >= Status.FAILED)
+
     def _tell(self, rows: IntArray, numbers: FloatArray, failed: np.ndarray) -> None:
         layout = self._plan.layout
         self._optimizer.tell(
             rows, layout.objectives_of(numbers), layout.violations_of(numbers), failed
         )
         self._done += len(rows)
-        self._n_batches += 1
 
     def _replay(self, history: Table) -> None:
         """Tell the stored observations in the batches in which they were made."""
@@ -177,6 +253,7 @@ class _Search:
         for start, end in pairwise(bounds.tolist()):
             part = slice(start, end)
             self._tell(history.rows[part], history.numbers[part], history.failed[part])
+        self._n_batches = int(history.batch.max(initial=-1)) + 1
 
 
 def recorded_numbers(observations: Observations, layout: Layout) -> FloatArray:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.evaluators.base import Failure, FailureKind
+from codesign.problem import Observations
 
 StatusArray = NDArray[np.int8]
+SAMPLE = -1
+"""Index of the reference sample where others have that of a run."""
 
 
 @dataclass(frozen=True, order=True)
@@ -36,11 +40,36 @@ class Run:
 
 
 class Status(IntEnum):
-    """How an observation ended."""
+    """How an observation ended; from ``FAILED`` on it has no result.
+
+    A design that the evaluator refused as infeasible has none either, only a reason.
+    """
 
     FEASIBLE = 0
     INFEASIBLE = 1
     FAILED = 2
+    TIMEOUT = 3
+    BAD_OUTPUT = 4
+    LOST = 5
+
+    @property
+    def word(self) -> str:
+        """As people read it: ``ok``, ``infeasible``, or the kind of the failure."""
+        return "ok" if self is Status.FEASIBLE else self.name.lower().replace("_", "-")
+
+
+def failure_of(status: int, reason: str) -> Failure:
+    """The failure behind a stored status from ``FAILED`` on."""
+    kinds: dict[str, FailureKind] = {kind: kind for kind in get_args(FailureKind)}
+    return Failure(kinds[Status(status).word], reason)
+
+
+def status_of(observations: Observations) -> StatusArray:
+    """(n,) values of :class:`Status`."""
+    status = np.where(observations.feasible, Status.FEASIBLE, Status.INFEASIBLE).astype(np.int8)
+    for position, failure in observations.failures.items():
+        status[position] = Status[failure.kind.upper().replace("-", "_")]
+    return status
 
 
 @dataclass(frozen=True)
@@ -122,6 +151,25 @@ class ObservationBatch:
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """A design that a run evaluates beside others: stored before it is evaluated.
+
+    Attributes:
+        run: Index of the run.
+        number: Of the proposal within the run.
+        batch: Number of the batch in which its optimizer was asked for it.
+        n_told: Observations that the optimizer knew.
+        row: (d,) the design.
+    """
+
+    run: int
+    number: int
+    batch: int
+    n_told: int
+    row: IntArray
+
+
+@dataclass(frozen=True)
 class Table:
     """Observations in the order of their runs and steps.
 
@@ -156,7 +204,9 @@ class Table:
     @property
     def failed(self) -> BoolArray:
         """(n,) whether the evaluator gave no result."""
-        return np.equal(self.status, Status.FAILED)
+        mask = np.greater_equal(self.status, Status.FAILED)
+        mask[list(self.reasons)] = True
+        return mask
 
     @classmethod
     def empty(cls, n: int, parameters: int, width: int) -> Table:

@@ -1,10 +1,17 @@
 """The reference point that bounds a campaign's hypervolume, fixed before the first run.
 
-Unless the definition gives it, it is the worst value of each objective among the feasible
-designs of a uniform sample. Where a constraint bounds an objective from its bad side, as
-``tdp_watts <= 700`` bounds a TDP to minimize, that bound is taken: no feasible design lies
-beyond it. The sample depends on the problem alone, so every optimizer and seed shares it; it
-counts in no budget.
+Unless the definition gives it, it is the worst value of each objective among the feasible designs
+of a sample. Where a constraint bounds an objective from its bad side, as ``tdp_watts <= 700``
+bounds a TDP to minimize, that bound is taken: no feasible design lies beyond it. The sample counts
+in no budget; its observations are stored.
+
+For evaluators of this package the sample is uniform over the admissible designs and depends on the
+problem alone. If hardly any of it is feasible, feasible designs are searched for. Simulators are
+slow: there the sample are the initial designs of the first seed, whose runs have them for nothing.
+
+A point from fewer than :data:`ENOUGH` feasible designs is provisional. Runs begin with it, for an
+optimizer needs a scale; results are bounded by the worst of all feasible designs of the sample and
+of the runs, so that no design that breaks a limit decides.
 """
 
 from __future__ import annotations
@@ -15,8 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.campaign.feasible_search import feasible_objectives
+from codesign.campaign.observations import SAMPLE, Table
+from codesign.campaign.store import Store
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import InputError, JobError
+from codesign.errors import InfeasibleError, InputError, JobError
+from codesign.execution.answers import Evaluate
+from codesign.pareto import HypervolumeTracker
 from codesign.problem import Objective, Observations, Problem
 from codesign.units import parse_quantity
 
@@ -26,6 +38,8 @@ DRAWS = 4096
 """Designs drawn at a time."""
 MOST_ROUNDS = 250
 """Draws before the space is said to have no admissible design: about a million designs."""
+ENOUGH = 8
+"""Feasible designs from which a reference point is relied on."""
 TRIALS = 8
 """Designs tried until one is evaluated, to learn which limits an evaluator reports."""
 
@@ -38,43 +52,93 @@ class Reference:
 
     Attributes:
         point: Reference value by objective metric, in natural sign.
-        violation_names: What the evaluator and the constraints report.
+        bounds: Those of them that a constraint sets.
+        is_provisional: Whether too few feasible designs are known to rely on the point.
+        sample: The observations behind it.
     """
 
     point: Mapping[str, float]
-    violation_names: tuple[str, ...]
+    bounds: Mapping[str, float]
+    is_provisional: bool
+    sample: Observations
 
 
-def find_reference(problem: Problem, n: int, stated_point: Mapping[str, float] | None) -> Reference:
+def find_reference(
+    problem: Problem,
+    rows: IntArray,
+    stated_point: Mapping[str, float] | None,
+    evaluate: Evaluate | None = None,
+    searches: bool = True,
+) -> Reference:
     """The reference point of a problem.
 
     Args:
         problem: The problem.
-        n: Size of the sample.
-        stated_point: The point, if the definition gives it; then a single design is evaluated.
+        rows: (k, d) the sample. If the definition gives the point, its first designs are evaluated
+            until one has a result, to learn which limits the evaluator reports.
+        stated_point: The point, if the definition gives it.
+        evaluate: Evaluates designs; the problem's own if None.
+        searches: Whether to search for feasible designs if the sample has too few.
 
     Raises:
-        InputError: The space has no admissible design.
         JobError: No design of the sample could be evaluated.
     """
-    observations = (
-        _trial(problem) if stated_point else problem.evaluate(admissible_sample(problem, n))
-    )
+    evaluate = evaluate or problem.evaluate
+    observations = evaluate(rows) if stated_point is None else _trial(rows, evaluate)
     if observations.failed.all():
         reason = next(iter(observations.failures.values()))
         raise JobError(
             f"evaluator {problem.evaluator_name!r} failed on all {len(observations.rows)} designs "
             f"of the reference sample, the first time with: {reason}"
         )
-    point = stated_point or _worst(problem, observations)
-    return Reference(point, observations.violation_names)
+    if stated_point is not None:
+        return Reference(stated_point, stated_point, False, observations)
+    kept = observations.objectives[observations.feasible]
+    if len(kept) < ENOUGH and searches:
+        kept = feasible_objectives(problem, observations, evaluate, ENOUGH)
+    is_provisional = len(kept) < ENOUGH
+    if not len(kept):
+        kept = observations.objectives[~observations.failed]  # a scale, and no more than that
+    bounds = _bounds(problem)
+    worst = zip(problem.objectives, kept.max(axis=0).tolist(), strict=True)
+    point = {item.metric.name: item.sign * value for item, value in worst} | bounds
+    return Reference(point, bounds, is_provisional, observations)
+
+
+def settled(store: Store, table: Table) -> tuple[dict[str, float], FloatArray]:
+    """The reference point of results, and (n,) the hypervolume of each run so far.
+
+    As stored, but where the stored point is provisional and feasible designs are known by now.
+
+    Args:
+        store: Of a campaign.
+        table: Its observations of all runs.
+    """
+    point, layout = store.meta["reference_point"], store.layout
+    sample = store.read(SAMPLE)
+    parts = [part.numbers[part.feasible] for part in (sample, table)]
+    objectives = layout.objectives_of(np.concatenate(parts))
+    if not store.meta.get("reference_is_provisional", False) or not len(objectives):
+        return dict(point), table.hypervolume
+    signs = np.asarray(layout.signs)
+    worst = (objectives.max(axis=0) * signs).tolist()
+    bounds = store.meta["reference_bounds"]
+    point = dict(zip(layout.objectives, worst, strict=True)) | bounds
+    reference = signs * np.array([point[name] for name in layout.objectives])
+    hypervolume = np.zeros(len(table))
+    for run in range(len(store.runs)):
+        tracker = HypervolumeTracker(reference)
+        for i in np.flatnonzero(table.run == run).tolist():
+            objective = layout.objectives_of(table.numbers[i : i + 1])[0]
+            hypervolume[i] = tracker.add(objective, bool(table.feasible[i]))
+    return point, hypervolume
 
 
 def admissible_sample(problem: Problem, n: int) -> IntArray:
     """(k, d) up to ``n`` designs, uniform over the admissible ones, with replacement.
 
     Raises:
-        InputError: None was found; says which limits stand in the way.
+        InfeasibleError: None was found; says which limits stand in the way.
     """
     rng = np.random.default_rng(SEED)
     admitted_rows: list[IntArray] = []
@@ -87,7 +151,7 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
         if not missing:
             break
     if missing == n:
-        raise InputError(_no_design(problem, rng))
+        raise InfeasibleError(_no_design(problem, rng))
     return np.concatenate(admitted_rows)
 
 
@@ -102,30 +166,27 @@ def _no_design(problem: Problem, rng: np.random.Generator) -> str:
     )
 
 
-def _trial(problem: Problem) -> Observations:
-    """The first design of a few that the evaluator can evaluate, or the last that it cannot."""
-    for row in admissible_sample(problem, TRIALS):
-        observations = problem.evaluate(row[None, :])
+def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
+    """The first design of a few that can be evaluated, or the last that cannot."""
+    for row in rows[:TRIALS]:
+        observations = evaluate(row[None, :])
         if not observations.failed.any():
             break
     return observations
 
 
-def _worst(problem: Problem, observations: Observations) -> dict[str, float]:
-    # Without a feasible design, the infeasible ones still give the scale.
-    kept = observations.feasible if observations.feasible.any() else ~observations.failed
-    point = {}
-    for j, objective in enumerate(problem.objectives):
-        worst = float(observations.objectives[kept, j].max()) * objective.sign
+def _bounds(problem: Problem) -> dict[str, float]:
+    """By objective, the tightest bound from its bad side that a constraint sets."""
+    tightest: dict[str, float] = {}
+    for objective in problem.objectives:
         bounds = [
-            bound
+            bound * objective.sign
             for constraint in problem.constraints
             if (bound := _bound(constraint.text, objective)) is not None
         ]
-        # Of several bounds the tightest holds.
-        tightest = min(bounds, key=lambda bound: bound * objective.sign, default=worst)
-        point[objective.metric.name] = tightest
-    return point
+        if bounds:
+            tightest[objective.metric.name] = min(bounds) * objective.sign
+    return tightest
 
 
 def _bound(text: str, objective: Objective) -> float | None:

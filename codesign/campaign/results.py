@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from codesign.campaign.definition import Definition, campaign_reading
-from codesign.campaign.observations import Run
-from codesign.campaign.reference import minimized
+from codesign.campaign.observations import Run, Status
+from codesign.campaign.reference import minimized, settled
 from codesign.campaign.store import Store
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.enumeration import ExactFront
+from codesign.notebook import metric_text, table_html
 from codesign.pareto import non_dominated
 from codesign.problem import Problem
+
+EXACT_RUN = Run("exact", 0)
+"""In the place of an optimizer and its seed, for designs of the exact front."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,13 @@ class Results:
         failed: (n,) whether the evaluator gave no result.
         reasons: Why, by position.
         hypervolume: (n,) of the run up to and including the observation.
+        epoch: (n,) how often changed inputs had been accepted before the observation.
         versions: Of the libraries with which the campaign was begun.
+        failure_kinds: Of those without a result, by position: failed, timeout, bad-output, lost.
+        accepted: Changes of inputs that were accepted, one tuple of lines each time.
         exact: The exact front of the problem, if it has been enumerated.
+        front_run: The run whose designs are the front, one for each point: that of the exact
+            front where it is listed; None if the front is what the runs found.
         state: Of the campaign at that moment: ``complete``, ``exhausted`` (no further design
             existed), ``running`` or ``stopped``.
     """
@@ -60,21 +69,41 @@ class Results:
     reasons: Mapping[int, str]
     hypervolume: FloatArray
     versions: Mapping[str, str] = field(default_factory=dict)
+    failure_kinds: Mapping[int, str] = field(default_factory=dict)
+    epoch: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    accepted: tuple[tuple[str, ...], ...] = ()
     exact: ExactFront | None = None
+    front_run: int | None = None
     state: str = "complete"
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def _repr_html_(self) -> str:
+        """The front that was found, in a notebook: the objectives of its designs."""
+        metrics = [objective.metric for objective in self.problem.objectives]
+        rows = (
+            [metric_text(float(self.metrics[item.name][position]), item) for item in metrics]
+            for position in self.front().tolist()
+        )
+        title = f"{self.definition.name}: the front of {len(self):,} observations"
+        return table_html(title, [item.name for item in metrics], rows)
+
     def front(self) -> IntArray:
         """Positions of the non-dominated feasible designs over all runs.
 
         Each distinct design once, at its first observation; sorted by the first objective, best
-        first. Empty if no design is feasible.
+        first. Empty if no design is feasible. Where the exact front is listed, one design for
+        each of its points.
         """
-        feasible = np.flatnonzero(self.feasible)
-        kept = feasible[non_dominated(self.objectives[feasible])]
-        _, first = np.unique(self.problem.space.keys(self.rows[kept]), return_index=True)
+        keys = self.problem.space.keys
+        kept = np.flatnonzero(self.feasible)
+        if self.front_run is None:
+            kept = kept[non_dominated(self.objectives[kept])]
+        else:
+            on_front = keys(self.rows[self.run_index == self.front_run])
+            kept = kept[np.isin(keys(self.rows[kept]), on_front)]
+        _, first = np.unique(keys(self.rows[kept]), return_index=True)
         distinct = kept[np.sort(first)]
         order = np.lexsort(self.objectives[distinct].T[::-1])
         return distinct[order]
@@ -83,6 +112,18 @@ class Results:
     def reading(self) -> dict[str, Any]:
         """Name, profile and options of the evaluator."""
         return campaign_reading(self.definition, self.problem)
+
+    @property
+    def is_enumerated(self) -> bool:
+        """Whether these are the designs of the exact front, and nothing that was searched."""
+        return self.exact is not None and self.runs == (EXACT_RUN,)
+
+    @property
+    def front_words(self) -> str:
+        """Which front the numbers of designs are on, for people."""
+        if self.front_run is not None:
+            return f"the exact front, {len(self.front()):,} points"
+        return f"the front of {len(self):,} searched designs"
 
     @property
     def is_partial(self) -> bool:
@@ -119,11 +160,12 @@ def read_results(
         StoreError: The store is damaged.
     """
     table, layout = store.read(), store.layout
+    point, hypervolume = settled(store, table)
     violations = layout.violations_of(table.numbers)
     return Results(
         definition=definition,
         problem=problem,
-        reference_point=store.meta["reference_point"],
+        reference_point=point,
         runs=store.runs,
         run_index=table.run,
         step=table.step,
@@ -135,8 +177,14 @@ def read_results(
         feasible=table.feasible,
         failed=table.failed,
         reasons=table.reasons,
-        hypervolume=table.hypervolume,
+        hypervolume=hypervolume,
+        epoch=store.epoch_of(table),
+        accepted=tuple(epoch.changes for epoch in store.epochs),
         versions=store.meta.get("versions", {}),
+        failure_kinds={
+            position: Status(table.status[position]).word
+            for position in np.flatnonzero(table.failed).tolist()
+        },
         exact=exact,
         state=state,
     )

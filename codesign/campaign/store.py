@@ -3,65 +3,57 @@
 Tables
     meta          key and JSON value: layout, definition, resolved inputs, versions, reference point
     runs          optimizer and seed of each run, and its final state once it has one
-    observations  one row each, ordered by run and step; equal bytes for equal campaigns
+    observations  one row each, ordered by run and step; equal bytes for equal campaigns. Run -1 is
+                  the reference sample, whose observations all runs share
     timings       wall time of each batch, apart because it is never the same twice
+    proposals     designs that a run evaluates beside others, stored before they are evaluated; an
+                  observation's batch is that of its proposal
+    epochs        from which step of each run on changed inputs were accepted, and these inputs
 
 ``design`` holds d little-endian int32 level indices, ``numbers`` the float64 metrics and
 violations named in the layout; ``checksum`` is the CRC-32 of a row, for SQLite does not notice
-when a value changes on the disk. A batch is one transaction with ``synchronous=FULL``. The journal
-is a write-ahead log, so that readers and the writer do not wait for each other, except on file
-systems shared between machines, where that needs memory which such systems do not share.
+when a value changes on the disk. A batch is one transaction with ``synchronous=FULL``.
+
+Version 2 had no epochs and checksums of observations alone. It is read as it is, and made a store
+of version 3 when a campaign goes on.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import struct
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
-from codesign.campaign.observations import Layout, ObservationBatch, Run, Status, Table
-from codesign.errors import CodesignError, JobError, StoreError
+from codesign.campaign.observations import (
+    SAMPLE,
+    Layout,
+    ObservationBatch,
+    Proposal,
+    Run,
+    Status,
+    Table,
+)
+from codesign.campaign.store_errors import DamagedStoreError, explained
+from codesign.campaign.store_format import (
+    CHECKED,
+    INSERT,
+    SCHEMA_VERSION,
+    changed_rows,
+    is_intact,
+    records,
+    row_checksum,
+    to_json,
+)
+from codesign.columns import IntArray
 
-SCHEMA_VERSION = 2
-APPLICATION_ID = 0x636F6465
-"""Marks the file as ours: "code" in ASCII."""
 CHUNK = 20_000
 """Observations read at a time: enough to be fast, few enough to need little memory."""
-
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE runs (
-    run INTEGER PRIMARY KEY, optimizer TEXT NOT NULL, seed INTEGER NOT NULL, ended TEXT
-);
-CREATE TABLE observations (
-    run INTEGER NOT NULL, step INTEGER NOT NULL, batch INTEGER NOT NULL,
-    design BLOB NOT NULL, numbers BLOB NOT NULL, status INTEGER NOT NULL, reason TEXT,
-    hypervolume REAL NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (run, step)
-) WITHOUT ROWID;
-CREATE TABLE timings (
-    run INTEGER NOT NULL, batch INTEGER NOT NULL, ask_seconds REAL NOT NULL,
-    evaluate_seconds REAL NOT NULL,
-    PRIMARY KEY (run, batch)
-) WITHOUT ROWID;
-"""
-
-_SHARED_FILE_SYSTEMS = frozenset(
-    {
-        "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs",
-        "afs", "9p", "fuse.sshfs",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ class RunCounts:
         run: Optimizer and seed.
         done: Observations in the store.
         feasible: Those that met every constraint.
-        failed: Those on which the evaluator gave up.
+        failures: Those without a result, by the word for it.
         hypervolume: After the last observation.
         seconds: Wall time of its batches.
         ended: ``complete`` or ``exhausted`` (no further design existed); None before.
@@ -81,7 +73,7 @@ class RunCounts:
     run: Run
     done: int
     feasible: int
-    failed: int
+    failures: Mapping[str, int]
     hypervolume: float
     seconds: float
     ended: str | None
@@ -106,19 +98,38 @@ class BatchTiming:
     evaluate_seconds: float
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """Changed inputs with which a campaign went on.
+
+    Attributes:
+        first_steps: By run, the step from which its observations were made under them.
+        changes: ``key: before -> after``, one line each.
+        inputs: ``identity``, ``definition`` and ``versions`` as they were then.
+    """
+
+    first_steps: tuple[int, ...]
+    changes: tuple[str, ...]
+    inputs: Mapping[str, Any]
+
+
 class Store:
-    """An open store; use :func:`create_store`, :func:`open_store`.
+    """An open store; use ``create_store`` and ``open_store`` of ``store_file.py``.
 
     Args:
         path: The file.
         connection: In autocommit mode.
+        version: Of its schema.
+        notice: What whoever reads it should know of the file.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, version: int, notice: str | None = None
+    ) -> None:
+        self.path, self.notice, self._version = path, notice, version
         self._connection = connection
-        with _explained(path):
-            self.meta: dict[str, Any] = _read_meta(path, connection)
+        with explained(path):
+            self.meta: dict[str, Any] = _read_meta(path, connection, version)
             self.runs: tuple[Run, ...] = tuple(
                 Run(optimizer, seed)
                 for optimizer, seed in connection.execute(
@@ -126,6 +137,7 @@ class Store:
                 )
             )
             self.layout = _read_layout(path, self.meta)
+            self.epochs: tuple[Epoch, ...] = _read_epochs(path, connection, version)
         self._n_parameters = len(self.meta["parameters"])
 
     def close(self) -> None:
@@ -138,24 +150,127 @@ class Store:
         Raises:
             JobError: The disk is full or fails; what was stored before is intact.
         """
-        with _explained(self.path), self._transaction():
+        with explained(self.path), self._transaction():
             for batch in batches:
-                self._connection.executemany(
-                    "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _records(batch)
-                )
+                self._connection.executemany(INSERT, records(batch))
+                timing = self._timing_with(batch)
                 self._connection.execute(
-                    "INSERT INTO timings VALUES (?, ?, ?, ?)",
-                    (batch.run, batch.batch, batch.ask_seconds, batch.evaluate_seconds),
+                    "INSERT OR REPLACE INTO timings VALUES (?, ?, ?, ?, ?)",
+                    (*timing, row_checksum(timing)),
                 )
+
+    def _timing_with(self, batch: ObservationBatch) -> tuple[int, int, float, float]:
+        """The sums of a batch that becomes durable design by design."""
+        stored = self._connection.execute(
+            "SELECT ask_seconds, evaluate_seconds FROM timings WHERE run = ? AND batch = ?",
+            (batch.run, batch.batch),
+        ).fetchone()
+        ask_seconds, evaluate_seconds = stored or (0.0, 0.0)
+        ask_seconds += batch.ask_seconds
+        return batch.run, batch.batch, ask_seconds, evaluate_seconds + batch.evaluate_seconds
+
+    def propose(self, proposals: Sequence[Proposal]) -> None:
+        """Make proposals durable, all or none, before they are evaluated.
+
+        Raises:
+            JobError: The disk is full or fails; what was stored before is intact.
+        """
+        with explained(self.path), self._transaction():
+            for item in proposals:
+                design = np.ascontiguousarray(item.row, dtype="<i4").tobytes()
+                row = (item.run, item.number, item.batch, item.n_told, design)
+                self._connection.execute(
+                    "INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?)",
+                    (*row, row_checksum(row)),
+                )
+
+    def proposals(self, run: int) -> list[Proposal]:
+        """The stored proposals of a run, in their order.
+
+        Raises:
+            StoreError: The file is damaged.
+        """
+        with explained(self.path), self._snapshot():
+            rows = self._connection.execute(
+                "SELECT run, proposal, batch, told, design, checksum FROM proposals "
+                "WHERE run = ? ORDER BY proposal",
+                (run,),
+            ).fetchall()
+        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
+            raise DamagedStoreError(self.path, "a proposal is not what was written")
+        designs = self._matrix((row[4] for row in rows), "<i4", self._n_parameters)
+        return [
+            Proposal(run, number, batch, n_told, design.astype(np.int64))
+            for (_, number, batch, n_told, *_rest), design in zip(rows, designs, strict=True)
+        ]
 
     def end_run(self, run: int, ended: str) -> None:
         """Record that a run needs no further batch."""
-        with _explained(self.path), self._transaction():
-            self._connection.execute("UPDATE runs SET ended = ? WHERE run = ?", (ended, run))
+        with explained(self.path), self._transaction():
+            described = self.runs[run]
+            checksum = row_checksum((run, described.optimizer, described.seed, ended))
+            self._connection.execute(
+                "UPDATE runs SET ended = ?, checksum = ? WHERE run = ?", (ended, checksum, run)
+            )
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """``identity``, ``definition`` and ``versions`` of the latest observations."""
+        return self.epochs[-1].inputs if self.epochs else self.meta
+
+    def accept(self, changes: Sequence[str], inputs: Mapping[str, Any]) -> None:
+        """Note that what follows is made with changed inputs; runs that ended go on if they can.
+
+        Args:
+            changes: ``key: before -> after``, one line each.
+            inputs: ``identity``, ``definition`` and ``versions`` as they are now.
+        """
+        first_steps = [count.done for count in self.counts()]
+        row = (len(self.epochs) + 1, *map(to_json, (first_steps, list(changes), dict(inputs))))
+        with explained(self.path), self._transaction():
+            self._connection.execute(
+                "INSERT INTO epochs VALUES (?, ?, ?, ?, ?)", (*row, row_checksum(row))
+            )
+            for index, run in enumerate(self.runs):
+                described = (index, run.optimizer, run.seed, None)
+                self._connection.execute(
+                    "UPDATE runs SET ended = NULL, checksum = ? WHERE run = ?",
+                    (row_checksum(described), index),
+                )
+        self.epochs = _read_epochs(self.path, self._connection, self._version)
+
+    def epoch_of(self, table: Table) -> IntArray:
+        """(n,) which inputs each observation was made with: 0 the first, 1 those accepted next."""
+        epochs = np.zeros(len(table), dtype=np.int64)
+        for epoch in self.epochs:
+            # Where no run is meant, as in the reference sample, nothing changes.
+            starts = np.append(epoch.first_steps, np.iinfo(np.int64).max)
+            epochs += table.step >= starts[table.run]
+        return epochs
+
+    def verify(self) -> list[str]:
+        """What is damaged, one line each; empty if all is as it was written."""
+        lines: list[str] = []
+        try:
+            with explained(self.path), self._snapshot():
+                verdicts = [row[0] for row in self._connection.execute("PRAGMA integrity_check(9)")]
+                lines += [line for text in verdicts if text != "ok" for line in text.splitlines()]
+                for table in CHECKED if self._version == SCHEMA_VERSION else ():
+                    if number := changed_rows(self._connection, table):
+                        lines.append(f"{table}: {number} rows are not what was written")
+            for run in range(SAMPLE, len(self.runs)):
+                try:
+                    self.read(run)
+                except DamagedStoreError as error:
+                    of_run = "the reference sample" if run == SAMPLE else str(self.runs[run])
+                    lines.append(f"observations of {of_run}: {error.reason}")
+        except DamagedStoreError as error:
+            lines.append(error.reason)
+        return lines
 
     def counts(self) -> list[RunCounts]:
         """How far each run has come."""
-        with _explained(self.path), self._snapshot():
+        with explained(self.path), self._snapshot():
             ended = dict(self._connection.execute("SELECT run, ended FROM runs"))
             seconds = dict(
                 self._connection.execute(
@@ -187,7 +302,9 @@ class Store:
             run=self.runs[index],
             done=sum(number.values()),
             feasible=number[Status.FEASIBLE],
-            failed=number[Status.FAILED],
+            failures={
+                status.word: n for status, n in number.items() if n and status >= Status.FAILED
+            },
             hypervolume=last[0] if last else 0.0,
             seconds=seconds.get(index, 0.0),
             ended=ended.get(index),
@@ -195,7 +312,7 @@ class Store:
 
     def timings(self) -> list[BatchTiming]:
         """Wall time of every batch, in the order of run and batch."""
-        with _explained(self.path), self._snapshot():
+        with explained(self.path), self._snapshot():
             return [
                 BatchTiming(*row)
                 for row in self._connection.execute(
@@ -206,19 +323,19 @@ class Store:
             ]
 
     def read(self, run: int | None = None) -> Table:
-        """The observations of one run, or of all, in the order of run and step.
+        """The observations of a run, or of all but the sample, in the order of run and step.
 
         Raises:
             StoreError: The file is damaged.
         """
-        where, arguments = ("WHERE run = ?", (run,)) if run is not None else ("", ())
-        with _explained(self.path), self._snapshot():
+        where, arguments = ("= ?", (run,)) if run is not None else ("> ?", (SAMPLE,))
+        with explained(self.path), self._snapshot():
             n = self._connection.execute(
-                f"SELECT count(*) FROM observations {where}", arguments
+                f"SELECT count(*) FROM observations WHERE run {where}", arguments
             ).fetchone()[0]
             cursor = self._connection.execute(
                 "SELECT run, step, batch, design, numbers, status, reason, hypervolume, checksum "
-                f"FROM observations {where} ORDER BY run, step",
+                f"FROM observations WHERE run {where} ORDER BY run, step",
                 arguments,
             )
             return self._filled(cursor, n)
@@ -228,8 +345,8 @@ class Store:
         reasons: dict[int, str] = {}
         start = 0
         while chunk := cursor.fetchmany(CHUNK):
-            if not all(map(_is_intact, chunk)):
-                raise _damaged(self.path, "an observation is not what was written")
+            if not all(map(is_intact, chunk)):
+                raise DamagedStoreError(self.path, "an observation is not what was written")
             run, step, batch, design, numbers, status, reason, hypervolume, _ = zip(
                 *chunk, strict=True
             )
@@ -240,17 +357,17 @@ class Store:
             table.status[part], table.hypervolume[part] = status, hypervolume
             reasons |= {start + i: text for i, text in enumerate(reason) if text is not None}
             start += len(chunk)
-        starts = np.flatnonzero(np.diff(table.run, prepend=-1))
+        starts = np.flatnonzero(np.diff(table.run, prepend=SAMPLE - 1))
         within = np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
         if start != n or not np.array_equal(table.step, within):
-            raise _damaged(self.path, "observations are missing")
+            raise DamagedStoreError(self.path, "observations are missing")
         return replace(table, reasons=reasons)
 
     def _matrix(self, blobs: Iterable[bytes], kind: str, width: int) -> np.ndarray[Any, Any]:
         blobs = tuple(blobs)
         dtype = np.dtype(kind)
         if any(len(blob) != width * dtype.itemsize for blob in blobs):
-            raise _damaged(self.path, "an observation has the wrong length")
+            raise DamagedStoreError(self.path, "an observation has the wrong length")
         return np.frombuffer(b"".join(blobs), dtype=dtype).reshape(len(blobs), width)
 
     @contextmanager
@@ -275,141 +392,18 @@ class Store:
                 self._connection.execute("ROLLBACK")
 
 
-def create_store(path: Path, meta: Mapping[str, Any], runs: Sequence[Run]) -> None:
-    """Write a new, empty store; it appears whole or not at all.
-
-    Args:
-        path: The file to make.
-        meta: JSON values; at least ``layout`` and ``parameters``.
-        runs: All runs of the campaign.
-
-    Raises:
-        StoreError: The folder cannot be written.
-    """
-    new = path.with_name(path.name + ".new")
-    with _explained(path):
-        for leftover in (new, *_journals(new)):  # of a process that was killed right here
-            with suppress(FileNotFoundError):
-                leftover.unlink()
-        with closing(sqlite3.connect(new, isolation_level=None)) as connection:
-            _prepare_writer(connection, new)
-            connection.executescript("BEGIN;" + _SCHEMA)
-            connection.executemany(
-                "INSERT INTO meta VALUES (?, ?)",
-                [(key, json.dumps(value, sort_keys=True)) for key, value in sorted(meta.items())],
-            )
-            connection.executemany(
-                "INSERT INTO runs VALUES (?, ?, ?, NULL)",
-                [(index, run.optimizer, run.seed) for index, run in enumerate(runs)],
-            )
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            connection.execute("COMMIT")
-            _settle(connection)
-        new.replace(path)
-        _flush_folder(path.parent)
-
-
-@contextmanager
-def open_store(path: Path, writing: bool = False) -> Iterator[Store]:
-    """An existing store, closed at the end of the block.
-
-    Args:
-        path: The file.
-        writing: For the one process that holds the campaign's lock.
-
-    Raises:
-        StoreError: No such file, not a store, damaged, or of another version.
-    """
-    if not path.is_file():
-        raise StoreError("no such store", str(path))
-    with _explained(path):
-        mode = "rw" if writing else "ro"
-        uri = f"file:{quote(str(path.resolve()))}?mode={mode}"
-        # Without a write-ahead log, a writer waits until the readers have finished.
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60.0)
-    with closing(connection):
-        with _explained(path):
-            _check_kind(connection, path)
-            if writing:
-                _check_intact(connection, path)
-        store = Store(path, connection)
-        if writing:
-            with _explained(path):
-                _prepare_writer(connection, path)
-        try:
-            yield store
-        finally:
-            if writing:
-                _settle(connection)
-
-
-def _prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
-    wanted = "TRUNCATE" if _is_shared(path) else "WAL"
+def _read_meta(path: Path, connection: sqlite3.Connection, version: int) -> dict[str, Any]:
     try:
-        connection.execute(f"PRAGMA journal_mode = {wanted}")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        if wanted == "TRUNCATE":
-            raise
-        connection.execute("PRAGMA journal_mode = TRUNCATE")
-
-
-def _settle(connection: sqlite3.Connection) -> None:
-    """Leave a single file, which can be copied and read where nothing can be written."""
-    with suppress(sqlite3.Error):  # a reader is looking: the next writer will do it
-        connection.execute("PRAGMA busy_timeout = 0")
-        connection.execute("PRAGMA journal_mode = DELETE")
-
-
-def _is_shared(path: Path) -> bool:
-    """Whether the path lies on a file system that several machines may mount (Linux only)."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
-    folder, best, kind = str(path.resolve().parent), "", ""
-    for line in lines:
-        fields, _, rest = line.partition(" - ")
-        mount = fields.split()[4]
-        inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, rest.split()[0]
-    return kind in _SHARED_FILE_SYSTEMS
-
-
-def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise _damaged(path, "it is not a codesign store")
-    if version != SCHEMA_VERSION:
-        raise StoreError(
-            f"the store has version {version}, but this codesign reads {SCHEMA_VERSION}; "
-            "use the codesign that wrote it, or give the campaign another name",
-            str(path),
-        )
-
-
-def _check_intact(connection: sqlite3.Connection, path: Path) -> None:
-    """Before anything is written, to leave a damaged file exactly as it is."""
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise _damaged(path, verdict.splitlines()[-1])
-    for table in ("meta", "runs", "observations", "timings"):
-        connection.execute(f"SELECT * FROM {table} LIMIT 0")
-
-
-def _read_meta(path: Path, connection: sqlite3.Connection) -> dict[str, Any]:
-    try:
-        return {
+        meta = {
             key: json.loads(value)
             for key, value in connection.execute("SELECT key, value FROM meta")
         }
     except ValueError as error:
-        raise _damaged(path, "its description is not JSON") from error
+        raise DamagedStoreError(path, "its description is not JSON") from error
+    for table in ("meta", "runs") if version == SCHEMA_VERSION else ():
+        if changed_rows(connection, table):
+            raise DamagedStoreError(path, f"a row of {table} is not what was written")
+    return meta
 
 
 def _read_layout(path: Path, meta: Mapping[str, Any]) -> Layout:
@@ -417,92 +411,15 @@ def _read_layout(path: Path, meta: Mapping[str, Any]) -> Layout:
         layout = Layout.from_json(meta["layout"])
         len(meta["parameters"])
     except (KeyError, TypeError) as error:
-        raise _damaged(path, "its description is incomplete") from error
+        raise DamagedStoreError(path, "its description is incomplete") from error
     return layout
 
 
-def _records(batch: ObservationBatch) -> Iterator[tuple[Any, ...]]:
-    k, d = batch.rows.shape
-    designs = memoryview(np.ascontiguousarray(batch.rows, dtype="<i4").tobytes())
-    numbers = memoryview(np.ascontiguousarray(batch.numbers, dtype="<f8").tobytes())
-    width = batch.numbers.shape[1] * 8
-    status, hypervolume = batch.status.tolist(), batch.hypervolume.tolist()
-    for i in range(k):
-        row = (
-            batch.run,
-            batch.first_step + i,
-            batch.batch,
-            designs[i * d * 4 : (i + 1) * d * 4],
-            numbers[i * width : (i + 1) * width],
-            status[i],
-            batch.reasons.get(i),
-            hypervolume[i],
-        )
-        yield (*row, _checksum(*row))
-
-
-def _is_intact(row: tuple[Any, ...]) -> bool:
-    try:
-        return bool(_checksum(*row[:-1]) == row[-1])
-    except (TypeError, AttributeError, struct.error):  # a value of another kind
-        return False
-
-
-_SCALARS = struct.Struct("<qqqqd")
-
-
-def _checksum(
-    run: int,
-    step: int,
-    batch: int,
-    design: bytes | memoryview,
-    numbers: bytes | memoryview,
-    status: int,
-    reason: str | None,
-    hypervolume: float,
-) -> int:
-    checksum = zlib.crc32(_SCALARS.pack(run, step, batch, status, hypervolume))
-    checksum = zlib.crc32(numbers, zlib.crc32(design, checksum))
-    return zlib.crc32((reason or "").encode(), checksum)
-
-
-def _journals(path: Path) -> tuple[Path, ...]:
-    return tuple(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _damaged(path: Path, reason: str) -> StoreError:
-    return StoreError(
-        f"the store is damaged ({reason}); nothing was changed. Put back a copy of it, or move "
-        "it away to start the campaign anew",
-        str(path),
-    )
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's and the system's errors into one clear line."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _translated(path, error) from error
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", str(path)) from error
-
-
-def _translated(path: Path, error: sqlite3.Error) -> CodesignError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return JobError(f"{path}: {error}; what was stored before is intact, run again to go on")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return StoreError(f"cannot be opened or written: {error}", str(path))
-    if code == sqlite3.SQLITE_BUSY:
-        return StoreError("another program is using the store", str(path))
-    return _damaged(path, str(error))
+def _read_epochs(path: Path, connection: sqlite3.Connection, version: int) -> tuple[Epoch, ...]:
+    if version != SCHEMA_VERSION:
+        return ()
+    if changed_rows(connection, "epochs"):
+        raise DamagedStoreError(path, "a row of epochs is not what was written")
+    rows = connection.execute("SELECT first_steps, changes, inputs FROM epochs ORDER BY epoch")
+    texts = [tuple(map(json.loads, row)) for row in rows]
+    return tuple(Epoch(tuple(steps), tuple(lines), inputs) for steps, lines, inputs in texts)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 
 from codesign.campaign.definition import load_definition
+from codesign.campaign.evaluation import evaluation
 from codesign.campaign.executor import Assignment, Ended, WorkerSetup, ended_by
 from codesign.campaign.loop import Plan, run_batches
 from codesign.errors import CodesignError, InputError
@@ -14,25 +16,24 @@ def main(connection: Connection) -> None:
     """Serve runs until the parent hangs up."""
     setup: WorkerSetup = connection.recv()
     plan: Plan | None = None
-    try:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), ExitStack() as stack:
         while True:
             assignment: Assignment = connection.recv()
             try:
-                plan = plan or _plan(setup)
+                plan = plan or _plan(setup, stack)
                 _serve(connection, plan, assignment)
             except CodesignError as error:
                 connection.send(ended_by(assignment.run, error))
             else:
                 connection.send(Ended(assignment.run))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
 
 
-def _plan(setup: WorkerSetup) -> Plan:
-    resolved = load_definition(setup.path)
+def _plan(setup: WorkerSetup, stack: ExitStack) -> Plan:
+    resolved = load_definition(setup.path).with_execution(setup.execution)
     if resolved.identity() != setup.identity:
         raise InputError("changed while the campaign was being started", str(setup.path))
-    return Plan(resolved, setup.layout, setup.reference)
+    evaluate = stack.enter_context(evaluation(resolved, setup.folder))
+    return Plan(resolved, setup.layout, setup.reference, evaluate)
 
 
 def _serve(connection: Connection, plan: Plan, assignment: Assignment) -> None:

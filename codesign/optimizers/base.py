@@ -2,7 +2,7 @@
 
 An optimizer is a function of the space, its seed and all that it was told, in order: a fresh
 one that is told the same history, in whatever pieces, goes on with the same suggestions.
-Randomness is ``numpy.random.default_rng([seed, number of observations told])``.
+Randomness is ``numpy.random.default_rng([seed, number of observations told or pending])``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -76,6 +76,29 @@ class Optimizer(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsPending(Optimizer, Protocol):
+    """An optimizer that can be asked while designs are being evaluated; declared by the attribute.
+
+    One without it is served too: it may propose a pending design, which is then dropped.
+    """
+
+    knows_pending: ClassVar[Literal[True]]
+
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as :meth:`Optimizer.ask`, and none that is pending.
+
+        Without pending designs the same as before. None only if the space holds no other design,
+        or if the method must first know some of those pending.
+
+        Args:
+            n: Most designs wanted.
+            pending: (p, d) distinct designs that were proposed and have no result yet, in the
+                order of their proposal. Each is told later, in any order.
+        """
+        ...
+
+
 class KeySet:
     """A growing set of designs' keys, 64-bit or Python's integers, looked up in batches.
 
@@ -101,6 +124,13 @@ class KeySet:
             # Stable: the sort that merges two sorted runs in one pass.
             self._sorted = np.sort(np.concatenate([self._sorted, self._pending]), kind="stable")
             self._pending = self._sorted[:0]
+
+    def joined(self, keys: IntArray) -> KeySet:
+        """Another set: these keys and more. It costs no copy of these."""
+        union = KeySet()
+        union._sorted, union._pending = self._sorted, self._pending
+        union.add(keys)
+        return union
 
     def contains(self, keys: IntArray) -> BoolArray:
         """(n,) whether each key is in the set."""
@@ -240,7 +270,8 @@ class SearchSpace:
 class BaseOptimizer:
     """What our optimizers share: how they are built, and knowing which designs they were told.
 
-    A subclass adds ``ask``. One that learns extends ``tell``, or begins with
+    A subclass adds ``ask``; if that takes pending designs, also ``knows_pending = True``. One that
+    learns extends ``tell``, or begins with
     :class:`~codesign.optimizers.history.LearningOptimizer`.
 
     Args:
@@ -281,9 +312,19 @@ class BaseOptimizer:
         self._seen.add(self._space.space.keys(rows))
         self._n_told += len(rows)
 
-    def _rng(self) -> np.random.Generator:
-        """The random numbers of this step; asked for again, they begin again."""
-        return np.random.default_rng([self._seed, self._n_told])
+    def _rng(self, pending: IntArray | None = None) -> np.random.Generator:
+        """The random numbers of this step; asked for again, they begin again.
+
+        Pending designs count as if they had been told, so that no two proposals share a step.
+        """
+        n_pending = 0 if pending is None else len(pending)
+        return np.random.default_rng([self._seed, self._n_told + n_pending])
+
+    def _taken(self, pending: IntArray | None) -> KeySet:
+        """The designs that are not to be proposed: told or pending."""
+        if pending is None or not len(pending):
+            return self._seen
+        return self._seen.joined(self._space.space.keys(pending))
 
 
 class SobolSequence:

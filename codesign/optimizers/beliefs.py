@@ -100,7 +100,7 @@ class Beliefs:
         return np.asarray(improvement * np.exp(within))
 
     def after(self, features: FloatArray) -> Beliefs:
-        """As if the design with (1, f) features had come out as expected."""
+        """As if the designs with (k, f) features had come out as expected."""
         return replace(
             self,
             objectives=tuple(process.with_belief(features) for process in self.objectives),

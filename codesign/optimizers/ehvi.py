@@ -10,7 +10,7 @@ with a local search from the best, a model of what is feasible, and steps that e
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,10 +33,10 @@ class GpEhvi(LearningOptimizer):
     All that has a result is learned from, feasible or not. Limits that were violated are
     modeled, as is failing; the probability of being within them multiplies the improvement, or
     replaces it as long as nothing feasible is known. A limit that says no more than the
-    reference point is left out. In a batch, each choice is taken to come out as expected
-    before the next is made. Beyond ``training`` results the models see the front, the latest
-    and a random choice of the others. A reference point that is not given is somewhat beyond the
-    worst feasible observation.
+    reference point is left out. Pending designs, and in a batch each choice, are taken to come
+    out as expected before the next choice is made. Beyond ``training`` results the models see the
+    front, the latest and a random choice of the others. A reference point that is not given is
+    somewhat beyond the worst feasible observation.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -45,45 +45,58 @@ class GpEhvi(LearningOptimizer):
     class Options(Record):
         """Options of Gaussian processes with expected hypervolume improvement."""
 
-        candidates: Annotated[int, Field(ge=1)] = 2048
+        candidates: Annotated[int, Field(ge=1, le=10**6)] = 2048
         """Random designs that compete in each step."""
-        neighborhoods: Annotated[int, Field(ge=0)] = 16
+        neighborhoods: Annotated[int, Field(ge=0, le=10**6)] = 16
         """Designs of the front whose neighbors compete too."""
-        local_search: Annotated[int, Field(ge=0)] = 3
+        local_search: Annotated[int, Field(ge=0, le=10**6)] = 3
         """Best candidates from which the search goes on from neighbor to neighbor."""
         logarithmic: bool = True
         """Model the logarithm of objectives that have one sign."""
         predictions: bool = True
         """If a cheaper model predicts the objectives, learn only what it gets wrong."""
-        training: Annotated[int, Field(ge=2)] = 300
+        training: Annotated[int, Field(ge=2, le=10**6)] = 300
         """Most results that the models learn from."""
-        iterations: Annotated[int, Field(ge=1)] = 50
+        iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""
         explore_every: Annotated[int, Field(ge=1)] = 5
         """Of so many steps, one takes the models to be less certain than they are."""
         inflation: Annotated[float, Field(ge=1)] = 8.0
         """Factor on the deviation of beliefs in such a step."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     def _set_up(self) -> None:
         require_libraries("gp-ehvi")
         super()._set_up()
         options = self._options
+        self._latest: tuple[int, Beliefs] | None = None
         self._modeling = Modeling(options.logarithmic, options.iterations, options.training)
 
-    def ask(self, n: int) -> IntArray:
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
         rng = self._rng()
+        waiting = self._space.no_rows if pending is None else pending
         history = self._memory.history()
         can_model = self._space.has_features and (~history.failed).sum() >= 2
         if not can_model or n < 1:
-            return self._space.sample_unseen(rng, n, self._seen)
+            return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
         with single_thread():
-            beliefs = self._beliefs(history, rng)
-            return self._choose(n, beliefs, history, rng)
+            if len(waiting):
+                beliefs = self._fitted(history).after(self._space.features(waiting))
+                rng = self._rng(waiting)
+            else:
+                beliefs = self._beliefs(history, rng)
+            return self._choose(n, beliefs, history, waiting, rng)
 
     # What is known
+
+    def _fitted(self, history: History) -> Beliefs:
+        """The beliefs without pending designs; kept until something is told, to save time."""
+        if self._latest is None or self._latest[0] != self._n_told:
+            self._latest = self._n_told, self._beliefs(history, self._rng())
+        return self._latest[1]
 
     def _beliefs(self, history: History, rng: np.random.Generator) -> Beliefs:
         return self._modeling.beliefs(
@@ -114,12 +127,19 @@ class GpEhvi(LearningOptimizer):
     # Choosing
 
     def _choose(
-        self, n: int, beliefs: Beliefs, history: History, rng: np.random.Generator
+        self,
+        n: int,
+        beliefs: Beliefs,
+        history: History,
+        pending: IntArray,
+        rng: np.random.Generator,
     ) -> IntArray:
-        candidates = self._candidates(n, history, rng)
-        chosen, taken = self._space.no_rows, KeySet()
+        taken = KeySet()
+        taken.add(self._space.space.keys(pending))
+        candidates = self._space.distinct(self._candidates(n, history, rng), taken)
+        chosen, n_before = self._space.no_rows, len(history.rows) + len(pending)
         while len(chosen) < n and len(candidates):
-            is_exploring = (len(history.rows) + len(chosen)) % self._options.explore_every == 0
+            is_exploring = (n_before + len(chosen)) % self._options.explore_every == 0
             inflation = self._options.inflation if is_exploring else 1.0
             row = self._best(candidates, beliefs, taken, inflation)
             chosen = np.concatenate([chosen, row])

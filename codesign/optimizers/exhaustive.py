@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import InputError
-from codesign.optimizers.base import BaseOptimizer
+from codesign.optimizers.base import BaseOptimizer, KeySet
 from codesign.schema import Record
 
 _CHUNK = 1 << 14
@@ -29,6 +31,8 @@ class Exhaustive(BaseOptimizer):
     class Options(Record):
         """There are none."""
 
+    knows_pending: ClassVar[Literal[True]] = True
+
     def _set_up(self) -> None:
         space = self._space.space
         if space.size >= _LARGEST:
@@ -43,11 +47,12 @@ class Exhaustive(BaseOptimizer):
         """More and more, so that a long run is fast."""
         return min(max(self._n_told, _FIRST_BATCH), _CHUNK)
 
-    def ask(self, n: int) -> IntArray:
-        """(k, d) as :class:`~codesign.optimizers.base.Optimizer` promises."""
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as :class:`~codesign.optimizers.base.KnowsPending` promises."""
+        taken = self._taken(pending)
         designs, start = self._space.no_rows, self._start
         while len(designs) < n and start < self._space.space.size:
-            designs = np.concatenate([designs, self._unseen(start)])
+            designs = np.concatenate([designs, self._untaken(start, taken)])
             start += _CHUNK
         return designs[:n]
 
@@ -56,9 +61,11 @@ class Exhaustive(BaseOptimizer):
     ) -> None:
         """Take note of the designs; their worth does not matter."""
         super().tell(rows, objectives, violations, failed)
-        while self._start < self._space.space.size and not len(self._unseen(self._start)):
+        while self._start < self._space.space.size and not len(
+            self._untaken(self._start, self._seen)
+        ):
             self._start += _CHUNK
 
-    def _unseen(self, start: int) -> IntArray:
+    def _untaken(self, start: int, taken: KeySet) -> IntArray:
         stop = min(start + _CHUNK, self._space.space.size)
-        return self._space.unseen(self._space.space.rows(np.arange(start, stop)), self._seen)
+        return self._space.unseen(self._space.space.rows(np.arange(start, stop)), taken)

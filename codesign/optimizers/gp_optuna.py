@@ -8,7 +8,7 @@ answer does not depend on what was asked before.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class GpOptuna(LearningOptimizer):
     """Optuna's ``GPSampler`` over the levels of the parameters.
 
-    In a batch, designs that were chosen before are running trials to it. Failed designs are
-    remembered, but not learned from. Optuna takes a reference point of its own.
+    Pending designs, and in a batch those chosen before, are running trials to it. Failed designs
+    are remembered, but not learned from. Optuna takes a reference point of its own.
 
     Raises:
         MissingExtraError: Optuna or PyTorch is not installed.
@@ -38,15 +38,16 @@ class GpOptuna(LearningOptimizer):
     class Options(Record):
         """Options of Optuna's Gaussian processes."""
 
-        startup: Annotated[int, Field(ge=1)] = 10
+        startup: Annotated[int, Field(ge=1, le=10**6)] = 10
         """Results before the sampler learns; until then it draws uniformly."""
         deterministic: bool = True
         """Take evaluations to have no noise."""
-        attempts: Annotated[int, Field(ge=1)] = 2
+        attempts: Annotated[int, Field(ge=1, le=10**6)] = 2
         """Proposals before the neighbors of the last one count too."""
-        training: Annotated[int, Field(ge=2)] = 300
+        training: Annotated[int, Field(ge=2, le=10**6)] = 300
         """Most results, the latest ones, that the sampler is told."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     def _set_up(self) -> None:
@@ -58,24 +59,26 @@ class GpOptuna(LearningOptimizer):
         super()._set_up()
         self._translation = Translation(self._space)
 
-    def ask(self, n: int) -> IntArray:
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = self._rng()
+        rng = self._rng(pending)
+        waiting = self._space.no_rows if pending is None else pending
         history = self._memory.history()
         is_ready = (~history.failed).sum() >= self._options.startup
         if not is_ready or not self._translation.distributions:
-            return self._space.sample_unseen(rng, n, self._seen)
-        rows, taken = self._space.no_rows, KeySet()
+            return self._space.sample_unseen(rng, n, self._taken(pending))
+        rows, taken = waiting, KeySet()
+        taken.add(self._space.space.keys(waiting))
         with single_thread(), warnings.catch_warnings():
             # That a parameter of the sampler is experimental, that a fit stopped early.
             warnings.simplefilter("ignore")
-            while len(rows) < n:
+            while len(rows) < len(waiting) + n:
                 row = self._propose(history, rows, taken, rng)
                 if not len(row):
                     break
                 rows = np.concatenate([rows, row])
                 taken.add(self._space.space.keys(row))
-        return rows
+        return rows[len(waiting) :]
 
     def _propose(
         self, history: History, chosen: IntArray, taken: KeySet, rng: np.random.Generator

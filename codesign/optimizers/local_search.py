@@ -9,7 +9,7 @@ comparisons often leave out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,9 +33,10 @@ class ParetoLocalSearch(LearningOptimizer):
     class Options(Record):
         """Options of Pareto local search."""
 
-        batch: Annotated[int, Field(ge=1)] = 1
+        batch: Annotated[int, Field(ge=1, le=10**6)] = 1
         """Designs proposed at a time."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     def _set_up(self) -> None:
@@ -48,24 +49,24 @@ class ParetoLocalSearch(LearningOptimizer):
         """The option's."""
         return self._options.batch
 
-    def ask(self, n: int) -> IntArray:
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = self._rng()
+        rng, taken = self._rng(pending), self._taken(pending)
         history = self._memory.history()
         rows = self._space.no_rows
         for starts in _fronts(history):
             for start in rng.permutation(history.rows[starts]):
-                near = self._unseen_neighbors(start)
+                near = self._space.distinct(self._unseen_neighbors(start), taken)
                 # One neighbor of each start: the next may be better known by then.
                 # Drawn in either case, so that what is remembered makes no difference.
                 first = int(rng.integers(1 << 30)) % max(len(near), 1)
                 rows = np.concatenate([rows, near[first : first + 1]])
-                rows = self._space.distinct(rows, self._seen)
+                rows = self._space.distinct(rows, taken)
                 if len(rows) >= n:
                     return rows[:n]
             if len(rows):
                 return rows
-        return self._space.sample_unseen(rng, n, self._seen)
+        return self._space.sample_unseen(rng, n, taken)
 
     def _unseen_neighbors(self, row: IntArray) -> IntArray:
         key = self._space.space.keys(row[None, :])

@@ -8,7 +8,7 @@ before infeasible ones, these by how much they violate.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,8 @@ class Nsga2(BaseOptimizer):
     """A population that advances by one generation each time ``population`` designs were told.
 
     Until the first generation is complete, designs are drawn uniformly. Designs that failed
-    count, but do not enter the population.
+    count, but do not enter the population. While designs are pending there is no waiting for the
+    end of a generation: each offspring has the best parents of all that was told (steady state).
 
     Raises:
         MissingExtraError: pymoo is not installed.
@@ -36,7 +37,7 @@ class Nsga2(BaseOptimizer):
     class Options(Record):
         """Options of NSGA-II."""
 
-        population: Annotated[int, Field(ge=2)] = 20
+        population: Annotated[int, Field(ge=2, le=10**6)] = 20
         """Designs that survive a generation, and that one generation proposes."""
         crossover: Annotated[float, Field(ge=0, le=1)] = 0.9
         """Probability that a pair of parents is mixed and not copied."""
@@ -45,6 +46,7 @@ class Nsga2(BaseOptimizer):
         mutation_index: Annotated[float, Field(gt=0)] = 3.0
         """Of polynomial mutation of numbers: the larger, the shorter the steps."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     def _set_up(self) -> None:
@@ -74,8 +76,10 @@ class Nsga2(BaseOptimizer):
 
     # Asking
 
-    def ask(self, n: int) -> IntArray:
-        """(k, d) as the protocol promises; no more than the generation still lacks."""
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as the protocol promises; beside nothing, no more than the generation lacks."""
+        if pending is not None and len(pending):
+            return self._beside(pending, n)
         evaluated = self._told_in_generation()
         lacking = self._options.population - len(evaluated)
         n = min(n, lacking)
@@ -90,6 +94,12 @@ class Nsga2(BaseOptimizer):
             rows = self._space.distinct(more, mine)
         return rows[:n]
 
+    def _beside(self, pending: IntArray, n: int) -> IntArray:
+        """(k, d) offspring of the population as it would be if the generation ended now."""
+        taken = self._taken(np.concatenate([self._told_in_generation(), pending]))
+        parents = self._survivors().rows if self._n_told else self._space.no_rows
+        return self._bred(n, parents, self._rng(pending), taken)
+
     def _told_in_generation(self) -> IntArray:
         return np.concatenate([self._space.no_rows, *(part.rows for part in self._generation)])
 
@@ -98,16 +108,22 @@ class Nsga2(BaseOptimizer):
         size = self._options.population
         n_before = self._n_told - len(self._told_in_generation())
         rng = np.random.default_rng([self._seed, n_before])
-        rows = self._space.no_rows
         parents = self._space.no_rows if self._population is None else self._population.rows
+        return self._bred(size, parents, rng, self._seen)
+
+    def _bred(
+        self, size: int, parents: IntArray, rng: np.random.Generator, taken: KeySet
+    ) -> IntArray:
+        """(k, d) new designs by variation, the rest at random."""
+        rows = self._space.no_rows
         for _ in range(_ROUNDS if len(parents) >= 2 else 0):
             children = self._vary(parents, rng, 2 * (size - len(rows)))
-            fresh = self._space.unseen(children, self._seen)
-            rows = self._space.distinct(np.concatenate([rows, fresh]), self._seen)[:size]
+            fresh = self._space.unseen(children, taken)
+            rows = self._space.distinct(np.concatenate([rows, fresh]), taken)[:size]
             if len(rows) == size:
                 return rows
-        others = self._space.sample_unseen(rng, size, self._seen)
-        return self._space.distinct(np.concatenate([rows, others]), self._seen)[:size]
+        others = self._space.sample_unseen(rng, size, taken)
+        return self._space.distinct(np.concatenate([rows, others]), taken)[:size]
 
     def _vary(self, parents: IntArray, rng: np.random.Generator, n: int) -> IntArray:
         """About ``n`` canonical children, admissible or not."""
@@ -149,16 +165,16 @@ class Nsga2(BaseOptimizer):
 
     def _advance(self) -> None:
         """Selection among the population and the complete generation."""
-        generation = History.joined(self._generation)
-        self._seen.add(self._space.space.keys(generation.rows))
+        self._seen.add(self._space.space.keys(self._told_in_generation()))
+        self._population = self._survivors()
         self._generation, self._offspring = [], None
-        pool = (
-            generation
-            if self._population is None
-            else History.joined([self._population, generation])
-        )
+
+    def _survivors(self) -> History:
+        """The best of the population and of what was told since, best first."""
+        before = [] if self._population is None else [self._population]
+        pool = History.joined([*before, *self._generation])
         pool = pool.part(~pool.failed)
-        self._population = pool.part(self._best_first(pool)[: self._options.population])
+        return pool.part(self._best_first(pool)[: self._options.population])
 
     def _best_first(self, pool: History) -> IntArray:
         """Positions by front and crowding, then the infeasible; at least as many as survive."""

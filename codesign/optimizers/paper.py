@@ -10,7 +10,7 @@ are no part of the front that is to be improved.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,8 +26,8 @@ from codesign.schema import Record
 class GpEhviPaper(LearningOptimizer):
     """Proposes the candidate of largest expected hypervolume improvement, and no more than that.
 
-    In a batch, it proposes the best candidates of one ranking. The reference point is the worst of
-    the results if none is given.
+    In a batch, it proposes the best candidates of one ranking; of pending designs it knows only
+    that they are taken. The reference point is the worst of the results if none is given.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -36,25 +36,26 @@ class GpEhviPaper(LearningOptimizer):
     class Options(Record):
         """Options of the published recipe."""
 
-        candidates: Annotated[int, Field(ge=1)] = 1024
+        candidates: Annotated[int, Field(ge=1, le=10**6)] = 1024
         """Size of the random subset."""
-        training: Annotated[int, Field(ge=2)] = 500
+        training: Annotated[int, Field(ge=2, le=10**6)] = 500
         """Most results, the latest ones, that the models learn from."""
-        iterations: Annotated[int, Field(ge=1)] = 200
+        iterations: Annotated[int, Field(ge=1, le=10**6)] = 200
         """Bound on the optimization of the models' hyperparameters."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     def _set_up(self) -> None:
         require_libraries("gp-ehvi-paper")
         super()._set_up()
 
-    def ask(self, n: int) -> IntArray:
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = self._rng()
+        rng = self._rng(pending)
         history = self._memory.history()
         size = max(self._options.candidates, n)
-        candidates = self._space.sample_unseen(rng, size, self._seen)
+        candidates = self._space.sample_unseen(rng, size, self._taken(pending))
         if (~history.failed).sum() < 2 or not len(candidates) or n < 1:
             return candidates[:n]
         with single_thread(), warnings.catch_warnings():

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Peer(BaseOptimizer):
         method: PeerMethod = "optuna-tpe"
         """Library and method."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     def _set_up(self) -> None:
@@ -72,15 +73,16 @@ class Peer(BaseOptimizer):
             }
         )
 
-    def ask(self, n: int) -> IntArray:
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rows = self._space.no_rows
-        while len(rows) < n:
+        waiting = self._space.no_rows if pending is None else pending
+        rows = waiting
+        while len(rows) < len(waiting) + n:
             row = self._new_design(rows)
             if not len(row):
                 break
             rows = np.concatenate([rows, row])
-        return rows
+        return rows[len(waiting) :]
 
     def _new_design(self, taken: IntArray) -> IntArray:
         """(1, d) the next proposal that is admissible and new; (0, d) if no design is left."""

@@ -7,6 +7,7 @@ predictions: find the front of the cheap model, then spend the costly evaluation
 from __future__ import annotations
 
 from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -31,10 +32,14 @@ class Predicted(LearningOptimizer):
     class Options(Record):
         """Options of following predictions: there are none."""
 
-    def ask(self, n: int) -> IntArray:
+    knows_pending: ClassVar[Literal[True]] = True
+
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng = self._rng()
+        rng = self._rng(pending)
         evaluated = self._memory.history().rows
+        if pending is not None:
+            evaluated = np.concatenate([evaluated, pending])
         chosen = self._space.no_rows if self._space.predict is None else self._best(n, evaluated)
         taken = KeySet()
         taken.add(self._space.space.keys(np.concatenate([evaluated, chosen])))
@@ -55,10 +60,10 @@ class Predicted(LearningOptimizer):
         return self._space.predict(rows) if len(rows) else np.empty((0, self._n_objectives))
 
     def _best(self, n: int, evaluated: IntArray) -> IntArray:
-        """(k, d) what adds most, one after the other, to what was told and chosen."""
+        """(k, d) what adds most, one after the other, to what was evaluated and chosen."""
         pool, predicted, bound = self._pool
         met = self._predict(evaluated)
-        left = np.flatnonzero(~self._seen.contains(self._space.space.keys(pool)))
+        left = np.flatnonzero(~self._taken(evaluated).contains(self._space.space.keys(pool)))
         chosen: list[int] = []
         while len(chosen) < n and len(left):
             front = left[non_dominated(predicted[left])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,10 +20,11 @@ class _Sampling(BaseOptimizer):
     class Options(Record):
         """Options of the sampling optimizers."""
 
-        batch: Annotated[int, Field(ge=1)] | None = None
+        batch: Annotated[int, Field(ge=1, le=10**6)] | None = None
         """Designs proposed at a time. If left out, an eighth of those told so far: few enough to
         lose little when a campaign is killed, and enough to be fast when it is long."""
 
+    knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
     @property
@@ -31,16 +32,13 @@ class _Sampling(BaseOptimizer):
         """The option's, or one that grows with what was told."""
         return self._options.batch or min(max(self._n_told // 8, 1), _MOST_AT_ONCE)
 
-    def _random(self, n: int, seen: KeySet) -> IntArray:
-        return self._space.sample_unseen(self._rng(), n, seen)
-
 
 class RandomSearch(_Sampling):
     """Designs drawn uniformly from those not seen."""
 
-    def ask(self, n: int) -> IntArray:
-        """(k, d) as :class:`~codesign.optimizers.base.Optimizer` promises."""
-        return self._random(n, self._seen)
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as :class:`~codesign.optimizers.base.KnowsPending` promises."""
+        return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
 
 
 class SobolSearch(_Sampling):
@@ -53,13 +51,16 @@ class SobolSearch(_Sampling):
     def _set_up(self) -> None:
         self._sequence = SobolSequence(self._space, self._seed)
 
-    def ask(self, n: int) -> IntArray:
-        """(k, d) as :class:`~codesign.optimizers.base.Optimizer` promises."""
-        rows = self._sequence.first_unseen(n, self._seen)
+    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
+        """(k, d) as :class:`~codesign.optimizers.base.KnowsPending` promises."""
+        taken = self._taken(pending)
+        n_pending = 0 if pending is None else len(pending)
+        rows = self._sequence.first_unseen(n + n_pending, self._seen)
+        rows = self._space.distinct(rows, taken)[:n]
         if len(rows) == n:
             return rows
-        # The sequence is over: all its designs are in ``rows`` or seen.
-        others = self._random(n, self._seen)
+        # The sequence is over: all its designs are in ``rows`` or taken.
+        others = self._space.sample_unseen(self._rng(pending), n, taken)
         chosen = KeySet()
         chosen.add(self._space.space.keys(rows))
         return np.concatenate([rows, self._space.distinct(others, chosen)])[:n]

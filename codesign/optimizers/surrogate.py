@@ -125,7 +125,7 @@ class GaussianProcess:
         return mean.numpy(), variance.clamp_min_(NOISE).sqrt_().numpy()
 
     def with_belief(self, features: FloatArray) -> GaussianProcess:
-        """As if (1, f) features had been observed and were as expected."""
+        """As if (k, f) features had been observed and were as expected."""
         import torch
 
         expected, _ = self.predict(features)

@@ -28,6 +28,7 @@ CAMPAIGN = {
     "budget": 40,
     "seeds": 2,
     "reference_sample": 64,
+    "execution": {"isolated": False},
 }
 
 
@@ -35,6 +36,7 @@ CAMPAIGN = {
 def folder(tmp_path, monkeypatch):
     """The working folder; ``spaces/square.yaml`` is in it."""
     monkeypatch.syspath_prepend(str(PLUGINS))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spaces").mkdir()
     (tmp_path / "spaces" / "square.yaml").write_text(SPACE)

@@ -1,8 +1,10 @@
 """A campaign does every run, keeps what happens, and refuses what would spoil it."""
 
+import itertools
 import logging
 import os
 import sqlite3
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from codesign.campaign import Campaign, Interrupted, list_campaigns
 from codesign.campaign import campaign as campaign_module
 from codesign.errors import InputError, JobError, StoreError
 from codesign.pareto import hypervolume, non_dominated
+from codesign.report.frames import observation_columns
 
 
 def observations(campaign):
@@ -40,6 +43,13 @@ class Counter:
 
     def finish(self):
         self.calls.append(("finish",))
+
+
+class Impatient(Counter):
+    def advance(self, run, n, hypervolume):
+        super().advance(run, n, hypervolume)
+        if len(self.calls) == 5:
+            raise KeyboardInterrupt
 
 
 def test_every_optimizer_spends_its_budget_on_distinct_admissible_designs(write):
@@ -144,6 +154,10 @@ def test_an_evaluator_that_raises_or_returns_nan_is_recorded_and_the_campaign_go
     for value, reason in reasons.items():
         assert np.isin(value, x)
         assert all(results.reasons[i] == reason for i in np.flatnonzero(x == value))
+    kinds = {3: "failed", 4: "failed", 7: "bad-output", 9: "bad-output", 11: "failed"}
+    assert results.failure_kinds == {
+        i: kinds[int(x[i])] for i in np.flatnonzero(results.failed).tolist()
+    }
     assert not (results.feasible & results.failed).any()
     assert np.isnan(results.objectives[results.failed]).all()
 
@@ -196,32 +210,69 @@ def test_the_reference_point_is_the_worst_of_the_feasible_sample(write):
     assert 200 < point["power_watts"] <= 100 + 55 * 55 / 4 / 3
 
 
-def test_a_changed_definition_is_refused_with_the_difference(write):
-    finished(write())
+def test_a_changed_definition_is_not_run_and_its_results_are_those_of_the_store(write, caplog):
+    stored = finished(write()).results()
     path = write(budget=50, optimizers=["toy-climb", {"name": "toy-random", "population": 3}])
     before = path.parent.joinpath("toys", "campaign.sqlite").read_bytes()
-    for use in (lambda: Campaign.load(path).run(workers=1), Campaign.load(path).results):
-        with pytest.raises(StoreError) as caught:
-            use()
-        assert caught.value.problems[1:] == (
-            "  budget: 40 -> 50",
-            "  optimizers.toy-random.population: 7 -> 3",
-        )
-    assert path.parent.joinpath("toys", "campaign.sqlite").read_bytes() == before
-
-
-def test_changed_inputs_are_refused_with_the_difference(write, folder):
-    path = write()
-    finished(path)
-    space = folder / "spaces" / "square.yaml"
-    space.write_text(space.read_text().replace("high: 29", "high: 28", 1))
-    with pytest.raises(
-        StoreError, match=r"parameters\.0\.values: \[29\] -> nothing \(30 -> 29 entries\)"
-    ):
+    changes = ("budget: 40 -> 50", "optimizers.toy-random.population: 7 -> 3")
+    with pytest.raises(StoreError, match="accept the changes by --accept-changes") as caught:
         Campaign.load(path).run(workers=1)
-    space.write_text(space.read_text().replace("high: 28", "high: 29", 1))
-    with pytest.raises(StoreError, match=r"problem\.evaluator\.scale: 1\.0 -> 2\.0"):
-        Campaign.load(write(workload={"scale": 2.0})).run(workers=1)
+    assert caught.value.problems[1:] == tuple(f"  {line}" for line in changes)
+    assert path.parent.joinpath("toys", "campaign.sqlite").read_bytes() == before
+    campaign = Campaign.load(path)
+    results = campaign.results()
+    assert "read with its stored inputs; today's differ: budget: 40 -> 50 and 1 more" in caplog.text
+    assert campaign.status().notices == changes
+    assert results.definition.budget == 40
+    assert results.objectives.tobytes() == stored.objectives.tobytes()
+    assert results.front().tolist() == stored.front().tolist()
+
+
+@pytest.mark.parametrize("change", ["scale", "space", "gone"])
+def test_results_are_read_whatever_became_of_the_inputs(write, folder, change):
+    stored = finished(write(budget=12)).results()
+    space = folder / "spaces" / "square.yaml"
+    if change == "space":
+        space.write_text(space.read_text().replace("high: 29", "high: 28", 1))
+    elif change == "gone":
+        space.unlink()
+    path = write(budget=12, workload={"scale": 2.0} if change == "scale" else {})
+    campaign = Campaign.load(path)
+    assert campaign.status().notices
+    results = campaign.results()
+    assert results.objectives.tobytes() == stored.objectives.tobytes()
+    assert [results.design(i) for i in results.front()] == [
+        stored.design(i) for i in stored.front()
+    ]
+    assert results.problem.metric_names == stored.problem.metric_names
+    assert results.problem.objectives == stored.problem.objectives
+    message = {
+        "scale": r"problem\.evaluator\.scale: 1\.0 -> 2\.0",
+        "space": r"parameters\.0\.values: \[29\] -> nothing \(30 -> 29 entries\)",
+        "gone": "unknown",
+    }[change]
+    with pytest.raises(InputError, match=message):
+        campaign.run(workers=1)
+    if change != "scale":
+        with pytest.raises(InputError, match=message):
+            campaign.run(workers=1, accept_changes=True)
+
+
+def test_accepted_changes_go_on_and_mark_what_follows(write):
+    finished(write(optimizers=["toy-random"], seeds=1))
+    changed = write(optimizers=["toy-random"], seeds=1, budget=50, workload={"scale": 2.0})
+    Campaign.load(changed).run(workers=1, accept_changes=True)
+    campaign = Campaign.load(changed)
+    results = campaign.results()
+    assert results.epoch.tolist() == [0] * 40 + [1] * 10
+    assert campaign.status().state == "complete"
+    assert campaign.status().notices == (
+        "accepted: budget: 40 -> 50",
+        "accepted: problem.evaluator.scale: 1.0 -> 2.0",
+    )
+    assert campaign.verify() == []
+    assert observation_columns(results, np.array([39, 40]))["inputs"].tolist() == [0, 1]
+    campaign.run(workers=1)
 
 
 def test_what_only_people_read_may_change(write):
@@ -237,6 +288,28 @@ def test_other_library_versions_are_a_warning(write, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         finished(path)
     assert f"numpy: {now['numpy']} -> 9.9" in caplog.text
+
+
+def test_other_code_of_the_evaluator_is_a_warning_and_the_campaign_goes_on(
+    write, monkeypatch, caplog
+):
+    path = write(budget=12)
+    with pytest.raises(Interrupted):
+        finished(path, progress=Impatient())
+    monkeypatch.setattr(campaign_module, "code_digest", lambda modules: "0" * 64)
+    with caplog.at_level(logging.WARNING):
+        assert len(finished(path).results()) == 48
+    assert "other code of its evaluator" in caplog.text
+
+
+def test_a_clock_that_jumps_changes_nothing(write, folder, monkeypatch):
+    path = write(execution={"isolated": False, "cache": True, "cache_folder": "cache"})
+    undisturbed = observations(finished(path))
+    jumps = itertools.cycle([4e9, 0.0, 1e6, 2e9, -5.0])
+    monkeypatch.setattr(time, "time", lambda: next(jumps))
+    assert observations(finished(path, folder=folder / "again")) == undisturbed
+    other = write(execution={"isolated": False, "cache": True, "cache_folder": "elsewhere"})
+    assert observations(finished(other, folder=folder / "elsewhere")) == undisturbed
 
 
 FAULTS = {
@@ -288,7 +361,9 @@ def test_a_missing_library_stops_the_campaign_with_what_to_install(write, worker
 def test_a_worker_that_is_killed_fails_its_run_and_loses_nothing(write, folder):
     fatal = write(evaluator={"name": "toy", "kill_on": 13}, seeds=1, budget=200)
     campaign = Campaign.load(fatal)
-    with pytest.raises(JobError, match=r"worker of run toy-random, seed 0 was killed by SIGKILL"):
+    with pytest.raises(
+        JobError, match=r"worker of run toy-random, seed 0 was killed by signal 9 \(SIGKILL\)"
+    ):
         campaign.run(workers=2)
     results = campaign.results()
     status = campaign.status()
@@ -304,12 +379,6 @@ def test_a_worker_that_is_killed_fails_its_run_and_loses_nothing(write, folder):
 def test_ctrl_c_says_how_to_go_on(write):
     path = write()
     expected = observations(finished(path, folder="reference"))
-
-    class Impatient(Counter):
-        def advance(self, run, n, hypervolume):
-            super().advance(run, n, hypervolume)
-            if len(self.calls) == 5:
-                raise KeyboardInterrupt
 
     campaign = Campaign.load("toys")
     with pytest.raises(Interrupted, match="'codesign run toys' goes on"):

@@ -30,7 +30,7 @@ def test_a_name_is_looked_up_in_the_runs_of_the_working_folder(write, folder):
 
 def test_what_is_not_said_has_the_papers_values(write):
     said = load_definition(write(initial=None, seeds=None, reference_sample=None)).definition
-    assert (said.initial, said.seeds, said.reference_sample, said.batch) == (20, (0,), 512, None)
+    assert (said.initial, said.seeds, said.reference_sample, said.batch) == (20, (0,), None, None)
 
 
 def test_a_campaign_without_a_name_has_that_of_its_file(write):
@@ -78,8 +78,8 @@ BAD = [
     ({"budget": 40.5}, "budget: .*got 40.5"),
     ({"initial": 0}, "initial: .*greater than or equal to 1"),
     ({"name": "../escape"}, "name: expected letters, digits, .* got '../escape'"),
-    ({"seeds": 0}, "seeds: expected a number of seeds from 1, or a list of them, got 0"),
-    ({"seeds": -1}, "seeds: expected a number of seeds from 1, or a list of them, got -1"),
+    ({"seeds": 0}, "seeds: expected a number of seeds from 1 to 10000, or a list of them, got 0"),
+    ({"seeds": -1}, "seeds: expected a number of seeds from 1 to 10000, or a list of them, got -1"),
     ({"seeds": []}, r"seeds: expected a list of at least 1, got \[\]$"),
     ({"seeds": "three"}, "seeds: expected a number of seeds or a list of them, got 'three'"),
     ({"seeds": [1, 1]}, r"seeds: expected distinct seeds, got \[1, 1\]"),

@@ -5,14 +5,15 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from codesign.campaign import store as store_module
-from codesign.campaign.observations import Layout, ObservationBatch, Run, Status
-from codesign.campaign.store import create_store, open_store
+from codesign import databases
+from codesign.campaign.observations import SAMPLE, Layout, ObservationBatch, Run, Status
+from codesign.campaign.store_file import create_store, open_store
 from codesign.errors import JobError, StoreError
 
 LAYOUT = Layout(("speed", "power"), ("heat",), ("speed", "power"), (-1.0, 1.0))
@@ -21,7 +22,7 @@ META = {"layout": LAYOUT.to_json(), "parameters": ["a", "b", "c", "d"], "note": 
 
 
 def batch(run=0, number=0, first=0, k=3, seed=0, reasons=None):
-    rng = np.random.default_rng([seed, run, number])
+    rng = np.random.default_rng([seed, run % 99, number])
     status = np.array([Status.FAILED if i in (reasons or {}) else Status.FEASIBLE
                        for i in range(k)], dtype=np.int8)  # fmt: skip
     return ObservationBatch(
@@ -66,7 +67,8 @@ def test_counts_say_how_far_each_run_has_come(path):
         store.end_run(0, "exhausted")
     with open_store(path) as store:
         first, second = store.counts()
-    assert (first.run, first.done, first.feasible, first.failed) == (RUNS[0], 3, 2, 1)
+    assert (first.run, first.done, first.feasible) == (RUNS[0], 3, 2)
+    assert first.failures == {"failed": 1}
     assert first.hypervolume == batch().hypervolume[-1]
     assert (first.seconds, first.ended) == (0.75, "exhausted")
     assert (second.done, second.hypervolume, second.ended) == (0, 0.0, None)
@@ -90,7 +92,7 @@ def test_a_reader_sees_the_last_commit_while_a_writer_goes_on(path):
 def test_a_batch_that_was_acknowledged_survives_the_death_of_its_writer(path):
     code = (
         "import os, signal, sys; sys.path.insert(0, sys.argv[2]); import test_store as t; "
-        "from pathlib import Path; from codesign.campaign.store import open_store\n"
+        "from pathlib import Path; from codesign.campaign.store_file import open_store\n"
         "with open_store(Path(sys.argv[1]), writing=True) as store:\n"
         "    store.append([t.batch()]); os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -102,7 +104,7 @@ def test_a_batch_that_was_acknowledged_survives_the_death_of_its_writer(path):
 
 
 def test_a_file_system_without_shared_memory_gets_a_plain_journal(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "_is_shared", lambda path: True)
+    monkeypatch.setattr(databases, "is_shared", lambda path: True)
     path = tmp_path / "campaign.sqlite"
     create_store(path, META, RUNS)
     with open_store(path, writing=True) as store:
@@ -223,11 +225,164 @@ def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path, monkey
         "21 1 8:1 / / rw - ext4 /dev/root rw",
         f"22 21 0:40 / {tmp_path} rw shared:1 - nfs4 server:/export rw",
     ]
-    real = store_module.Path.read_text
+    real = databases.Path.read_text
     monkeypatch.setattr(
-        store_module.Path,
+        databases.Path,
         "read_text",
         lambda self, **how: "\n".join(lines) if "mountinfo" in str(self) else real(self, **how),
     )
-    assert store_module._is_shared(tmp_path / "x" / "campaign.sqlite")
-    assert not store_module._is_shared(tmp_path.parent / "campaign.sqlite")
+    assert databases.is_shared(tmp_path / "x" / "campaign.sqlite")
+    assert not databases.is_shared(tmp_path.parent / "campaign.sqlite")
+
+
+def contents(path):
+    with open_store(path) as store:
+        table = store.read()
+        assert store.verify() == []
+        return (
+            store.meta, store.runs, store.timings(), store.counts(), store.epochs, table.reasons,
+            *(getattr(table, name).tobytes() for name in ("run", "step", "batch", "rows")),
+            *(getattr(table, name).tobytes() for name in ("numbers", "status", "hypervolume")),
+        )  # fmt: skip
+
+
+def test_a_flipped_bit_is_found_or_changes_nothing(path):
+    with open_store(path, writing=True) as store:
+        store.append([batch(number=i, first=20 * i, k=20, reasons={3: "no"}) for i in range(5)])
+        store.end_run(0, "complete")
+        store.accept(["budget: 1 -> 2"], {"identity": {"budget": 2}})
+    expected, data = contents(path), path.read_bytes()
+    chance, found = np.random.default_rng(0), 0
+    for position in chance.integers(0, len(data), 250).tolist():
+        flipped = bytearray(data)
+        flipped[position] ^= 1 << int(chance.integers(8))
+        path.write_bytes(flipped)
+        try:
+            assert contents(path) == expected
+        except (StoreError, AssertionError):
+            found += 1
+            with open_store_or_none(path) as store:
+                assert store is None or store.verify()
+    assert found > 50
+
+
+@contextmanager
+def open_store_or_none(path):
+    try:
+        with open_store(path) as store:
+            yield store
+    except StoreError:
+        yield None
+
+
+@pytest.mark.parametrize(
+    ("statement", "line"),
+    [
+        ("UPDATE timings SET ask_seconds = 7", "timings: 1 rows are not what was written"),
+        (
+            "UPDATE observations SET hypervolume = 7",
+            "observations of random, seed 0: an observation is not what was written",
+        ),
+    ],
+)
+def test_verify_says_what_is_damaged(path, statement, line):
+    with open_store(path, writing=True) as store:
+        store.append([batch()])
+    change(path, statement)
+    with open_store(path) as store:
+        assert store.verify() == [line]
+
+
+@pytest.mark.parametrize("statement", ["meta SET value = '1'", "runs SET seed = 3"])
+def test_a_changed_description_is_refused(path, statement):
+    change(path, f"UPDATE {statement}")
+    with pytest.raises(StoreError, match="is not what was written"), open_store(path):
+        pass
+
+
+def test_a_copy_without_the_log_says_that_it_lacks_the_latest(path, tmp_path):
+    copy = tmp_path / "elsewhere" / "campaign.sqlite"
+    copy.parent.mkdir()
+    with open_store(path, writing=True) as store:
+        store.append([batch()])
+        copy.write_bytes(path.read_bytes())
+        with open_store(path) as live:
+            assert live.notice is None
+    with open_store(copy) as store:
+        assert "without campaign.sqlite-wal" in store.notice
+        assert len(store.read()) == 0
+    assert sorted(item.name for item in copy.parent.iterdir()) == ["campaign.sqlite"]
+    copy.write_bytes(path.read_bytes())
+    with open_store(copy) as store:
+        assert store.notice is None
+        assert len(store.read()) == 3
+
+
+def test_a_copy_is_complete_up_to_the_last_checkpoint(path, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    with open_store(path, writing=True) as store:
+        for number in range(200):
+            store.append([batch(number=number, first=20 * number, k=20)])
+        copy.write_bytes(path.read_bytes())
+    with open_store(copy) as store:
+        assert len(store.read()) > 3000
+
+
+def as_version_2(path):
+    change(
+        path, "DROP TABLE epochs",
+        "DROP TABLE proposals", "PRAGMA user_version = 2",
+        *(f"ALTER TABLE {table} DROP COLUMN checksum" for table in ("meta", "runs", "timings")),
+    )  # fmt: skip
+
+
+def test_a_store_of_version_2_is_read_as_it_is_and_goes_on(path):
+    with open_store(path, writing=True) as store:
+        store.append([batch()])
+    expected = contents(path)
+    as_version_2(path)
+    before = path.read_bytes()
+    assert contents(path) == expected
+    assert path.read_bytes() == before
+    with open_store(path, writing=True) as store:
+        store.append([batch(number=1, first=3)])
+        store.end_run(1, "exhausted")
+    with open_store(path) as store:
+        assert store.verify() == []
+        assert (len(store.read()), store.counts()[1].ended) == (6, "exhausted")
+
+
+def test_observations_with_accepted_inputs_are_marked(path):
+    with open_store(path, writing=True) as store:
+        store.append([batch(), batch(run=1)])
+        store.end_run(0, "complete")
+        store.accept(["budget: 3 -> 6"], {"identity": {"budget": 6}})
+        store.append([batch(number=1, first=3)])
+    with open_store(path) as store:
+        assert store.epoch_of(store.read()).tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
+        assert store.inputs["identity"] == {"budget": 6}
+        assert store.epochs[0].changes == ("budget: 3 -> 6",)
+        assert store.counts()[0].ended is None
+
+
+def test_the_sample_is_apart_from_the_runs(tmp_path):
+    path = tmp_path / "campaign.sqlite"
+    create_store(path, META, RUNS, batch(run=SAMPLE, reasons={1: "no"}))
+    with open_store(path, writing=True) as store:
+        store.append([batch()])
+        assert len(store.read()) == len(store.read(SAMPLE)) == 3
+        assert [count.done for count in store.counts()] == [3, 0]
+        assert store.read(SAMPLE).reasons == {1: "no"}
+
+
+def test_a_store_with_its_log_is_read_where_nothing_can_be_written(path, tmp_path, monkeypatch):
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    with open_store(path, writing=True) as store:
+        store.append([batch()])
+        for file in (path, path.with_name("campaign.sqlite-wal")):
+            (closed / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setattr("codesign.campaign.store_file.os.access", lambda *_: False)
+    with open_store(closed / "campaign.sqlite") as store:
+        assert (len(store.read()), store.notice) == (3, None)
+    assert len(list(closed.iterdir())) == 2, "nothing was written beside it"

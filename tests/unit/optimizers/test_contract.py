@@ -184,6 +184,17 @@ class TakesNoInfinity(RandomSearch):
         super().tell(rows, objectives, violations, failed)
 
 
+class ProposesPending(RandomSearch):
+    def ask(self, n, pending=None):
+        return super().ask(n)
+
+
+class ChangesForNone(RandomSearch):
+    def ask(self, n, pending=None):
+        rng = self._rng() if pending is None else np.random.default_rng(9)
+        return self._space.sample_unseen(rng, n, self._taken(pending))
+
+
 class GlobalRandom(RandomSearch):
     def ask(self, n):
         np.random.seed(0)  # noqa: NPY002 # the fault
@@ -194,6 +205,8 @@ class GlobalRandom(RandomSearch):
     ("faulty", "promise"),
     [
         (Repeats, "no design is proposed that was told before"),
+        (ProposesPending, "proposes no pending design"),
+        (ChangesForNone, "without pending designs it proposes the same as ever"),
         (RepeatsInABatch, "a batch proposes no design twice"),
         (Impure, "asking twice gives the same"),
         (RemembersAsking, "told the same history at once goes on"),

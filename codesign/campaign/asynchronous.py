@@ -1,0 +1,277 @@
+"""Runs with several designs in flight: evaluated anywhere, stored here as they end.
+
+A proposal is durable before it is evaluated, an observation before the optimizer is told of it.
+What a run does next depends on these two alone: on the observations in the order in which they
+ended, and on the designs pending. So the same stored history gives the same next proposal, and
+what was pending when a campaign was killed is evaluated again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.campaign.executor import Ended, Recorder, ended_by
+from codesign.campaign.loop import Plan, Search, explained
+from codesign.campaign.observations import ObservationBatch, Proposal
+from codesign.columns import IntArray
+from codesign.errors import CodesignError, JobError
+from codesign.evaluators.base import Evaluation, Failure
+from codesign.execution.guard import NOTICE_S, Refusal, waiting_words
+from codesign.problem import Observations
+
+_logger = logging.getLogger(__name__)
+
+Task: TypeAlias = Callable[[IntArray], Observations | Refusal]
+"""Evaluates (1, d) designs on a worker, which must be able to import it."""
+
+
+class ExecutorGoneError(JobError):
+    """The executor works no more, so that no run can go on."""
+
+    def __init__(self, error: BaseException) -> None:
+        words = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
+        super().__init__(
+            f"the executor no longer works ({words}); what was finished is stored, "
+            "run again to go on"
+        )
+
+
+@dataclass(frozen=True)
+class Farm:
+    """Where the designs of all runs are evaluated.
+
+    Attributes:
+        executor: Runs tasks.
+        task: What is run for a design.
+        in_flight: Designs of one run at the same time.
+        runs: Runs at the same time.
+        retries: Further attempts at a design that was lost.
+        wait: Returns when at least one of the futures is done, or sooner.
+        names_slow: Whether designs without a result are named, because workers cannot do it.
+    """
+
+    executor: Executor
+    task: Task
+    in_flight: int
+    runs: int
+    retries: int
+    wait: Callable[[list[Future[Observations | Refusal]]], object] = field(
+        default=partial(wait, timeout=NOTICE_S, return_when=FIRST_COMPLETED)
+    )
+    names_slow: bool = False
+
+    def submit(self, row: IntArray) -> Future[Observations | Refusal]:
+        """Begin the evaluation of a (d,) design.
+
+        Raises:
+            ExecutorGoneError: The executor takes no tasks.
+        """
+        try:
+            return self.executor.submit(self.task, row[None, :])
+        except Exception as error:  # a stranger's executor may fail in any way
+            raise ExecutorGoneError(error) from error
+
+    def check_alive(self, loss: BaseException) -> None:
+        """See that it was the design that was lost, and not the executor.
+
+        Raises:
+            ExecutorGoneError: The executor does nothing any more.
+        """
+        try:
+            self.executor.submit(_nothing).result()
+        except Exception:  # as above
+            raise ExecutorGoneError(loss) from loss
+
+
+def _nothing() -> None:
+    """A task that any worker can do."""
+
+
+def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, farm: Farm) -> None:
+    """Do the pending runs, each with its designs in flight, in the order given.
+
+    Raises:
+        ExecutorGoneError: The executor works no more.
+        JobError: A run failed; the others were done.
+    """
+    waiting, flights = deque(pending), list[_Flight]()
+    while waiting or flights:
+        while waiting and len(flights) < farm.runs:
+            flights.append(_Flight(plan, waiting.popleft(), recorder, farm))
+            flights[-1].take(_Flight.begin)
+        if futures := [future for flight in flights for future in flight.futures]:
+            farm.wait(futures)
+        if farm.names_slow:
+            for flight in flights:
+                flight.name_slowest()
+        # What has ended is made durable before any optimizer is asked.
+        for step in (_Flight.collect, _Flight.refill):
+            for flight in flights:
+                flight.take(step)
+        flights = [flight for flight in flights if not flight.has_ended]
+    recorder.finish()
+
+
+@dataclass
+class _Airborne:
+    """A design that is being evaluated."""
+
+    proposal: Proposal
+    since: float = field(default_factory=time.perf_counter)
+    notice_s: float = NOTICE_S
+
+
+class _Flight:
+    """One run with its designs in flight."""
+
+    def __init__(self, plan: Plan, index: int, recorder: Recorder, farm: Farm) -> None:
+        self._plan, self._index, self._recorder, self._farm = plan, index, recorder, farm
+        self._run = plan.resolved.definition.runs[index]
+        self._waiting: deque[Proposal] = deque()
+        self._airborne: dict[Future[Observations | Refusal], _Airborne] = {}
+        self._losses: Counter[int] = Counter()
+        self._ask_seconds: dict[int, float] = {}
+        self._error: JobError | None = None
+        self.has_ended = False
+
+    @property
+    def futures(self) -> list[Future[Observations | Refusal]]:
+        """What the run waits for."""
+        return list(self._airborne)
+
+    def take(self, step: Callable[[_Flight], None]) -> None:
+        """Take a step unless the run is over; note what stops it."""
+        if self.has_ended:
+            return
+        try:
+            with explained(self._run):
+                step(self)
+        except ExecutorGoneError:
+            raise
+        except JobError as error:
+            # What is being evaluated is waited for, and stored.
+            self._error = self._error or error
+            self._end_if_idle()
+
+    def name_slowest(self) -> None:
+        """Name the design that has been away longest, when its time has doubled again."""
+        waited = [item for future, item in self._airborne.items() if not future.done()]
+        slowest = min(waited, key=lambda item: item.since, default=None)
+        if slowest is None or time.perf_counter() - slowest.since < slowest.notice_s:
+            return
+        row = slowest.proposal.row[None, :]
+        _logger.warning("%s", waiting_words(self._plan.resolved.problem, row, slowest.notice_s))
+        slowest.notice_s *= 2.0
+
+    def begin(self) -> None:
+        """Replay what is stored, then fill the places."""
+        history = self._recorder.history(self._index)
+        stored = self._recorder.proposals(self._index)
+        self._search = Search(self._plan, self._index, history)
+        self._n_proposed = len(stored)
+        last_batches = [history.batch.max(initial=-1), *(item.batch for item in stored)]
+        self._n_batches = int(max(last_batches)) + 1
+        keys = self._plan.resolved.problem.space.keys
+        observed = set(keys(history.rows).tolist())
+        self._waiting.extend(
+            item for item in stored if int(keys(item.row[None, :])[0]) not in observed
+        )
+        if self._waiting:
+            self._search.note_proposed(np.array([item.row for item in self._waiting]))
+        self.refill()
+
+    def refill(self) -> None:
+        """Evaluate what was proposed, and ask for more, until every place is taken."""
+        while (
+            self._error is None
+            and len(self._airborne) < self._farm.in_flight
+            and (self._waiting or self._propose())
+        ):
+            proposal = self._waiting.popleft()
+            self._airborne[self._farm.submit(proposal.row)] = _Airborne(proposal)
+        self._end_if_idle()
+
+    def _propose(self) -> bool:
+        """Whether the optimizer proposed something; it is durable then."""
+        pending = [item.proposal for item in self._airborne.values()]
+        pending.sort(key=lambda item: item.number)
+        if self._search.n_left <= len(pending) or (pending and self._farm.in_flight == 1):
+            return False
+        start = time.perf_counter()
+        if self._n_batches == 0 or self._farm.in_flight == 1:
+            rows = self._search.propose()
+        else:
+            nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
+            beside = np.vstack([nothing, *(item.row for item in pending)])
+            rows = self._search.propose_beside(beside)
+        if not len(rows):
+            return False
+        batch, n_told = self._n_batches, self._search.n_told
+        numbered = enumerate(rows, self._n_proposed)
+        proposals = [Proposal(self._index, i, batch, n_told, row) for i, row in numbered]
+        self._recorder.propose(proposals)
+        self._ask_seconds[batch] = time.perf_counter() - start
+        self._n_proposed += len(rows)
+        self._n_batches += 1
+        self._waiting.extend(proposals)
+        return True
+
+    def collect(self) -> None:
+        """Make durable what has ended, then tell the optimizer, one design after the other."""
+        done = [future for future in self._airborne if future.done()]
+        done.sort(key=lambda future: self._airborne[future].proposal.number)
+        batches: list[ObservationBatch] = []
+        error: CodesignError | None = None
+        for future in done:
+            airborne = self._airborne.pop(future)
+            try:
+                observations = self._observed(future, airborne.proposal)
+            except CodesignError as refusal:  # what ended well beside it is stored first
+                error = refusal
+                continue
+            if observations is not None:
+                number = airborne.proposal.batch
+                ask_s = self._ask_seconds.pop(number, 0.0)
+                seconds = time.perf_counter() - airborne.since
+                batches.append(
+                    self._search.recorded(observations, number, ask_s, seconds, len(batches))
+                )
+        self._recorder.record(batches)
+        for batch in batches:
+            self._search.tell(batch)
+        if error is not None:
+            raise error
+
+    def _observed(
+        self, future: Future[Observations | Refusal], proposal: Proposal
+    ) -> Observations | None:
+        """What came of a design; None if it was lost and is to be tried again."""
+        error = future.exception()
+        if error is None:
+            result = future.result()
+            if isinstance(result, Refusal):
+                raise result.error()
+            return result
+        self._losses[proposal.number] += 1
+        if self._losses[proposal.number] <= self._farm.retries:
+            self._waiting.appendleft(proposal)
+            return None
+        self._farm.check_alive(error)
+        text = " ".join(f"lost with its worker: {error}".split())
+        failure = Evaluation({}, {}, {0: Failure("lost", text)})
+        return self._plan.resolved.problem.observed(proposal.row[None, :], failure)
+
+    def _end_if_idle(self) -> None:
+        if not self._airborne:
+            index, error = self._index, self._error
+            self.has_ended = True
+            self._recorder.end(Ended(index) if error is None else ended_by(index, error))

@@ -1,0 +1,73 @@
+"""Whole runs on an executor: each is carried on elsewhere, slice after slice, and stored here.
+
+For evaluators that are faster than the way to a worker: what takes the time is the optimizers.
+Neither the number of workers nor the length of a slice changes a result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+
+from codesign.campaign.asynchronous import ExecutorGoneError
+from codesign.campaign.executor import Ended, Recorder
+from codesign.campaign.observations import Layout
+from codesign.campaign.tasks import RunSlice, Site, SliceResult, carry_on
+from codesign.columns import FloatArray
+
+_LOSSES = 2
+"""Of one slice in a row, before the executor is given up."""
+SLICE_S = 10.0
+"""What a slice may lose when its worker dies."""
+
+
+def execute_slices(
+    site: Site,
+    layout: Layout,
+    reference: FloatArray,
+    pending: Sequence[int],
+    recorder: Recorder,
+    executor: Executor,
+    places: int,
+    seconds: float = SLICE_S,
+) -> None:
+    """Do the pending runs, so many at a time, in the order given.
+
+    Raises:
+        ExecutorGoneError: A slice was lost more than twice in a row.
+        JobError: A run failed; the others were done.
+    """
+    waiting, losses = deque(pending), dict.fromkeys(pending, 0)
+    slices: dict[Future[SliceResult], int] = {}
+    while waiting or slices:
+        while waiting and len(slices) < places:
+            run = waiting.popleft()
+            part = RunSlice(run, recorder.history(run), layout, reference, seconds)
+            slices[_submitted(executor, site, part)] = run
+        for future in wait(slices, return_when=FIRST_COMPLETED).done:
+            run = slices.pop(future)
+            error = future.exception()
+            if error is not None:
+                losses[run] += 1
+                if losses[run] > _LOSSES:
+                    raise ExecutorGoneError(error)
+                waiting.appendleft(run)
+                continue
+            losses[run] = 0
+            result = future.result()
+            recorder.record(result.batches)
+            if not result.is_over:
+                waiting.appendleft(run)
+            elif result.error is None:
+                recorder.end(Ended(run))
+            else:
+                recorder.end(Ended(run, result.error.text, result.error.is_input))
+    recorder.finish()
+
+
+def _submitted(executor: Executor, site: Site, part: RunSlice) -> Future[SliceResult]:
+    try:
+        return executor.submit(carry_on, site, part)
+    except Exception as error:  # a stranger's executor may fail in any way
+        raise ExecutorGoneError(error) from error

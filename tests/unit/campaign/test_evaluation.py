@@ -1,0 +1,66 @@
+"""A campaign whose evaluator ends its process records the design and goes on."""
+
+import json
+
+import numpy as np
+
+from codesign.campaign import Campaign
+from codesign.campaign.observations import Status
+from codesign.campaign.store_file import open_store
+from codesign.cli import main
+
+
+def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes(write, capsys):
+    write(
+        evaluator={"name": "toy", "kill_on": 13},
+        optimizers=["toy-random"],
+        seeds=1,
+        budget=60,
+        reference_point={"gain_tokens": 0, "power_watts": 400},
+        reference_sample=None,
+        execution={"retries": 0},
+    )
+    # The trial of the reference point is made in this process, where the toy does not kill.
+    assert main(["run", "toys"]) == 0
+    results = Campaign.load("toys").results()
+    x = np.array([design["x"] for design in results.problem.space.decode(results.rows)])
+    assert (x == 13).any()
+    assert np.array_equal(results.failed, x == 13)
+    assert set(results.failure_kinds.values()) == {"lost"}
+    assert "killed by signal 9 (SIGKILL)" in next(iter(results.reasons.values()))
+    with open_store(Campaign.load("toys").store_path) as store:
+        before = store.read()
+    assert (before.status[x == 13] == Status.LOST).all()
+    capsys.readouterr()
+    assert main(["run", "toys"]) == 0
+    with open_store(Campaign.load("toys").store_path) as store:
+        assert store.read().numbers.tobytes() == before.numbers.tobytes()
+    capsys.readouterr()
+    assert main(["status", "toys", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["failures"] == {"lost": int((x == 13).sum())}
+    assert main(["status", "toys"]) == 0
+    assert f"{(x == 13).sum()} lost" in capsys.readouterr().out
+
+
+def test_where_designs_are_evaluated_changes_nothing(write):
+    def observations(**execution):
+        write(seeds=1, optimizers=["toy-climb"], execution=execution)
+        campaign = Campaign.load("toys", f"folder-{len(execution)}")
+        campaign.run(workers=1)
+        with open_store(campaign.store_path) as store:
+            table = store.read()
+        return table.rows.tobytes(), table.numbers.tobytes(), table.reasons
+
+    assert observations() == observations(isolated=False)
+
+
+def test_a_timeout_without_a_unit_is_told_with_its_place(write, capsys):
+    write(execution={"timeout": 30})
+    assert main(["run", "toys"]) == 2
+    assert "toys.yaml" in capsys.readouterr().err
+    write(execution={"timeout": "-3 s", "retries": -1})
+    assert main(["run", "toys"]) == 2
+    text = capsys.readouterr().err
+    assert "execution.timeout: expected a time above 0, got '-3 s'" in text
+    assert "execution.retries: " in text

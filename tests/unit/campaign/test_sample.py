@@ -1,0 +1,142 @@
+"""The reference sample is durable design by design, and no run asks for its designs again."""
+
+import numpy as np
+import pytest
+
+from codesign.campaign import Campaign, load_definition
+from codesign.campaign.sample import FILE
+from codesign.errors import JobError
+from codesign.evaluators.base import Failure
+from codesign.execution.known_answers import AnswerFile, KnownAnswers
+
+SLOW = {"reference_sample": None, "optimizers": ["random"], "seeds": 1, "budget": 12}
+
+
+@pytest.fixture
+def counted(write, folder, monkeypatch):
+    """A campaign of a slow evaluator that notes each design it evaluates, in this process."""
+    monkeypatch.setattr("codesign.campaign.evaluation.is_isolated", lambda resolved: False)
+
+    def counted(**changes):
+        return write(**{**SLOW, "execution": {"cache": False}, **changes})
+
+    return counted
+
+
+def keys_of(campaign):
+    """What the evaluator was asked, by number of the design."""
+    seen = []
+    problem = campaign.problem
+    evaluate = problem.evaluator.evaluate
+
+    def noting(designs, metrics=None):
+        seen.extend(zip(designs["x"].to_list(), designs["y"].to_list(), strict=True))
+        return evaluate(designs, metrics)
+
+    problem.evaluator.evaluate = noting
+    return seen
+
+
+def test_the_initial_designs_are_the_sample_and_cost_nothing_more(counted):
+    campaign = Campaign.load(counted(evaluator={"name": "toy", "nan_on": [3, 4, 5, 6]}))
+    seen = keys_of(campaign)
+    campaign.run(workers=1)
+    assert len(seen) == len(set(seen)) == 12
+    results = campaign.results()
+    assert (
+        results.reference_point["gain_tokens"]
+        <= results.metrics["gain_tokens"][results.feasible].min()
+    )
+    assert not (campaign.folder / FILE).exists()
+
+
+def test_an_interrupted_sample_goes_on_where_it_was(counted):
+    campaign = Campaign.load(counted())
+    seen = keys_of(campaign)
+    evaluate = campaign.problem.evaluator.evaluate
+
+    def interrupted(designs, metrics=None):
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return evaluate(designs, metrics)
+
+    campaign.problem.evaluator.evaluate = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        campaign.run(workers=1)
+    assert (campaign.folder / FILE).exists()
+    assert campaign.status().state == "not started"
+    again = Campaign.load("toys")
+    seen_again = keys_of(again)
+    again.run(workers=1)
+    assert len(seen_again) == 8
+    assert not set(seen) & set(seen_again)
+
+
+def test_a_sample_that_failed_as_a_whole_leaves_nothing_behind(counted):
+    campaign = Campaign.load(counted(evaluator={"name": "toy", "raise_on": list(range(30))}))
+    with pytest.raises(JobError, match="failed on all 10 designs"):
+        campaign.run(workers=1)
+    assert not campaign.folder.exists()
+
+
+def test_a_provisional_point_gives_way_to_what_is_feasible(counted):
+    limits = ["power_watts * 1 <= 101", "gain_tokens * 1 >= 45"]
+    campaign = Campaign.load(counted(constraints=limits, optimizers=["toy-climb"], budget=300))
+    campaign.run(workers=1)
+    results = campaign.results()
+    feasible = results.objectives[results.feasible]
+    assert len(feasible)
+    worst = feasible.max(axis=0)
+    assert results.reference_point == {"gain_tokens": -worst[0], "power_watts": worst[1]}
+    assert results.hypervolume[-1] == campaign.status().runs[0].hypervolume
+
+
+@pytest.fixture
+def problem(write):
+    return load_definition(write(evaluator={"name": "toy", "raise_on": [5]})).problem
+
+
+def test_an_answer_file_survives_a_cut_line_and_serves_no_other_problem(problem, write, tmp_path):
+    path, calls = tmp_path / "answers", []
+
+    def evaluate(rows):
+        calls.append(len(rows))
+        return problem.evaluate(rows)
+
+    rows = np.concatenate([problem.space.encode({"x": x, "y": 1, "kind": "plain"}) for x in (4, 5)])
+    direct = AnswerFile(path, problem).evaluate(rows, evaluate)
+    assert direct.failures == {1: Failure("failed", "ZeroDivisionError: the toy broke")}
+    path.write_bytes(path.read_bytes()[:-5])
+    again = AnswerFile(path, problem).evaluate(rows, evaluate)
+    assert AnswerFile(path, problem).evaluate(rows, evaluate).failures == again.failures
+    assert calls == [1, 1, 1]
+    other = load_definition(write(workload={"scale": 2.0})).problem
+    AnswerFile(path, other).evaluate(rows[:1], evaluate)
+    assert calls == [1, 1, 1, 1]
+
+
+def test_known_answers_are_not_asked_again(problem):
+    rows = problem.space.rows(np.arange(12))
+    known = KnownAnswers(problem, problem.evaluate(rows[::2]))
+    asked = []
+
+    def evaluate(rows):
+        asked.extend(problem.space.keys(rows).tolist())
+        return problem.evaluate(rows)
+
+    mixed, direct = known.evaluate(rows, evaluate), problem.evaluate(rows)
+    assert asked == problem.space.keys(rows[1::2]).tolist()
+    assert mixed.objectives.tobytes() == direct.objectives.tobytes()
+    assert mixed.violations.tobytes() == direct.violations.tobytes()
+
+
+def test_a_full_disk_is_said_and_loses_no_answer(problem, tmp_path, monkeypatch):
+    file = AnswerFile(tmp_path / "answers", problem)
+    rows = problem.space.encode({"x": 4, "y": 1, "kind": "plain"})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("codesign.execution.known_answers.os.fsync", full)
+    with pytest.raises(Exception, match="answers: cannot be written: No space left on device"):
+        file.evaluate(rows, problem.evaluate)

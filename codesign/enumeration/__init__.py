@@ -1,7 +1,19 @@
 """The exact Pareto front of a whole space."""
 
-from codesign.enumeration.cache import exact_front, stored_front
+from codesign.enumeration.cache import exact_front, kept_front, stored_front, stored_kept_front
 from codesign.enumeration.enumerate import EnumerationProgress, enumerate_front
 from codesign.enumeration.front import ExactFront
+from codesign.enumeration.kept import KeptFront
+from codesign.enumeration.wanted import WantedPart
 
-__all__ = ["EnumerationProgress", "ExactFront", "enumerate_front", "exact_front", "stored_front"]
+__all__ = [
+    "EnumerationProgress",
+    "ExactFront",
+    "KeptFront",
+    "WantedPart",
+    "enumerate_front",
+    "exact_front",
+    "kept_front",
+    "stored_front",
+    "stored_kept_front",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,12 +84,12 @@ def load_state(path: Path | None, n_objectives: int) -> State | None:
         return None
 
 
-def read_arrays(path: Path) -> dict[str, Any] | None:
-    """The arrays of a file; None if it is not there or cannot be read."""
+def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Any] | None:
+    """The arrays of a file, all or some; None if it is not there or cannot be read."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            return {name: file[name] for name in only or file.files}
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
         return None
 
 

@@ -194,7 +194,7 @@ def pool_problem(problem: Problem, name: str) -> Problem:
     evaluator = _checked(problem)
     machine = evaluator.pool_evaluators()[name]
     metrics = {metric.name: metric for metric in machine.metrics}
-    needed = evaluator.pool_metrics(problem.deciding_metrics)[name]
+    needed = evaluator.pool_metrics(_deciding_metrics(problem, evaluator))[name]
     objectives = [Objective(metrics[metric], metrics[metric].sense) for metric in needed]
     limits = {
         next(iter(item.expression.names)): item.bound
@@ -208,6 +208,19 @@ def pool_problem(problem: Problem, name: str) -> Problem:
     ]
     constraints = tuple(read_constraint(text, space, machine) for text in texts)
     return Problem(space, machine, tuple(objectives), constraints, f"pool {name}")
+
+
+def _deciding_metrics(problem: Problem, evaluator: Composed) -> list[str]:
+    """Metrics of systems that decide on the front once every pool keeps its own limits."""
+    objectives = {item.metric.name for item in problem.objectives}
+    settled = evaluator.kept_by_pools - objectives
+    return [name for name in problem.deciding_metrics if name not in settled]
+
+
+def _open_limits(problem: Problem, evaluator: Composed) -> list[Constraint]:
+    """Limits on metrics of systems that pools which keep their own may break."""
+    limits = [item for item in problem.constraints if item.is_limit]
+    return [item for item in limits if not item.expression.names <= evaluator.kept_by_pools]
 
 
 def _rebuilt_pool(rebuild: Rebuild, name: str) -> Problem:
@@ -313,10 +326,16 @@ class _Composition:
             for depth in range(self._depth + 1)
         ]
         self._starts = [_boundaries(len(pool.values), pool.depth) for pool in pools]
-        self._limits = [item for item in problem.constraints if item.is_limit]
+        self._evaluator = _checked(problem)
+        self._limits = _open_limits(problem, self._evaluator)
         self._archive = Archive(len(problem.objectives))
         self._incumbents = np.empty((0, len(problem.objectives)))
         self._n_evaluated = 0
+
+    @property
+    def limits(self) -> Sequence[Constraint]:
+        """Limits on metrics of systems that the pools do not settle."""
+        return self._limits
 
     @property
     def n_shared(self) -> int:
@@ -374,8 +393,7 @@ class _Composition:
         self, shared: IntArray, values: Sequence[FloatArray]
     ) -> tuple[Mapping[str, FloatArray], dict[str, FloatArray]]:
         """(n,) limited metrics by name, and relative excess by limit."""
-        evaluator = self._problem.evaluator
-        assert isinstance(evaluator, Composed)  # see _checked
+        evaluator = self._evaluator
         natural = {
             pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
         }
@@ -404,14 +422,13 @@ class _Composition:
         self, shared: IntArray, values: Sequence[FloatArray]
     ) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
         """(n, m) minimized objectives, and (n,) whether the limits are kept."""
-        evaluator = self._problem.evaluator
-        assert isinstance(evaluator, Composed)  # see _checked
         natural = {
             pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
         }
         settings = {name: numbers[shared] for name, numbers in self._shared.items()}
-        names = [name for name in self._problem.deciding_metrics if name not in settings]
-        metrics = evaluator.compose(natural, settings, names)
+        deciding = _deciding_metrics(self._problem, self._evaluator)
+        names = [name for name in deciding if name not in settings]
+        metrics = self._evaluator.compose(natural, settings, names)
         objectives = [item.sign * metrics[item.metric.name] for item in self._problem.objectives]
         feasible = np.ones(len(shared), dtype=bool)
         for item in self._limits:
@@ -514,8 +531,7 @@ def _nearest_miss(problem: Problem, pools: Sequence[_PoolFront], composition: _C
     states = ", ".join(
         f"{min(item.expression.names)} {nearest[min(item.expression.names)]:.4g} "
         + (f"(misses by {over[item.text]:.1%})" if over[item.text] > 0 else "(kept)")
-        for item in problem.constraints
-        if item.is_limit
+        for item in composition.limits
     )
     texts = " and ".join(repr(text) for text in least)
     return (

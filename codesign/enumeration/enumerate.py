@@ -6,11 +6,11 @@ front or the counts. Memory holds a block of partial designs per process and the
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import wait
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
 from typing import Protocol
 
@@ -18,13 +18,16 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.enumeration.checkpoint import State, load_state, save_state
-from codesign.enumeration.decomposition import Decomposition
+from codesign.enumeration.decomposition import Decomposition, design_rows
 from codesign.enumeration.front import ExactFront, dominated_by
 from codesign.enumeration.incumbents import find_incumbents
 from codesign.enumeration.walk import PartialFront, Walk
-from codesign.errors import InfeasibleError, InputError, JobError
+from codesign.enumeration.wanted import WantedPart, barriers
+from codesign.enumeration.worker import Rebuild, SearchSetup, search_block
+from codesign.errors import InfeasibleError, JobError
+from codesign.execution.executors import LOCAL, open_executor
+from codesign.execution.guard import Refusal
 from codesign.problem import Problem, most_broken
-from codesign.processes import WorkerProcess
 
 _BLOCKS = 256
 """Blocks of a space, so that progress shows and two processes end together."""
@@ -32,11 +35,10 @@ _LARGEST_BLOCK = 1 << 16
 _LEAST_DESIGNS = 1 << 17
 """Designs of a block, if the space has as many: below, the fixed cost of a block shows."""
 _SAVE_EVERY_S = 10.0
+_LOSSES = 2
+"""Of one block, before the enumeration is given up."""
 _BLAMED, _BLAMED_EVALUATED = 1024, 256
 """Random designs that tell which limit stands in the way, where nothing is feasible. [ours]"""
-
-Rebuild = Callable[[], Problem]
-"""Builds the same problem in another process; must survive pickling."""
 
 
 class EnumerationProgress(Protocol):
@@ -66,22 +68,6 @@ class _Quiet:
         pass
 
 
-@dataclass(frozen=True)
-class EnumerationSetup:
-    """What a worker needs before its first block."""
-
-    rebuild: Rebuild
-    incumbents: FloatArray
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a worker could not search a block."""
-
-    message: str
-    is_input: bool
-
-
 def enumerate_front(
     problem: Problem,
     *,
@@ -89,6 +75,8 @@ def enumerate_front(
     rebuild: Rebuild | None = None,
     checkpoint: Path | None = None,
     progress: EnumerationProgress | None = None,
+    executor: str | None = None,
+    wanted: WantedPart | None = None,
 ) -> ExactFront:
     """The exact Pareto front of a problem: every feasible design of its space considered.
 
@@ -101,6 +89,9 @@ def enumerate_front(
         rebuild: How a worker gets the problem; without it there is one process.
         checkpoint: A file that an interrupted enumeration goes on from; removed at the end.
         progress: Told of every block.
+        executor: Where blocks are searched, as ``NAME`` or ``NAME:TEXT``; processes of this
+            machine if None.
+        wanted: The part of the front that is wanted, which may be empty; the whole front if None.
 
     Raises:
         InfeasibleError: The space holds no feasible design.
@@ -112,18 +103,28 @@ def enumerate_front(
     block = _block(n_roots, problem.space.size)
     state = load_state(checkpoint, len(problem.objectives))
     if state is None:
-        state = State.fresh(find_incumbents(problem), n_roots, block)
+        state = State.fresh(_incumbents(problem, wanted), n_roots, block)
+    known, bars = barriers(state.incumbents, wanted)
     watcher = progress or _Quiet()
     watcher.start(problem.space.size, state.tally.total)
     try:
-        _search(problem, state, workers if rebuild else 1, rebuild, checkpoint, watcher)
+        _search(
+            problem, state, bars, workers if rebuild else 1, rebuild, checkpoint, watcher, executor
+        )
     finally:
         watcher.finish()
         if checkpoint is not None and state.remaining:
             save_state(checkpoint, state)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    return _finished(problem, state)
+    _check_complete(state.archive.points, known)
+    return _finished(problem, state, wanted is None)
+
+
+def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
+    if wanted is None or wanted.is_sampled:
+        return find_incumbents(problem)
+    return np.empty((0, len(problem.objectives)))
 
 
 def _block(n_roots: int, size: int) -> int:
@@ -135,17 +136,19 @@ def _block(n_roots: int, size: int) -> int:
 def _search(
     problem: Problem,
     state: State,
+    bars: FloatArray,
     workers: int,
     rebuild: Rebuild | None,
     checkpoint: Path | None,
     progress: EnumerationProgress,
+    executor: str | None,
 ) -> None:
     pending = state.remaining
-    if rebuild is None or min(workers, len(pending)) <= 1:
-        results = _here(problem, state, pending)
+    if rebuild is None or (executor is None and min(workers, len(pending)) <= 1):
+        results = _here(problem, state, bars, pending)
     else:
-        results = _in_processes(
-            EnumerationSetup(rebuild, state.incumbents), state, pending, workers
+        results = _elsewhere(
+            SearchSetup(rebuild, bars, Path.cwd()), state, pending, workers, executor
         )
     saved = time.monotonic()
     for block, partial_front in results:
@@ -157,70 +160,56 @@ def _search(
 
 
 def _here(
-    problem: Problem, state: State, pending: Sequence[int]
+    problem: Problem, state: State, bars: FloatArray, pending: Sequence[int]
 ) -> Iterator[tuple[int, PartialFront]]:
-    walk = Walk(problem, state.incumbents)
+    walk = Walk(problem, bars)
     for block in pending:
         yield block, walk.search(*state.range_of(block))
 
 
-def _in_processes(
-    setup: EnumerationSetup, state: State, pending: Sequence[int], workers: int
+def _elsewhere(
+    setup: SearchSetup, state: State, pending: Sequence[int], workers: int, executor: str | None
 ) -> Iterator[tuple[int, PartialFront]]:
-    waiting = deque(pending)
-    crew: dict[object, _Searcher] = {}
+    opened = open_executor(executor or LOCAL, workers)
     try:
-        for _ in range(min(workers, len(waiting))):
-            searcher = _Searcher(setup)
-            searcher.assign(waiting.popleft(), state)
-            crew[searcher.connection] = searcher
-        while crew:
-            for connection in wait([item.connection for item in crew.values()]):
-                searcher = crew[connection]
-                yield searcher.block, searcher.receive_front()
-                if waiting:
-                    searcher.assign(waiting.popleft(), state)
-                else:
-                    crew.pop(connection).stop()
+        yield from _on_executor(opened, setup, state, pending)
     finally:
-        for searcher in crew.values():
-            searcher.stop()
+        opened.shutdown(wait=True, cancel_futures=True)
 
 
-class _Searcher(WorkerProcess):
-    """A process that searches one block at a time."""
+def _on_executor(
+    executor: Executor, setup: SearchSetup, state: State, pending: Sequence[int]
+) -> Iterator[tuple[int, PartialFront]]:
+    """The fronts of blocks as they come; a block that is lost is searched again."""
+    pickled = pickle.dumps(setup)
+    losses: Counter[int] = Counter()
+    blocks: dict[Future[PartialFront | Refusal], int] = {}
 
-    def __init__(self, setup: EnumerationSetup) -> None:
-        super().__init__("codesign.enumeration.worker")
-        self.block = -1
-        self.send(setup)
+    def submit(block: int) -> None:
+        blocks[executor.submit(search_block, pickled, *state.range_of(block))] = block
 
-    def assign(self, block: int, state: State) -> None:
-        """Give it a block."""
-        self.block = block
-        self.send(state.range_of(block))
-
-    def receive_front(self) -> PartialFront:
-        """Receive the front of its block.
-
-        Raises:
-            InputError: The problem cannot be built there.
-            JobError: It failed or died.
-        """
-        try:
-            reply: PartialFront | Failure = self.receive()
-        except EOFError as error:
-            text = f"the worker of block {self.block} {self.death()}; run again to go on"
-            raise JobError(text) from error
-        if isinstance(reply, Failure):
-            raise (InputError if reply.is_input else JobError)(reply.message)
-        return reply
+    for block in pending:
+        submit(block)
+    while blocks:
+        for future in wait(blocks, return_when=FIRST_COMPLETED).done:
+            block = blocks.pop(future)
+            error = future.exception()
+            if error is None:
+                result = future.result()
+                if isinstance(result, Refusal):
+                    raise result.error()
+                yield block, result
+                continue
+            losses[block] += 1
+            if losses[block] > _LOSSES:
+                text = f"the worker of block {block} was lost: {error}; run again to go on"
+                raise JobError(" ".join(text.split())) from error
+            submit(block)
 
 
-def _finished(problem: Problem, state: State) -> ExactFront:
+def _finished(problem: Problem, state: State, is_whole: bool) -> ExactFront:
     archive, tally = state.archive, state.tally
-    _check_complete(archive.points, state.incumbents)
-    if not len(archive):
+    if not len(archive) and is_whole:
         raise InfeasibleError(
             f"no design of space {problem.space.name!r} is feasible: all "
             f"{problem.space.size:,} were considered"
@@ -229,10 +218,11 @@ def _finished(problem: Problem, state: State) -> ExactFront:
         )
     decomposition = Decomposition(problem)
     groups = [decomposition.members(group) for group in archive.members]
+    nobody = np.empty(0, dtype=np.int64)
     return ExactFront(
         objectives=archive.points,
         counts=archive.counts,
-        rows=problem.space.rows(np.concatenate(groups)),
+        rows=design_rows(problem.space, np.concatenate([nobody, *groups])),
         point=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
         n_designs=problem.space.size,
         n_evaluated=tally.evaluated,

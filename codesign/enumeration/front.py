@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.notebook import table_html
 from codesign.pareto import hypervolume, non_dominated
 
 MOST_LISTED = 256
@@ -57,6 +58,13 @@ class ExactFront:
         """(p, d) the design of each point with the lowest number."""
         first = np.searchsorted(self.point, np.arange(len(self.objectives)))
         return self.rows[first]
+
+    def _repr_html_(self) -> str:
+        """The front in a notebook: its points as they are minimized."""
+        headers = [f"objective {j}" for j in range(self.objectives.shape[1])]
+        points = ([f"{value:.6g}" for value in point] for point in self.objectives.tolist())
+        title = f"Exact front: {len(self):,} points of {self.n_designs:,} designs, minimized"
+        return table_html(title, headers, points)
 
     def only(self, points: IntArray) -> ExactFront:
         """Some of its points, by their ascending positions, with their designs."""

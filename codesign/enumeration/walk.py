@@ -67,14 +67,15 @@ class Walk:
 
     Args:
         problem: Space, evaluator, objectives, constraints.
-        incumbents: (p, m) objectives of feasible designs that are known, non-dominated, in
-            lexicographic order; the better they are, the more is left out.
+        barriers: (b, m) objectives of feasible designs that are known, and what else cuts off
+            (see ``wanted.py``), non-dominated, in lexicographic order; the better they are, the
+            more is left out.
     """
 
-    def __init__(self, problem: Problem, incumbents: FloatArray) -> None:
+    def __init__(self, problem: Problem, barriers: FloatArray) -> None:
         self.problem = problem
         self.decomposition = Decomposition(problem)
-        self._incumbents = incumbents
+        self._barriers = barriers
         self._metrics = problem.deciding_metrics
         self._limits = [item for item in problem.constraints if item.is_limit]
 
@@ -119,7 +120,7 @@ class Walk:
             name = objective.metric.name
             if name in best and objective.sense == objective.metric.sense:
                 bounds[:, j] = objective.sign * best[name]
-        excluded |= dominated_by(self._incumbents, bounds)
+        excluded |= dominated_by(self._barriers, bounds)
         return np.asarray(excluded | dominated_by(met, bounds))
 
     def _evaluate(self, part: Part, partial_front: PartialFront) -> None:

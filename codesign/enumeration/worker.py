@@ -1,25 +1,56 @@
-"""The main function of a worker process; see ``enumerate.py``."""
+"""What workers anywhere do for an enumeration; see ``enumerate.py``."""
 
 from __future__ import annotations
 
-from multiprocessing.connection import Connection
+import pickle
+import threading
+from collections.abc import Callable
+from contextlib import chdir
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
-from codesign.enumeration.enumerate import EnumerationSetup, Failure
-from codesign.enumeration.walk import Walk
+from codesign.columns import FloatArray
+from codesign.enumeration.walk import PartialFront, Walk
 from codesign.errors import CodesignError, JobError
+from codesign.execution.guard import Refusal
+from codesign.problem import Problem
+
+Rebuild = Callable[[], Problem]
+"""Builds the same problem in another process; must survive pickling."""
 
 
-def main(connection: Connection) -> None:
-    """Search blocks until the parent hangs up."""
+@dataclass(frozen=True)
+class SearchSetup:
+    """What a worker needs before its first block.
+
+    Attributes:
+        rebuild: Builds the problem.
+        barriers: (b, m) points; what they dominate is left out.
+        working_folder: In which the problem's files are looked up.
+    """
+
+    rebuild: Rebuild
+    barriers: FloatArray
+    working_folder: Path
+
+
+def search_block(setup: bytes, start: int, stop: int) -> PartialFront | Refusal:
+    """The front of some roots.
+
+    Args:
+        setup: A pickled :class:`SearchSetup`, the same for all blocks.
+        start: First root.
+        stop: After the last.
+    """
     try:
-        setup: EnumerationSetup = connection.recv()
-        walk: Walk | None = None
-        while True:
-            start, stop = connection.recv()
-            try:
-                walk = walk or Walk(setup.rebuild(), setup.incumbents)
-                connection.send(walk.search(start, stop))
-            except CodesignError as error:
-                connection.send(Failure(str(error), not isinstance(error, JobError)))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
+        return _walk(setup, threading.get_ident()).search(start, stop)
+    except CodesignError as error:
+        return Refusal(str(error), not isinstance(error, JobError))
+
+
+@lru_cache(maxsize=16)
+def _walk(setup: bytes, thread: int) -> Walk:
+    loaded: SearchSetup = pickle.loads(setup)
+    with chdir(loaded.working_folder):
+        return Walk(loaded.rebuild(), loaded.barriers)

@@ -6,9 +6,9 @@ randomness, no files, no globals while evaluating. It knows nothing of search.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from codesign.columns import Columns, FloatArray, Value
 from codesign.metrics import Metric
@@ -16,6 +16,28 @@ from codesign.schema import Record
 
 if TYPE_CHECKING:
     from codesign.memtech import MemoryTechnology, Range
+
+
+FailureKind: TypeAlias = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
+"""How a design came to have no result: the evaluator refused it as infeasible, gave up or raised,
+took too long, gave what is no number, or its process died. Only the first says something about the
+design; none is a number."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a design has no result.
+
+    Attributes:
+        kind: Decides whether trying again may help.
+        reason: In words, one line.
+    """
+
+    kind: FailureKind
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 @dataclass(frozen=True)
@@ -26,12 +48,12 @@ class Evaluation:
         metrics: (n,) values by metric name. NaN marks a design without that result.
         violations: (n,) values by name of a limit; ``<= 0`` is within it.
         failures: Reason by position, for designs on which the evaluator gave up. Their other
-            numbers are ignored.
+            numbers are ignored. Plain text is a :class:`Failure` of kind ``failed``.
     """
 
     metrics: Mapping[str, FloatArray]
     violations: Mapping[str, FloatArray] = field(default_factory=dict)
-    failures: Mapping[int, str] = field(default_factory=dict)
+    failures: Mapping[int, str | Failure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,6 +123,20 @@ class Explains(Protocol):
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of a batch of one."""
+        ...
+
+
+@runtime_checkable
+class TakesParameters(Protocol):
+    """An evaluator for any design space, such as a program that others wrote."""
+
+    def with_parameters(self, names: Sequence[str]) -> Evaluator:
+        """The evaluator for a design space with these parameters.
+
+        Raises:
+            InputError: They do not fit; a problem begins with the option that it is about, such
+                as ``run: ``.
+        """
         ...
 
 
@@ -218,6 +254,18 @@ class KeepsLimits(Protocol):
         """
         ...
 
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """Metrics on which a limit may change a choice, in designs with these parameters."""
+        ...
+
+
+@runtime_checkable
+class NamesKeptLimits(KeepsLimits, Protocol):
+    """An evaluator of which is known for which limits it may choose otherwise."""
+
+    kept_limits: frozenset[str]
+    """The metrics; a limit on any other changes no metric of a design."""
+
 
 @dataclass(frozen=True)
 class PoolDescription:
@@ -293,6 +341,9 @@ class Composed(Protocol):
 
     monotone_metrics: frozenset[str]
     """Metrics that never get worse if a pool's metrics get better, each in its own sense."""
+    kept_by_pools: frozenset[str]
+    """Metrics on which a system keeps a limit exactly if each of its pools keeps that limit on its
+    own metric of that name."""
 
     def pool_evaluators(self) -> Mapping[str, Evaluator]:
         """The evaluator of one machine by name of the pool; its designs are those of the pool."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import Columns, IntArray, taken
 from codesign.errors import CodesignError
-from codesign.evaluators.base import Evaluation, Evaluator
+from codesign.evaluators.base import Evaluation, Evaluator, Failure
 from codesign.evaluators.clauses import (
     answer,
     check_arrays,
@@ -147,7 +147,7 @@ def _check_evaluation(evaluator: Evaluator, result: Evaluation, n: int) -> None:
             f"failures must be keyed by the design's position from 0 to {n - 1}, got {position!r}",
         )
         require(
-            isinstance(reason, str) and reason.strip(),
+            isinstance(reason, str | Failure) and str(reason).strip(),
             f"failure {position} must give its reason in words, got {reason!r}",
         )
     done = finished(result, n)

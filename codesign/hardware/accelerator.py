@@ -11,7 +11,16 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, combined, distinct
+from codesign.columns import (
+    BoolArray,
+    Column,
+    Columns,
+    FloatArray,
+    IntArray,
+    Value,
+    combined,
+    distinct,
+)
 from codesign.errors import UnknownNameError
 from codesign.hardware.tier_order import N_TIERS
 from codesign.memtech import Level, MemoryTechnology
@@ -173,6 +182,9 @@ def take(
 class UnitTables:
     """Properties of one unit of each memory technology, looked up once per technology.
 
+    ``known_levels`` has (p, 1) properties of memory levels that were asked for alone, as those of
+    one design are.
+
     Args:
         library: Memory technologies by name.
         level: Which value of a published range to take.
@@ -182,6 +194,7 @@ class UnitTables:
         self._library = library
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
+        self.known_levels: dict[tuple[Value, ...], FloatArray] = {}
         self._families = list(dict.fromkeys(item.family for item in library.values()))
 
     def value(self, name: str, attribute: str) -> float:
@@ -309,7 +322,7 @@ def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
     banks = _on_chip_banks(designs, units, n)
     on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
     tables = [
-        _by_kind(on_chip, lambda sram, dies, stacked, layers: _on_chip(
+        _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
             [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
         ))
     ]  # fmt: skip
@@ -317,7 +330,7 @@ def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
     for tier in range(1, N_TIERS + 1):
         if f"tier{tier}_technology" in designs:
             parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
-            tables.append(_by_kind(parts, lambda name, count, family: _tier(
+            tables.append(_by_kind(units, parts, lambda name, count, family: _tier(
                 _Bank(name, count, units), family
             )))  # fmt: skip
         else:
@@ -338,17 +351,24 @@ _PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
 
 
 def _by_kind(
-    parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
+    units: UnitTables, parts: list[Column], level: Callable[..., tuple[FloatArray, ...]]
 ) -> tuple[FloatArray, IntArray]:
     """(p, u) properties of each kind of one level, and (n,) which kind each design has.
 
     Args:
+        units: Of the technologies; remembers levels of which there is one kind.
         parts: The columns that the level depends on.
         level: Gives its properties, in the order of the record.
     """
     number, representative = distinct(*combined(*(part.codes for part in parts)))
-    few = (Column(part.values, part.codes[representative]) for part in parts)
-    return np.stack(level(*few)), number
+    few = [Column(part.values, part.codes[representative]) for part in parts]
+    if len(representative) != 1:
+        return np.stack(level(*few)), number
+    # The parts of a tier are three, of the memory on chip four: no kind of one is of another.
+    key = tuple(part.to_list()[0] for part in few)
+    if key not in units.known_levels:
+        units.known_levels[key] = np.stack(level(*few))
+    return units.known_levels[key], number
 
 
 def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:

@@ -74,7 +74,8 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
             }
             for name, item in self.items()
         }
-        return Catalog(units=_ATTRIBUTES, entries=entries)
+        families = {name: item.family for name, item in self.items()}
+        return Catalog(units=_ATTRIBUTES, entries=entries, words={"family": families})
 
 
 def load_library() -> TechnologyLibrary:

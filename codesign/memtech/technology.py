@@ -89,6 +89,8 @@ class MemoryTechnology(Record):
     """Capacity of one unit, bytes."""
     bandwidth: Annotated[Range, ranged("GB/s")]
     """Peak bytes per second of its one port."""
+    data_pins: Annotated[int, Field(gt=0)] | None = None
+    """Signals that carry data, of one unit; no metric depends on them. None: nobody states them."""
     shoreline: Annotated[Range, ranged("mm")] = Range(low=0, typical=0, high=0)
     """Metres of die edge that its interface takes; 0 of a memory that is bonded onto the die."""
     background_power: Annotated[Range, ranged("mW/GB")]
@@ -124,7 +126,8 @@ class MemoryTechnology(Record):
                 "an off-chip memory needs the shoreline of its interface, 0 mm if it takes no edge"
             )
         needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
-        needed += [number for number in ACCOUNT_NUMBERS if getattr(self, number) is not None]
+        optional = (*ACCOUNT_NUMBERS, "data_pins")
+        needed += [number for number in optional if getattr(self, number) is not None]
         missing = [number for number in needed if not self.sources.get(number, "").strip()]
         if missing:
             raise ValueError(

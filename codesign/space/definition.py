@@ -111,7 +111,35 @@ def _with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Docume
     path = find("spaces", name, where).resolve()
     if path in derivatives:
         raise InputError(f"{name} is based on itself", where)
-    return overlaid(document, _with_base(read_document(path), (*derivatives, path)))
+    base = _with_base(read_document(path), (*derivatives, path))
+    return overlaid(_with_whole_parts(document, base), base)
+
+
+def _with_whole_parts(document: Document, base: Document) -> Document:
+    """Repeated parts that are stated in part, over those of the base key by key.
+
+    One with ``maximum`` and ``parameters`` is stated as a whole and replaces that of the base.
+    """
+    stated, inherited = document.data.get("repeated"), base.data.get("repeated")
+    if not (isinstance(stated, dict) and isinstance(inherited, dict)):
+        return document
+    repeated = {
+        name: part
+        if not isinstance(part, dict) or {"maximum", "parameters"} <= part.keys()
+        else _over(part, inherited.get(name))
+        for name, part in stated.items()
+    }
+    return replace(document, data={**document.data, "repeated": repeated})
+
+
+def _over(stated: Any, inherited: Any) -> Any:
+    """What is stated over what is inherited; ``null`` takes a key out."""
+    if isinstance(stated, list) and isinstance(inherited, dict):
+        stated = {"values": stated}  # a parameter's values stand for it
+    if not (isinstance(stated, dict) and isinstance(inherited, dict)):
+        return stated
+    merged = inherited | {key: _over(value, inherited.get(key)) for key, value in stated.items()}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def _build(
@@ -425,6 +453,10 @@ class _Builder:
                 numbers = [catalog.entries[str(name)][attribute] for name in parameter.values]
                 key = f"{parameter.name}.{attribute}"
                 self.symbols.add_attribute(key, column, numbers, _coherent(unit))
+            for attribute, by_name in catalog.words.items():
+                words = [by_name[str(name)] for name in parameter.values]
+                key = f"{parameter.name}.{attribute}"
+                self.symbols.add_word(key, column, words, sorted(set(by_name.values())))
         for label, catalog in self.catalogs.items():
             for entry, attributes in catalog.entries.items():
                 for attribute, number in attributes.items():
@@ -642,7 +674,7 @@ def _plain_definition(
     catalogs: _Catalogs,
 ) -> dict[str, Any]:
     """Everything that the designs depend on, as plain JSON values."""
-    used = sorted({parameter.catalog for parameter in structure.parameters} - {""})
+    labels = sorted({parameter.catalog for parameter in structure.parameters} - {""})
     return {
         "name": name,
         "parameters": [
@@ -672,11 +704,31 @@ def _plain_definition(
         "sources": dict(record.sources),
         "catalogs": {
             label: {
-                entry: dict(attributes) for entry, attributes in catalogs[label].entries.items()
+                entry: dict(attributes)
+                for entry, attributes in catalogs[label].entries.items()
+                if entry in _used_entries(label, structure)
             }
-            for label in used
+            for label in labels
         },
     }
+
+
+def _used_entries(label: str, structure: Structure) -> set[str]:
+    """The entries of a catalog that designs may have or that an expression names."""
+    texts = [
+        *(entry.expression.text for entry in structure.derived.values()),
+        *(rule.text for rule in structure.constraints),
+        *(key for part in structure.parts for key in part.order),
+        *(parameter.when for parameter in structure.parameters),
+    ]
+    named = re.findall(rf"\b{re.escape(label)}\.(\w+)\.", " ".join(texts))
+    drawn = [
+        str(value)
+        for parameter in structure.parameters
+        if parameter.catalog == label
+        for value in (*parameter.values, *parameter.declared)
+    ]
+    return {*named, *drawn}
 
 
 def _plain(value: object) -> object:

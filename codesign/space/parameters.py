@@ -97,6 +97,11 @@ class Parameter:
         return format_value(value)
 
 
+_INTEGER = re.compile(r"\d{1,15}", re.ASCII)
+_INTEGERS = rf"{_INTEGER.pattern}(?:\s*%s\s*{_INTEGER.pattern})+"
+_TUPLE = re.compile(rf"{_INTEGERS % '[x×]'}|\[\s*{_INTEGERS % ','}\s*\]", re.ASCII)
+
+
 def numbers_of(values: Iterable[Value]) -> list[float]:
     """The values of a numeric parameter as floats.
 
@@ -120,15 +125,16 @@ def _is_value(value: object) -> TypeGuard[Value]:
 
 
 def _readings(value: object, unit: str) -> list[Value]:
-    """What the user may have meant: the value itself, a quantity, dimensions like ``64x128``."""
+    """What the user may have meant: the value itself, a quantity, a tuple like ``64x128`` or
+    ``[64, 128]``."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list):
         value = tuple(value)
     readings: list[Value] = [value] if _is_value(value) else []
     if isinstance(value, str):
-        if re.fullmatch(r"\d+(\s*[x×]\s*\d+)+", value):
-            readings.append(tuple(int(part) for part in re.split(r"\s*[x×]\s*", value)))
+        if _TUPLE.fullmatch(value):
+            readings.append(tuple(int(part) for part in _INTEGER.findall(value)))
         if value in ("true", "false"):
             readings.append(value == "true")
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -99,6 +100,16 @@ class DesignSpace:
     def provenance(self) -> dict[str, Any]:
         """The resolved definition as plain JSON values: all that the designs depend on."""
         return dict(self._definition)
+
+    def described_as(self, definition: Mapping[str, Any]) -> DesignSpace:
+        """The same designs with another :meth:`provenance`: one that was stored.
+
+        It names no design: what the file says of them may be newer.
+        """
+        space = copy(self)
+        space._definition = definition
+        space.designs, space.design_notes = {}, {}
+        return space
 
     def fix(self, overrides: Mapping[str, object], where: str | None = None) -> DesignSpace:
         """The space in which parameters have one value; None makes one absent.
@@ -331,19 +342,21 @@ class DesignSpace:
                 row[0, column] = parameter.code_of(value)
             except InputError as error:
                 problems += error.problems
-        problems = problems or self._lacking(row)
+        canonical = self.structure.canonical(row)
+        problems = problems or self._lacking(canonical)
         if problems:
             raise InputError(problems, where)
-        return self.structure.canonical(row)
+        return canonical
 
-    def _lacking(self, row: IntArray) -> list[str]:
-        canonical = self.structure.canonical(row)
+    def _lacking(self, canonical: IntArray) -> list[str]:
+        if self.structure.is_complete(canonical)[0]:
+            return []
         lacking = [
             parameter.name
             for column, parameter in enumerate(self.parameters)
             if not parameter.part and self.structure.is_lacking(canonical, column)[0]
         ]
-        if not lacking and not self.structure.is_complete(canonical)[0]:
+        if not lacking:
             lacking = [
                 f"{part.name}: at least {part.minimum}, each with {', '.join(part.members)}"
                 for part in self.structure.parts

@@ -100,6 +100,11 @@ class Symbols:
         self.units[key] = unit
         self._tabulate(key, column, numbers)
 
+    def add_word(self, key: str, column: int, words: Sequence[str], known: Sequence[str]) -> None:
+        """Name an attribute of a parameter's value that is one of some known words."""
+        self.categories[key] = Category(tuple(known))
+        self._tabulate(key, column, [known.index(word) for word in words], absent=-1.0)
+
     def add_constant(self, key: str, number: float, unit: Unit) -> None:
         """Name a number."""
         self.units[key] = unit
@@ -215,7 +220,7 @@ class Structure:
     def is_complete(self, rows: IntArray) -> BoolArray:
         """(n,) whether canonical rows lack nothing that must be present."""
         complete = np.ones(len(rows), dtype=bool)
-        for column in range(len(self.parameters)):
+        for column in np.flatnonzero((rows < 0).any(axis=0)).tolist():
             if column not in self.columns_in_parts:
                 complete &= ~self.is_lacking(rows, column)
         for part in self.parts:

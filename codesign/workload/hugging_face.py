@@ -31,12 +31,10 @@ from codesign.workload.families import (
     Family,
     known_types,
 )
-from codesign.workload.model import LanguageModel
+from codesign.workload.model import MOST_LAYERS, LanguageModel
 
 _OF_WHOLE = ("quantization_config", "compression_config", "tie_word_embeddings")
 """Keys that stand outside of a nested part, and hold for it."""
-_MOST_LAYERS = 10_000
-"""More layers than any model has; lists of them are made."""
 
 
 def known_model_types() -> list[str]:
@@ -200,7 +198,7 @@ def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
     for key in CORE:
         value = pick(config, key)
         name = next((name for name in ALIASES[key] if name in config), key)
-        most = _MOST_LAYERS if key == "num_hidden_layers" else None
+        most = MOST_LAYERS if key == "num_hidden_layers" else None
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             problems.append(f"{document.where(name)}: expected a valid integer, got {value!r}")
         elif most and value is not None and value > most:

@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from codesign.errors import describe_unknown
-from codesign.schema import Record
+from codesign.schema import Natural, Positive, Record
 
-Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
-Natural: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
 LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
 ]
 MlpType: TypeAlias = Literal["dense", "sparse", "none"]
 LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2"]
 
+MOST_LAYERS = 10_000
+"""More layers than any model has; lists of them are made."""
 _LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 _MIXTURE_KEYS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
 _MIXTURE_ONLY = (
@@ -49,13 +49,13 @@ _WINDOW_BYTES = 2
 class PublishedCount(Record):
     """A parameter count as somebody else published it."""
 
-    count: Positive
+    count: Annotated[int, Field(ge=1, strict=True)]
     """The published number of parameters."""
     counted: str
     """Parts of the model that the number includes."""
     source: str
     """Where the number was read."""
-    rounded_to: Positive = 1
+    rounded_to: Annotated[int, Field(ge=1, strict=True)] = 1
     """The published number's last digit counts this many; 1 if it is exact."""
 
 
@@ -201,7 +201,7 @@ class LanguageModel(Record):
     """Width of the residual stream."""
     intermediate_size: Positive
     """Width of the dense MLP."""
-    num_hidden_layers: Positive
+    num_hidden_layers: Annotated[int, Field(ge=1, le=MOST_LAYERS, strict=True)]
     """Layers."""
     num_attention_heads: Positive
     """Query heads."""

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from codesign.errors import InputError
-from codesign.schema import Record, checked
+from codesign.schema import Positive, Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
 from codesign.workload.model import (
@@ -22,7 +22,6 @@ from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace
 
-Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 BatchRule: TypeAlias = Literal["best", "capacity"]
 LayerPart: TypeAlias = Literal["all", "attention", "ffn"]
 

@@ -10,9 +10,9 @@ from codesign.errors import InputError
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.variants import Positive, Variant, find_variant
+from codesign.evaluators.forecast.variants import Variant, find_variant
 from codesign.evaluators.forecast.work import CLASSES
-from codesign.schema import Record, checked
+from codesign.schema import Positive, Record, checked
 from codesign.workload import Request
 from codesign.workload.lowering import Phase
 

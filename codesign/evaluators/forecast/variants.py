@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from codesign.errors import InputError, UnknownNameError
-from codesign.schema import Record, checked
+from codesign.schema import Positive, Record, checked
 from codesign.workload import LanguageModel
 from codesign.workload.precision import bits_per_element, find_format
 
 Attention: TypeAlias = Literal["native", "mha", "gqa", "mqa", "mla"]
-Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 
 HEADS_PER_GROUP = 4
 """Query heads that share keys and values where ``gqa`` is asked for without a number [fit: LIFE

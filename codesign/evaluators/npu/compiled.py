@@ -113,6 +113,15 @@ def is_worthwhile(n: int) -> bool:
     return _can_load()
 
 
+def load_now() -> None:
+    """Load the loop, or compile it, before many designs are evaluated one by one.
+
+    Nothing happens without numba, or where the environment asks for it never to be used.
+    """
+    if switch() is not False and has_numba():
+        _can_load()
+
+
 @cache
 def _can_load() -> bool:
     try:

@@ -235,7 +235,8 @@ _ROWS = {
 def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     """Area and price by block and part of a batch of one design, of one device.
 
-    A block has the part of the compute dies' price that it has of their area.
+    A block has the part of the compute dies' price that it has of their area, and ``n_dies``, over
+    which it is spread.
     """
     plan, stacks = silicon.plan, silicon.unit.stacks
     parts = {name: float(usd[0]) for name, usd in silicon.unit.parts.items()}
@@ -244,10 +245,21 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
     per_mm2 = parts.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])
+    n_dies = float(stacks.n_dies[0])
     own = {"stacked layers": layers_mm2} if layers_mm2 else {}
-    rows = [(name, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2]
-    rows += [(name, own.get(name, 0.0), usd) for name, usd in parts.items() if usd]
-    return [{"part": name, "area_mm2": _known(mm2), "usd": _known(usd)} for name, mm2, usd in rows]
+    n_layer_dies = n_dies * float(plan.n_layers[0])
+    rows: list[tuple[str, float | None, float, float]] = [
+        (name, n_dies, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2
+    ]
+    rows += [
+        (name, n_layer_dies if name in own else None, own.get(name, 0.0), usd)
+        for name, usd in parts.items()
+        if usd
+    ]
+    return [
+        {"part": name, "n_dies": count, "area_mm2": _known(mm2), "usd": _known(usd)}
+        for name, count, mm2, usd in rows
+    ]
 
 
 def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:

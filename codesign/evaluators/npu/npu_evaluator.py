@@ -10,7 +10,7 @@ tiers, plus the first chunk that nothing hides.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -50,6 +50,12 @@ _WORTH_GROUPING = 1.25
 """Designs that are the same to the operators, on average, from which it pays to look for them."""
 
 _OTHER_PHASE = {"prefill": "time_per_output_token_s", "decode": "time_to_first_token_s"}
+
+_LATENCIES = ("time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s")
+"""Metrics within whose limits a batch size is chosen."""
+
+_NO_CONSEQUENCE = {"name", "note", "sources", "data_pins"}
+"""What a technology's file says that changes no metric."""
 
 
 class NpuEvaluator:
@@ -98,6 +104,7 @@ class NpuEvaluator:
             self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
 
     undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
+    kept_limits = frozenset({"time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s"})
 
     def _spread_over(self, parallelism: Parallelism) -> None:
         """Take the part of the model that one of several devices has."""
@@ -200,15 +207,24 @@ class NpuEvaluator:
         evaluator._prepare_models()
         return evaluator
 
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """The latencies, where the batch size is chosen: in a decode, unless it is stated."""
+        preparation = self.preparation
+        fixed = preparation.fixed_batches
+        is_stated = preparation.batch_policy == "capacity" or (fixed is not None and len(fixed) < 2)
+        is_chosen = self.workload.phase == "decode" and BATCH_SIZE not in parameters
+        return frozenset(_LATENCIES if is_chosen and not is_stated else ())
+
     def _longest_pass_s(self) -> float:
         """Longest pass of a stage within the limits; a prefill takes as long for any batch."""
         limits, tokens = self._limits, float(self.workload.tokens_of_phase)
-        longest = {
-            "time_per_output_token_s": limits.get("time_per_output_token_s", np.inf) * tokens,
-            "tokens_per_s_per_user": tokens / max(limits.get("tokens_per_s_per_user", 0.0), 1e-300),
-            "phase_time_s": limits.get("phase_time_s", np.inf),
-        }
-        return min(longest.values()) / (float(self.pass_.table.n_passes) * self.part.n_stages)
+        step_s, user_tokens_per_s, phase_s = (limits.get(name) for name in _LATENCIES)
+        longest = (
+            np.inf if step_s is None else step_s * tokens,
+            tokens / max(user_tokens_per_s or 0.0, 1e-300),
+            np.inf if phase_s is None else phase_s,
+        )
+        return min(longest) / (float(self.pass_.table.n_passes) * self.part.n_stages)
 
     @property
     def profile(self) -> str:
@@ -222,7 +238,7 @@ class NpuEvaluator:
             "model": self.workload.language_model.model_dump(mode="json"),
             "options": self.options.model_dump(mode="json"),
             "memtech": {
-                name: item.model_dump(mode="json", exclude={"name", "note", "sources"})
+                name: item.model_dump(mode="json", exclude=_NO_CONSEQUENCE)
                 for name, item in self._library.items()
             },
             **({} if self._accuracy is None else {"accuracy": self._accuracy.provenance()}),

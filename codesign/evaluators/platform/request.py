@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from codesign.errors import InputError
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
-from codesign.schema import Record, checked
+from codesign.schema import Natural, Positive, Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.model import LanguageModel
 from codesign.workload.request import TraceName
 from codesign.workload.traces import load_trace
-
-Positive: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
-Natural: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
 
 
 def _known_model(name: object) -> object:

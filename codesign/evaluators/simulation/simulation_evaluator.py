@@ -8,7 +8,7 @@ run one after the other, each from idle ports to idle ports.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -303,6 +303,10 @@ class SimulationEvaluator:
         limited_evaluator = copy.copy(self)
         limited_evaluator.analytical = self.analytical.within_limits(limits)
         return limited_evaluator
+
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """As of ``npu``."""
+        return self.analytical.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""

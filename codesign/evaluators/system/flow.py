@@ -13,6 +13,7 @@ nothing, as the slowest pool or link sets the rate of all. A link has a port at 
 pairs of machines send side by side. A prefill sends the cache of a layer as soon as it is computed;
 between two decode stages it is sent at once, and nothing hides it. A cache is sent in the format
 of the pool that made it; a change of format happens where it arrives, beside the machines' work.
+Accuracy in several formats lies between those of the model in each of them; the least counts.
 """
 
 from __future__ import annotations
@@ -367,6 +368,21 @@ class SystemFlow:
         """The sum over all machines."""
         parts = [pool.machines * pool.metrics[name] for pool in self.pools]
         return sum(parts[1:], parts[0])
+
+    @property
+    def accuracy_recovery(self) -> FloatArray:
+        return np.asarray(np.minimum.reduce(self._of_pools("accuracy_recovery")))
+
+    @property
+    def accuracy_recovery_low(self) -> FloatArray:
+        return np.asarray(np.minimum.reduce(self._of_pools("accuracy_recovery_low")))
+
+    @property
+    def accuracy_recovery_high(self) -> FloatArray:
+        return np.asarray(np.maximum.reduce(self._of_pools("accuracy_recovery_high")))
+
+    def _of_pools(self, name: str) -> list[FloatArray]:
+        return [pool.metrics[name] for pool in self.pools]
 
     @property
     def handover_bytes(self) -> FloatArray:

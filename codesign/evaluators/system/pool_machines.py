@@ -7,7 +7,7 @@ Both report, of one machine in the role of its pool, the metrics that systems fo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -188,6 +188,10 @@ class NpuPool:
         pool._use(self.npu.within_limits(limits))
         return pool
 
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """As of the evaluator ``npu``."""
+        return self.npu.choosing_metrics(parameters)
+
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """As of the evaluator ``npu``."""
         return self.npu.known_violations(designs)
@@ -227,6 +231,12 @@ class NpuPool:
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """As of the evaluator ``npu``."""
         return self.npu.interchangeable(parameter, values)
+
+    def superseded(
+        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+    ) -> Mapping[str, Sequence[bool]]:
+        """As of the evaluator ``npu``: formats of equal widths take equal bytes along."""
+        return self.npu.superseded(values, objectives)
 
     def best_case(
         self,

@@ -8,7 +8,7 @@ the numbers of machines, and what the links are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -36,7 +36,7 @@ from codesign.evaluators.system.options import SystemOptions
 from codesign.evaluators.system.pool_machines import TIME_METRIC, DevicePool, NpuPool, pool_machine
 from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.metrics import SYSTEM_METRICS, Metric
+from codesign.metrics import ACCURACY_METRICS, SYSTEM_METRICS, Metric
 from codesign.schema import Record
 
 MACHINES = "machines"
@@ -72,6 +72,8 @@ class SystemEvaluator:
 
     required_parameters: frozenset[str] = frozenset()
     optional_parameters: frozenset[str] = frozenset()
+    kept_by_pools: frozenset[str] = frozenset({"accuracy_recovery", "accuracy_recovery_low"})
+    """A system has the least of its pools."""
 
     def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
         self.workload = workload
@@ -113,13 +115,13 @@ class SystemEvaluator:
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else set(_OF_HAND_OVER)
-        self.metrics = tuple(
-            metric for name, metric in SYSTEM_METRICS.items() if name not in absent
-        ) + tuple(
-            Metric(
-                f"{name}_utilization", "maximize", "", f"share of the time in which {name} is busy"
-            )
-            for name in (*self._tasks, *(link.name for link in self._all_links))
+        machines = self.machines.values()
+        names = [{metric.name for metric in machine.metrics} for machine in machines]
+        is_judged = all(set(ACCURACY_METRICS) <= of_machine for of_machine in names)
+        self.metrics = (
+            *(metric for name, metric in SYSTEM_METRICS.items() if name not in absent),
+            *(ACCURACY_METRICS.values() if is_judged else ()),
+            *map(_utilization, (*self._tasks, *(link.name for link in self._all_links))),
         )
         required = {f"{name}_{MACHINES}" for name in self._tasks}
         optional: set[str] = set()
@@ -141,7 +143,7 @@ class SystemEvaluator:
         return frozenset(
             metric.name
             for metric in self.metrics
-            if metric.name in SYSTEM_METRICS and metric.name not in _NOT_MONOTONE
+            if metric.name in SYSTEM_METRICS | ACCURACY_METRICS and metric.name not in _NOT_MONOTONE
         )
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
@@ -173,6 +175,15 @@ class SystemEvaluator:
             for name, machine in self.machines.items()
         }
         return evaluator
+
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """The latencies of which a pool is told, where its machines choose a batch size."""
+        return frozenset(
+            TIME_METRIC[task.stage.phase]
+            for name, task in self._tasks.items()
+            if isinstance(machine := self.machines[name], NpuPool)
+            and machine.choosing_metrics([item.removeprefix(f"{name}_") for item in parameters])
+        )
 
     def provenance(self) -> Mapping[str, Any]:
         """Workload, options and all of the pools' evaluators, as plain JSON values."""
@@ -344,7 +355,7 @@ class SystemEvaluator:
             ("energy_joules_per_token", is_alone and bool(wanted & energy)),
             *((name, is_alone and name in wanted) for name in sorted(of_busy)),
             ("tdp_watts", bool(wanted & {"tdp_watts", "tokens_per_joule_tdp"})),
-            *((name, name in wanted) for name in _SUMS),
+            *((name, name in wanted) for name in (*_SUMS, *ACCURACY_METRICS)),
             ("handover_bytes", is_sender and is_crossing),
             ("held_requests", holds and is_rate),
             ("exchange_bytes", is_split and is_time),
@@ -357,10 +368,17 @@ class SystemEvaluator:
         bounds: dict[str, dict[str, float]] = {}
         for name, task in self._tasks.items():
             of_pool = {
-                metric: limits[metric] for metric in ("tdp_watts", *_SUMS) if metric in limits
+                metric: limits[metric]
+                for metric in ("tdp_watts", *_SUMS, *sorted(self.kept_by_pools))
+                if metric in limits
             }
             bounds[name] = of_pool | _latencies(limits, task)
         return bounds
+
+
+def _utilization(name: str) -> Metric:
+    meaning = f"share of the time in which {name} is busy"
+    return Metric(f"{name}_utilization", "maximize", "", meaning)
 
 
 def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from codesign.schema import Record
+from codesign.schema import Positive, Record
 from codesign.workload import LanguageModel, load_model
-from codesign.workload.request import ModelName, Positive, TraceName
+from codesign.workload.request import ModelName, TraceName
 from codesign.workload.traces import Trace, load_trace
 
 

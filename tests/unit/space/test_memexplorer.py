@@ -11,6 +11,7 @@ import pytest
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.memtech import load_library
+from codesign.resources import find
 from codesign.space import load_space
 from codesign.workload import Request
 
@@ -252,3 +253,21 @@ def test_numbers_and_samples_of_memexplorer_stay_those_that_campaigns_have_store
         [8, 0, 0, 4, 0, 1, 0, 2, 0, 1, 0, 6, 2, 4, 2, 3, 0],
         [11, 3, 1, 4, 0, 2, 3, 1, 1, 1, 0, 0, 0, 4, 1, -1, -1],
     ]
+
+
+def test_new_values_alone_add_a_memory_and_its_family_decides_on_edge(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("memtech").mkdir()
+    text = find("memtech", "lpddr6").read_text(encoding="utf-8")
+    Path("memtech", "lpddr7.yaml").write_text(text, encoding="utf-8")
+    Path("spaces").mkdir()
+    Path("spaces", "planned.yaml").write_text(
+        "based_on: memexplorer\nrepeated: {tier: {parameters: {technology: [hbm4_12h, lpddr7]}}}\n",
+        encoding="utf-8",
+    )
+    space = load_space("planned", {"memtech": load_library().catalog()})
+    row = space.sample(np.random.default_rng(0), 50)
+    derived = space.derived(row)
+    has_new = [any(value == "lpddr7" for value in item.values()) for item in space.decode(row)]
+    assert any(has_new)
+    assert ((derived["uncharged_shoreline"] > 0) == has_new).all()

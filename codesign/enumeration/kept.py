@@ -1,0 +1,141 @@
+"""The exact front under any tighter limits: a filter of designs that are enumerated once.
+
+Beside the objectives f, metrics g are kept: the designs stored are those that are non-dominated in
+(f, g) together. Let x be any feasible design that also keeps tighter limits f <= v and g <= u,
+everything minimized. The space is finite, so a stored design s has f(s) <= f(x) and g(s) <= g(x);
+then s keeps these limits, too. So the front of the designs within the limits is the front of the
+stored designs within them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.columns import IntArray
+from codesign.enumeration.front import ExactFront
+from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.base import KeepsLimits
+from codesign.pareto import non_dominated
+from codesign.problem import Objective, Problem, absent_problems
+
+USUAL_METRICS = (
+    "shoreline_mm",
+    "area_mm2",
+    "unit_cost_usd",
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "request_latency_s",
+)
+"""What is kept if nobody says what: die edge, area, cost and latency."""
+
+
+@dataclass(frozen=True)
+class KeptFront:
+    """Designs that are non-dominated in objectives and kept metrics together.
+
+    Attributes:
+        problem: With the kept metrics as further objectives.
+        front: Its exact front.
+        n_objectives: How many of these objectives are those of the campaign.
+    """
+
+    problem: Problem
+    front: ExactFront
+    n_objectives: int
+
+    def __len__(self) -> int:
+        return len(self.front)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The kept metrics by name."""
+        return tuple(item.metric.name for item in self.problem.objectives[self.n_objectives :])
+
+    @property
+    def limitable(self) -> tuple[Objective, ...]:
+        """Objectives and kept metrics whose tighter limits the filter is exact for."""
+        choosing = _choosing_metrics(self.problem)
+        return tuple(x for x in self.problem.objectives if x.metric.name not in choosing)
+
+    def within(self, limits: Mapping[str, float]) -> IntArray:
+        """Positions of the points of the exact front under limits; of equal points the first.
+
+        The first is the least in the kept metrics, one after the other. A limit that is looser
+        than the problem's own changes nothing.
+
+        Args:
+            limits: By metric the largest value, or the least of one to maximize.
+
+        Raises:
+            UnknownNameError: A metric that is not kept, or that decides what a design chooses.
+        """
+        signs = {item.metric.name: item.sign for item in self.limitable}
+        names = [item.metric.name for item in self.problem.objectives]
+        bounds = np.full(len(names), np.inf)
+        for name, bound in limits.items():
+            if name not in signs:
+                raise UnknownNameError("kept metric", name, signs)
+            bounds[names.index(name)] = signs[name] * bound
+        inside = np.flatnonzero((self.front.objectives <= bounds).all(axis=1))
+        points = self.front.objectives[inside, : self.n_objectives]
+        best = non_dominated(points)
+        _, first = np.unique(points[best], axis=0, return_index=True)
+        return inside[best][first]
+
+
+def keeping(problem: Problem, names: Sequence[str], where: str | None = None) -> Problem:
+    """The problem whose exact front is that of :class:`KeptFront`.
+
+    Args:
+        problem: Of a campaign.
+        names: Metrics to keep, in any order; objectives among them are left out.
+        where: Begins every message.
+
+    Raises:
+        InputError: An unknown metric, one that some designs do not have, one whose limit decides
+            what a design chooses, or nothing to keep.
+    """
+    metrics = {item.name: item for item in problem.evaluator.metrics}
+    for name in names:
+        if name not in metrics:
+            raise UnknownNameError("metric", name, metrics, where)
+    choosing = _choosing_metrics(problem)
+    problems = [
+        f"{name}: a tighter limit on it changes the batch size that a design chooses, and so its "
+        "metrics; expected a batch size in the workload or as a parameter, or another metric"
+        for name in sorted(choosing & set(names))
+    ]
+    of_campaign = {item.metric.name for item in problem.objectives}
+    wanted = [
+        Objective(item, item.sense)
+        for item in problem.evaluator.metrics
+        if item.name in names and item.name not in of_campaign
+    ]
+    problems += absent_problems(problem.space, problem.evaluator, wanted, ())
+    if problems:
+        raise InputError([f"{where}: {text}" if where else text for text in problems])
+    if not wanted:
+        raise InputError("expected metrics that are no objectives, got none", where)
+    return replace(problem, objectives=(*problem.objectives, *wanted))
+
+
+def usual_metrics(problem: Problem) -> tuple[str, ...]:
+    """Of ``USUAL_METRICS`` those that can be kept."""
+    names = []
+    for name in USUAL_METRICS:
+        try:
+            keeping(problem, [name])
+        except InputError:
+            continue
+        names.append(name)
+    return tuple(names)
+
+
+def _choosing_metrics(problem: Problem) -> frozenset[str]:
+    evaluator = problem.evaluator
+    if not isinstance(evaluator, KeepsLimits):
+        return frozenset()
+    return evaluator.choosing_metrics(problem.space.names)

@@ -3,7 +3,9 @@
 MemExplorer [MemExplorer]_ Table 1 states some numbers as ranges, without a distribution. Here
 each is drawn on its own from a triangular distribution with its peak at the typical value, the
 usual choice where only ends and a middle are known [Law2015]_. A technology is the same for
-every design, so one draw holds for all designs that are compared.
+every design, so one draw holds for all designs that are compared. Where ranges reach further up
+than down, most draws are above the typical value; so the typical value of a sum of several may lie
+below the interval of its draws.
 
 The constants of what designs cost are drawn likewise, where a metric depends on them: one draw of a
 wafer's price, or of the market of memories, scales all designs.
@@ -18,16 +20,17 @@ evaluator's limits and the constraints on metrics follow the draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.analysis.limits_over_ranges import worst_excess
+from codesign.analysis.sweep import Sweep, draw
 from codesign.analysis.uncertainty_results import (
-    CONSTANTS,
     DesignUncertainty,
+    FrontSpread,
     MetricInterval,
     RangedNumber,
     RobustDesign,
@@ -35,12 +38,8 @@ from codesign.analysis.uncertainty_results import (
     Swing,
 )
 from codesign.columns import FloatArray, IntArray
-from codesign.errors import InputError
-from codesign.evaluators.base import VariesConstants, VariesTechnology
-from codesign.memtech import MemoryTechnology, Range
-from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
 from codesign.pareto import non_dominated
-from codesign.problem import Observations, Problem, build_problem
+from codesign.problem import Problem
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
@@ -53,104 +52,6 @@ MOST_DESIGNS = 20_000
 OFTEN = 0.25
 """Share of the draws from which a design off the typical front is worth a look [ours]."""
 _NEAREST_CHUNK = 1024
-
-
-def ranged_numbers(
-    technologies: Mapping[str, MemoryTechnology],
-    constants: Mapping[str, Range] = MappingProxyType({}),
-) -> tuple[RangedNumber, ...]:
-    """The numbers with low < high, in the order of the technologies, then the constants.
-
-    What a technology costs counts only if there are constants, on which costs depend as well.
-    """
-    numbers = NUMBERS + (ACCOUNT_NUMBERS if constants else ())
-    ranges = [
-        (key, number, getattr(technology, number))
-        for key, technology in technologies.items()
-        for number in numbers
-    ]
-    ranges += [(CONSTANTS, name, item) for name, item in constants.items()]
-    return tuple(
-        RangedNumber(key, number, item.low, item.typical, item.high)
-        for key, number, item in ranges
-        if item is not None and item.low < item.high
-    )
-
-
-def draw(numbers: Iterable[RangedNumber], samples: int, seed: int) -> FloatArray:
-    """(s, k) values of ``k`` numbers in ``s`` draws.
-
-    The draws of a number depend on the seed and on its name alone, so that a further technology
-    in the library changes no result.
-
-    Raises:
-        InputError: No sample, or a negative seed.
-    """
-    if samples < 1:
-        raise InputError(f"expected at least 1 sample, got {samples}")
-    if seed < 0:
-        raise InputError(f"expected a seed of at least 0, got {seed}")
-    columns = [
-        np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()]).triangular(
-            item.low, item.typical, item.high, samples
-        )
-        for item in numbers
-    ]
-    return np.column_stack([*columns, np.empty((samples, 0))])
-
-
-class _Sweep:
-    """A problem that is evaluated at given values of the numbers with a range."""
-
-    def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
-        evaluator = problem.evaluator
-        if not isinstance(evaluator, VariesTechnology):
-            raise InputError(
-                f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
-                "expected one with technologies() and with_library(), such as npu"
-            )
-        self._problem, self._evaluator = problem, evaluator
-        technologies = evaluator.technologies()
-        constants: Mapping[str, Range] = {}
-        if isinstance(evaluator, VariesConstants):
-            constants = evaluator.constant_ranges(metrics)
-        self.numbers = ranged_numbers(technologies, constants)
-        self._metrics = list(metrics)
-        self._settled = {key: _at_typical(item) for key, item in technologies.items()}
-        # (3, k): the ends of every range, and the middle in which nothing varies.
-        self.low, self.typical, self.high = (
-            np.array([getattr(number, level) for number in self.numbers])
-            for level in ("low", "typical", "high")
-        )
-
-    def observe(self, rows: IntArray, values: FloatArray) -> Observations:
-        """Observations of designs with the (k,) numbers at these values."""
-        changes: dict[str, dict[str, Range]] = {}
-        constants: dict[str, float] = {}
-        for number, value in zip(self.numbers, values.tolist(), strict=True):
-            if number.technology == CONSTANTS:
-                constants[number.number] = value
-            else:
-                changes.setdefault(number.technology, {})[number.number] = _exactly(value)
-        library = {
-            key: self._settled[key].model_copy(update=change) for key, change in changes.items()
-        }
-        evaluator = self._evaluator.with_library(self._settled | library)
-        if constants and isinstance(evaluator, VariesConstants):
-            evaluator = evaluator.with_constants(constants)
-        return replace(self._problem, evaluator=evaluator).evaluate(rows, self._metrics)
-
-
-def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
-    """The technology without ranges, so that it is the same at every level of them."""
-    ranges = {number: getattr(technology, number) for number in NUMBERS + ACCOUNT_NUMBERS}
-    return technology.model_copy(
-        update={k: _exactly(item.typical) for k, item in ranges.items() if item is not None}
-    )
-
-
-def _exactly(value: float) -> Range:
-    return Range(low=value, typical=value, high=value)
 
 
 def design_uncertainty(
@@ -166,11 +67,8 @@ def design_uncertainty(
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
     """
-    space, evaluator = evaluated.space, evaluated.evaluator
-    metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
-    name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
-    problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
-    sweep = _Sweep(problem, problem.metric_names)
+    space = evaluated.space
+    sweep = Sweep.of_design(evaluated)
     drawn = draw(sweep.numbers, samples, seed)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
@@ -185,9 +83,9 @@ def design_uncertainty(
             metric: _interval(
                 np.array([item.metrics[metric][0] for item in observed]), corners, metric
             )
-            for metric in problem.metric_names
+            for metric in sweep.metrics
         },
-        tornado={metric: corners.swings(metric) for metric in problem.metric_names},
+        tornado={metric: corners.swings(metric) for metric in sweep.metrics},
     )
 
 
@@ -208,7 +106,7 @@ class _Corners:
     metrics: Mapping[tuple[int, ...], Mapping[str, float]]
 
     @classmethod
-    def of(cls, sweep: _Sweep, row: IntArray) -> _Corners:
+    def of(cls, sweep: Sweep, row: IntArray) -> _Corners:
         """The corners of a single design."""
         k = len(sweep.numbers)
         metrics: dict[tuple[int, ...], Mapping[str, float]] = {}
@@ -305,7 +203,7 @@ def design_swings(
     Raises:
         InputError: An evaluator without technologies.
     """
-    sweep = _Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
 
     def evaluate_end(i: int, end: int) -> Mapping[str, FloatArray]:
         values = sweep.typical.copy()
@@ -372,14 +270,50 @@ def front_shares(
     Raises:
         InputError: An evaluator without technologies, no sample, a negative seed.
     """
-    sweep = _Sweep(problem, problem.deciding_metrics)
+    spread = front_spread(problem, rows, (), samples, seed)
+    return spread.non_dominated_share, spread.feasible_share
+
+
+def front_spread(
+    problem: Problem,
+    rows: IntArray,
+    metrics: Sequence[str],
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> FrontSpread:
+    """What the ranges do to designs of one problem, in the same draws for all of them.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs of its space that meet all that is known without evaluation.
+        metrics: Whose intervals.
+        samples: Draws.
+        seed: Of the draws.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
     on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
-    for values in draw(sweep.numbers, samples, seed):
-        observed = sweep.observe(rows, values)
+    values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    for drawn in draw(sweep.numbers, samples, seed):
+        observed = sweep.observe(rows, drawn)
         inside = np.flatnonzero(observed.feasible)
         feasible[inside] += 1
         on_front[inside[non_dominated(observed.objectives[inside])]] += 1
-    return on_front / samples, feasible / samples
+        for name in metrics:
+            values[name].append(observed.metrics[name])
+    return FrontSpread(
+        samples=samples,
+        n_numbers=len(sweep.numbers),
+        non_dominated_share=on_front / samples,
+        feasible_share=feasible / samples,
+        intervals={
+            name: np.nanpercentile(np.stack(drawn), [5, 95], axis=0).T
+            for name, drawn in values.items()
+            if np.isfinite(drawn).all()
+        },
+    )
 
 
 def robust_front(
@@ -405,15 +339,23 @@ def robust_front(
     compared = _nearest(results, distinct, front, most)
     shares, feasible = front_shares(results.problem, results.rows[compared], samples, seed)
     number = {position: i for i, position in enumerate(front.tolist(), start=1)}
+    listed = np.flatnonzero(np.isin(compared, front) | (shares >= OFTEN))
+    worst = worst_excess(results.problem, results.rows[compared[listed]])
     designs = [
-        RobustDesign(position, number.get(position), share, kept)
-        for position, share, kept in zip(
-            compared.tolist(), shares.tolist(), feasible.tolist(), strict=True
+        RobustDesign(
+            position=int(compared[place]),
+            front_number=number.get(int(compared[place])),
+            non_dominated_share=float(shares[place]),
+            feasible_share=float(feasible[place]),
+            worst_excess=excess,
+            worst_limit=limit,
         )
-        if position in number or share >= OFTEN
+        for place, excess, limit in zip(
+            listed.tolist(), worst.excess.tolist(), worst.limits, strict=True
+        )
     ]
     designs.sort(key=lambda item: (-item.non_dominated_share, item.front_number or len(results)))
-    varied = _Sweep(results.problem, results.problem.deciding_metrics).numbers
+    varied = Sweep(results.problem, results.problem.deciding_metrics).numbers
     return RobustFront(samples, seed, varied, len(compared), len(distinct), OFTEN, tuple(designs))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from codesign.columns import FloatArray
+
 CONSTANTS = "all designs"
 """Stands for the technology of a constant that belongs to none."""
 
@@ -63,6 +65,11 @@ class MetricInterval:
     maximum_at: str
     n_values: int
 
+    @property
+    def is_typical_outside(self) -> bool:
+        """Whether the typical value is not within 5 % and 95 % of the draws."""
+        return not (self.p5 <= self.typical <= self.p95) and self.minimum < self.maximum
+
 
 @dataclass(frozen=True)
 class Swing:
@@ -116,12 +123,22 @@ class RobustDesign:
         non_dominated_share: Share of the draws in which it is feasible and no feasible design
             that it was compared with dominates it.
         feasible_share: Share of the draws in which it keeps every limit.
+        worst_excess: Largest relative excess over a limit at the ends of the ranges that are worst
+            for it; ``<= 0`` is within, infinite where a limit has no value.
+        worst_limit: That limit; empty without limits.
     """
 
     position: int
     front_number: int | None
     non_dominated_share: float
     feasible_share: float
+    worst_excess: float
+    worst_limit: str
+
+    @property
+    def keeps_limits_everywhere(self) -> bool:
+        """Whether no draw and no worst end of the ranges breaks a limit."""
+        return self.worst_excess <= 0 and self.feasible_share == 1
 
 
 @dataclass(frozen=True)
@@ -145,3 +162,24 @@ class RobustFront:
     n_distinct: int
     often: float
     designs: tuple[RobustDesign, ...]
+
+
+@dataclass(frozen=True)
+class FrontSpread:
+    """Designs of one problem over the ranges, compared with one another in every draw.
+
+    Attributes:
+        samples: Draws.
+        n_numbers: Numbers with a range.
+        non_dominated_share: (n,) share of the draws in which a design is feasible and no feasible
+            one of the others dominates it.
+        feasible_share: (n,) share of the draws in which it keeps every limit.
+        intervals: (n, 2) by metric: 5 % of the draws are below the first, 5 % above the second.
+            A metric without a value in some draw has none.
+    """
+
+    samples: int
+    n_numbers: int
+    non_dominated_share: FloatArray
+    feasible_share: FloatArray
+    intervals: Mapping[str, FloatArray]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,8 @@ def write_names(
     """Write a name beside each point, off other points, names and lines where there is room.
 
     Points that fall together get one text with a line per name. The place is the nearest free
-    one of some; where none is free, the name is written over what is there.
+    one of some; where none is free, the name is written over a line or a point, and over another
+    name only where nothing else is left.
 
     Args:
         axes: With all that decides limits and size already in it.
@@ -69,14 +70,15 @@ def write_names(
     window = axes.get_window_extent()
     frame = _Box(*(float(edge) * to_points for edge in window.extents))
     groups = _together(places, reach / 2)
+    written: list[_Box] = []
     taken = [_around(x, y, reach) for x, y in places.tolist()]
     if lines is not None:
         taken += [_around(x, y, 1.5) for x, y in (axes.transData.transform(lines) * to_points)]
     for group in groups:
         text = "\n".join(dict.fromkeys(names[index] for index in group))
         x, y = (float(value) for value in places[group[0]])
-        box = _free(x, y, _extent(text, size), reach, frame, taken)
-        taken.append(box)
+        box = _free(x, y, _extent(text, size), reach, frame, taken, written)
+        written.append(box)
         axes.annotate(
             text, tuple(points[group[0]]),
             xytext=((box.left + box.right) / 2 - x, (box.bottom + box.top) / 2 - y),
@@ -127,12 +129,17 @@ def _free(
     extent: tuple[float, float],
     reach: float,
     frame: _Box,
-    taken: Iterable[_Box],
+    taken: Sequence[_Box],
+    written: Sequence[_Box],
 ) -> _Box:
+    """The nearest box that meets nothing; if there is none, one that meets no name if any does."""
     boxes = [box for box in _candidates(x, y, extent, reach) if box.is_within(frame)]
-    listed = list(taken)
-    crowds = (sum(box.meets(obstacle) for obstacle in listed) for box in boxes)
-    least_crowded, fewest = _around(x, y, reach), len(listed) + 1
+    on_name = len(taken) + 1
+    crowds = (
+        sum(box.meets(item) for item in taken) + on_name * sum(box.meets(item) for item in written)
+        for box in boxes
+    )
+    least_crowded, fewest = _around(x, y, reach), on_name * (len(written) + 1)
     for box, crowd in zip(boxes, crowds, strict=True):
         if crowd < fewest:
             least_crowded, fewest = box, crowd

@@ -13,11 +13,16 @@ from codesign.report.exchange import exchange_words
 from codesign.report.exports.observed import plain_design, progress_words, provenance
 from codesign.report.labels import design_words
 from codesign.report.machine import Machine, machine_of
+from codesign.report.picks import picks_of
 from codesign.report.plateaus import folded_front, number_ranges, within_words
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
     from codesign.evaluated_design import EvaluatedDesign
+
+
+PICK_KEYS = ("knee", "frugal", "fastest")
+"""Names of recommended designs; see :func:`picks_of`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,11 @@ class ChosenDesign:
             None if self.label in self.results.problem.space.designs else front_number(self.label)
         )
         return None if number is None else number - 1
+
+    @property
+    def place_words(self) -> str:
+        """Which front its number is on; only of a design that is taken by its number."""
+        return f"{self.label} of {self.results.front_words}"
 
     @property
     def is_folded(self) -> bool:
@@ -133,8 +143,21 @@ def front_number(name: str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
+def _picked_number(results: Results, name: str) -> int | None:
+    """The number on the front of a recommended design, such as the ``knee``; None for others."""
+    picks = picks_of(results, folded_front(results)) if name in PICK_KEYS else []
+    if not picks:
+        return None
+    by_key = {pick.key: pick.place + 1 for pick in picks}
+    if name == "knee" and len(picks) > 1 and name not in by_key:
+        raise InputError(f"a front of {len(picks)} designs has no knee", "--pick")
+    # A design that two rules recommend has the first rule's name.
+    return by_key.get(name, picks[0].place + 1)
+
+
 def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
-    """The label and the (1, d) row of a design that is named ``3`` (on the front) or ``P1``.
+    """The label and the (1, d) row of a design that is named ``3`` or ``knee`` (on the front), or
+    ``P1``.
 
     Raises:
         InputError: The front is empty, or there is no such design.
@@ -142,7 +165,7 @@ def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
     space, front = results.problem.space, results.front()
     if name in space.designs:
         return name, space.encode(space.designs[name], f"design {name}")
-    number = front_number(name)
+    number = _picked_number(results, name) or front_number(name)
     if number is not None and 1 <= number <= len(front):
         position = front[number - 1]
         return f"front {number}", results.rows[position : position + 1]

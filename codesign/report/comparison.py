@@ -19,6 +19,7 @@ from codesign.analysis.comparison.targets import solved_share, target_record
 from codesign.files import replacing
 from codesign.report.labels import evaluator_words
 from codesign.report.plain import to_json_text
+from codesign.text import spreadsheet_text
 
 if TYPE_CHECKING:
     from codesign.analysis.comparison import Outcome, ProblemOutcome, RunOutcome
@@ -242,7 +243,7 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]]) -> Path:
 def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return "" if np.isnan(value) else repr(value)
-    return value
+    return spreadsheet_text(value) if isinstance(value, str) else value
 
 
 def write_files(outcome: Outcome, folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError
+from codesign.report import palette
 from codesign.report.callouts import write_names
 from codesign.report.drawing import (
     COLORS,
@@ -32,13 +33,7 @@ if TYPE_CHECKING:
 
     from codesign.report.chosen import ChosenDesign
 
-BOUND_COLORS = {
-    "compute": COLORS[0],
-    "off-chip": COLORS[1],
-    "on-chip port": COLORS[2],
-    "vector": COLORS[3],
-    "none": "#9A9A9A",
-}
+BOUND_COLORS = palette.paper(palette.BOUNDS)
 _HATCHES = {"compute": "", "off-chip": "//", "on-chip port": "..", "vector": "xx", "none": ""}
 """Bounds are told apart without color too."""
 _MARKERS = {"compute": "o", "off-chip": "s", "on-chip port": "^", "vector": "D", "none": "x"}

@@ -1,8 +1,8 @@
 """What all figures share: look, size on paper, axes with units, the mark of a part, files.
 
-Files are deterministic: the same results give the same bytes under the same matplotlib. Colors
-are those of Okabe and Ito (2008), which people with impaired color vision can tell apart; each
-series has its own line, marker or hatch as well, so that prints without color can be read.
+Files are deterministic: the same results give the same bytes under the same matplotlib. Each
+series has its own line, marker or hatch beside its color (:mod:`codesign.report.palette`), so that
+prints without color can be read.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.errors import InputError, MissingExtraError, describe_unknown
 from codesign.files import replacing
+from codesign.report import palette
 from codesign.report.exports.observed import progress_words
 from codesign.report.labels import axis_label, evaluator_words, takes_prefix
 from codesign.units import SI_PREFIXES
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from codesign.problem import Objective
 
 FORMATS = ("png", "svg", "pdf")
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORS = tuple(palette.PAPER[name] for name in palette.SERIES)
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 _STYLE = {
     "font.size": 10.0,

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.pareto import TOLERANCE
 from codesign.report.exports import provenance
+from codesign.report.front_lines import front_lines
+from codesign.report.labels import metric_title
 from codesign.report.plateaus import folded_front
-from codesign.report.results import front_observations, front_table, reference_text
+from codesign.report.results import front_observations, reference_text
 from codesign.report.tables import pairs_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.campaign import Results
-    from codesign.enumeration import ExactFront
+    from codesign.enumeration import ExactFront, KeptFront
 
 
 def document(
@@ -24,6 +26,7 @@ def document(
     seconds: float,
     limit: int | None = None,
     tolerance: float = TOLERANCE,
+    kept: KeptFront | None = None,
 ) -> dict[str, Any]:
     """An exact front with its provenance, one design per point, and how it was found.
 
@@ -33,6 +36,7 @@ def document(
         seconds: Wall time that it took now; little if it was stored.
         limit: At most so many points.
         tolerance: Share within which a point is said to be folded under a cheaper one.
+        kept: The designs that may be on the front under tighter limits, if they were asked for.
     """
     folded = folded_front(results, tolerance)
     observed = front_observations(results, folded, limit)
@@ -52,6 +56,17 @@ def document(
         "n_failed": front.n_failed,
         "seconds": seconds,
         "points": points,
+        **({"kept": _kept_document(kept)} if kept is not None else {}),
+    }
+
+
+def _kept_document(kept: KeptFront) -> dict[str, Any]:
+    return {
+        "metrics": list(kept.kept),
+        "limitable": [item.metric.name for item in kept.limitable],
+        "n_points": len(kept),
+        "n_front_designs": int(kept.front.counts.sum()),
+        "n_evaluated": kept.front.n_evaluated,
     }
 
 
@@ -59,11 +74,13 @@ def tables(
     results: Results,
     front: ExactFront,
     seconds: float,
+    width: int,
     limit: int | None = None,
     files: Sequence[str] = (),
     tolerance: float = TOLERANCE,
+    kept: KeptFront | None = None,
 ) -> list[RenderableType]:
-    """The same for people."""
+    """The same for people, in so many columns of the terminal."""
     counts = {position: int(count) for position, count in enumerate(front.counts)}
     title = f"Exact front of {results.definition.name}"
     facts = {
@@ -77,9 +94,12 @@ def tables(
     }
     if front.n_failed:
         facts["failed"] = f"{front.n_failed:,}"
+    if kept is not None:
+        names = ", ".join(metric_title(item.metric) for item in kept.limitable)
+        facts["points for tighter limits"] = f"{len(kept):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
     return [
-        front_table(results, limit, counts, tolerance),
+        front_lines(results, width, limit, counts, tolerance),
         text_line(""),
         pairs_table(title, facts),
         text_line(reference_text(results)),

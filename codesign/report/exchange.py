@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.pareto import nearly_matches
-from codesign.report.labels import format_metric, metric_title
+from codesign.report.labels import describe_design, format_metric, format_setting, metric_title
 
 if TYPE_CHECKING:
-    from codesign.columns import FloatArray
+    from codesign.columns import FloatArray, Value
     from codesign.metrics import Metric
     from codesign.problem import Objective
+    from codesign.space import DesignSpace
 
 _ROUNDING = 1e-9
 """Share below which numbers differ by the order of additions."""
@@ -58,3 +59,37 @@ def exchange_words(
 def _instead(metric: Metric, before: float, after: float) -> str:
     values = (format_metric(value, metric) for value in (after, before))
     return f"{metric_title(metric)} {' instead of '.join(values)}"
+
+
+def changed_settings(
+    space: DesignSpace, old: Mapping[str, Value], new: Mapping[str, Value]
+) -> list[tuple[str, str, str]]:
+    """What differs between two designs: name, old and new value; a repeated part counts once.
+
+    Args:
+        space: Of the designs.
+        old: The design that is given up, by parameter.
+        new: The one that is taken.
+    """
+    changes: dict[str, tuple[str, str, str]] = {}
+    for parameter in space.parameters:
+        before, after = old[parameter.name], new[parameter.name]
+        if before == after:
+            continue
+        if parameter.part:
+            words = (
+                _part_words(space, parameter.part, old),
+                _part_words(space, parameter.part, new),
+            )
+            changes[parameter.part] = (f"{parameter.part}s".replace("_", " "), *words)
+        else:
+            values = format_setting(before), format_setting(after)
+            changes[parameter.name] = (parameter.name.replace("_", " "), *values)
+    return list(changes.values())
+
+
+def _part_words(space: DesignSpace, part: str, design: Mapping[str, Value]) -> str:
+    names = [parameter.name for parameter in space.parameters if parameter.part == part]
+    pool = next((name for name in space.pools if part.startswith(f"{name}_")), "")
+    own = {name.removeprefix(f"{pool}_"): design[name] for name in names}
+    return describe_design(own) or "none"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,7 +57,9 @@ class MarkedDesigns:
 
 
 def save_convergence(results: Results, path: Path, width_mm: float | None = None) -> Path:
-    """Draw hypervolume against evaluations: mean over the seeds, band of one standard deviation.
+    """Draw hypervolume against evaluations: every seed as a thin line, their mean as a thick one.
+
+    In percent of the exact front's, where that is known.
 
     Args:
         results: Of the campaign.
@@ -70,13 +72,12 @@ def save_convergence(results: Results, path: Path, width_mm: float | None = None
     """
     with drawing_style(width_mm):
         n_curves = len(optimizer_names(results)) + (results.exact_hypervolume is not None)
-        below = _LEGEND_LINE_MM * -(-n_curves // 2) if is_column(width_mm) else 0.0
-        height = _panel_height(width_mm, 1) + below
-        title = f"{results.definition.name}: mean ± standard deviation"
+        height = _panel_height(width_mm, 1) + _LEGEND_LINE_MM * -(-n_curves // 2)
+        title = f"{results.definition.name}: every seed, and their mean"
         figure = new_figure(width_mm, height, title, results)
         axes = figure.subplots()
         _draw_convergence(axes, results)
-        _add_legend(figure, axes, "lower right", is_column(width_mm))
+        _add_legend(figure, axes, is_below=True)
         return save_figure(figure, path)
 
 
@@ -117,7 +118,7 @@ def save_front(
             panels[-1].axis("off")
             panels[-1].legend(*panels[0].get_legend_handles_labels(), loc="center")
         else:
-            _add_legend(figure, panels[0], "best", is_below)
+            _add_legend(figure, panels[0], is_below)
         if marked is not None:
             for axes, (x, y) in zip(panels, pairs, strict=False):
                 _name_marked(axes, results, x, y, marked)
@@ -132,49 +133,50 @@ def _panel_height(width_mm: float | None, n_columns: int) -> float:
     return 0.66 * (USUAL_WIDTH_MM if width_mm is None else width_mm) / n_columns + 6.0
 
 
-def _add_legend(
-    figure: Figure, axes: Axes, place: Literal["best", "lower right"], is_below: bool
-) -> None:
+def _add_legend(figure: Figure, axes: Axes, is_below: bool) -> None:
     if is_below:
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize="small")
     else:
-        axes.legend(loc=place, fontsize="small")
+        axes.legend(loc="best", fontsize="small")
 
 
 def _draw_convergence(axes: Axes, results: Results) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+    exact = results.exact_hypervolume
+    scale = 1.0 if exact is None else 100.0 / exact
     for number, optimizer in enumerate(optimizer_names(results)):
         curve = convergence(results, optimizer)
         color = COLORS[number % len(COLORS)]
         seeds = f"{curve.n_runs} seed" + ("" if curve.n_runs == 1 else "s")
         axes.plot(
             curve.evaluations,
-            curve.mean,
+            scale * curve.mean,
             color=color,
             linestyle=LINES[number % len(LINES)],
             linewidth=1.8,
             label=f"{optimizer} ({seeds})",
         )
-        low, high = np.maximum(curve.mean - curve.std, 0.0), curve.mean + curve.std
-        axes.fill_between(curve.evaluations, low, high, color=color, alpha=0.15, linewidth=0)
-    exact_hypervolume = results.exact_hypervolume
-    if exact_hypervolume is not None:
+        if curve.n_runs > 1:
+            seed_lines = scale * curve.seeds.T
+            axes.plot(curve.evaluations, seed_lines, color=color, linewidth=0.5, alpha=0.6)
+    if exact is not None:
         label = "exact front (100 %)"
-        axes.axhline(
-            exact_hypervolume, color="#000000", linestyle=(0, (1, 1)), linewidth=1.2, label=label
-        )
+        axes.axhline(100.0, color="#000000", linestyle=(0, (1, 1)), linewidth=1.2, label=label)
     _mark_initial(axes, results.definition.initial)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
+    if exact is not None:
+        axes.set_ylim(top=106.0)
     # Room for "100,000" at every tick.
     n_ticks = int(1.4 * axes.figure.get_figwidth())  # type: ignore[union-attr]  # no subfigure
     axes.xaxis.set_major_locator(MaxNLocator(n_ticks, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
     axes.set_xlabel("Evaluated designs")
-    axes.set_ylabel(_hypervolume_label(results))
+    of_exact = "Hypervolume (% of the exact front's)"
+    axes.set_ylabel(_hypervolume_label(results) if exact is None else of_exact)
 
 
 def _mark_initial(axes: Axes, n_initial: int) -> None:

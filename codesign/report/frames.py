@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.columns import IntArray, Value
 from codesign.errors import InputError, MissingExtraError, describe_unknown
+from codesign.report.labels import status_word
 from codesign.report.plateaus import folded_front
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
     """Where each observation comes from, its design, its metrics, its violations.
 
     A parameter stands under its own name, or under ``parameter.NAME`` if that is taken; a
-    violation under ``violation.NAME``. Tuples are text: (2048, 256) is "2048x256".
+    violation under ``violation.NAME``. Tuples are text: (2048, 256) is "2048x256". Where changed
+    inputs were accepted, ``inputs`` counts how often before an observation.
     """
     runs = [results.runs[index] for index in results.run_index[positions]]
     columns: dict[str, Any] = {
@@ -69,7 +71,8 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
         "seed": [run.seed for run in runs],
         "step": results.step[positions],
     }
-    taken = {*columns, *results.metrics, "feasible", "failed", "reason", "hypervolume"}
+    taken = {*columns, *results.metrics, "feasible", "failed", "status", "reason", "hypervolume"}
+    taken |= {"inputs"} if results.accepted else set()
     designs = results.problem.space.columns(results.rows[positions])
     for name, column in designs.items():
         key = f"parameter.{name}" if name in taken else name
@@ -80,8 +83,11 @@ def observation_columns(results: Results, positions: IntArray) -> dict[str, Any]
     }
     columns["feasible"] = results.feasible[positions]
     columns["failed"] = results.failed[positions]
+    columns["status"] = [status_word(results, int(position)) for position in positions]
     columns["reason"] = [results.reasons.get(int(position), "") for position in positions]
     columns["hypervolume"] = results.hypervolume[positions]
+    if results.accepted:
+        columns["inputs"] = results.epoch[positions]
     return columns
 
 

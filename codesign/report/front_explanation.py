@@ -12,9 +12,8 @@ from codesign.analysis.insight.choices import neighbors_of
 from codesign.pareto import nearly_matches
 from codesign.problem import cost_column
 from codesign.report.comparison_tables import PaperTable, TableCell, to_markdown, to_rich
-from codesign.report.exchange import exchange_words, nothing_words
+from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.labels import (
-    describe_design,
     evaluator_words,
     format_metric,
     format_setting,
@@ -304,25 +303,9 @@ class _Words:
     def differences(self, miss: Miss) -> list[str]:
         """Parameters that differ in the dominating design; a repeated part counts once."""
         ours, theirs = self.space.decode(np.stack([miss.row, miss.dominator]))
-        changes: dict[str, str] = {}
-        for parameter in self.space.parameters:
-            a, b = ours[parameter.name], theirs[parameter.name]
-            if a == b:
-                continue
-            if parameter.part:
-                changes[parameter.part] = (
-                    f"{parameter.part}s {self._part(parameter.part, ours)} → "
-                    f"{self._part(parameter.part, theirs)}"
-                )
-            else:
-                changes[parameter.name] = (
-                    f"{parameter.name} {format_setting(a)} → {format_setting(b)}"
-                )
-        return list(changes.values())
-
-    def _part(self, part: str, design: Mapping[str, Value]) -> str:
-        names = [parameter.name for parameter in self.space.parameters if parameter.part == part]
-        return describe_design({name: design[name] for name in names}) or "none"
+        return [
+            f"{name} {old} → {new}" for name, old, new in changed_settings(self.space, ours, theirs)
+        ]
 
     def _infeasible(self, item: Absence) -> str:
         looked = "all" if item.n_looked_at == item.n_designs else f"{item.n_looked_at:,} sampled"

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codesign.report import palette
 from codesign.report.design_figures import figure_of
-from codesign.report.drawing import COLORS, USUAL_WIDTH_MM, drawing_style, save_figure
+from codesign.report.drawing import USUAL_WIDTH_MM, drawing_style, save_figure
 from codesign.report.edge import edge_words
 from codesign.report.labels import format_value
 
@@ -36,10 +37,13 @@ _MM_PER_BYTES_PER_S = 1.0 / 500e9
 _GAP_MM = 5.0
 """Between die and memories, where the links are drawn."""
 _MARGIN_MM = 2.0
-_ON_CHIP_COLOR = "#F6E3C5"
-_TIER_COLORS = (COLORS[4], COLORS[5], COLORS[3])
+_LEVEL_COLORS = palette.paper(palette.LEVELS)
+_ON_CHIP_COLOR = _LEVEL_COLORS["on_chip"]
+_TIER_COLORS = tuple(_LEVEL_COLORS[f"tier{i}"] for i in (1, 2, 3))
 _TIER_HATCHES = ("", "///", "...")
 """Tiers are told apart without color too."""
+_ON_SHAPE, _BESIDE = "name on a memory", "tier beside a memory"
+"""Marks of what :func:`keep_names_that_fit` chooses from."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,11 @@ class _Block:
     is_charged: bool
     capacity_bytes: float
     bandwidth_bytes_per_s: float
+
+    @property
+    def short_name(self) -> str:
+        """Such as "HBM4" of "HBM4, 12-high stack"."""
+        return self.name.replace(",", " ").split()[0]
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,7 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
         figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
         draw_machine(figure.subplots(), machine)
         _draw_key(figure, key)
+        keep_names_that_fit(figure)
         return save_figure(figure, path)
 
 
@@ -207,23 +217,46 @@ def _draw_placed(axes: Axes, item: _Placed) -> None:
     link = item.rectangle(middle - half, middle + half, 0.0, _GAP_MM)
     _rectangle(axes, link, "#777777", linewidth=0.0)
     far = _GAP_MM + item.depth_mm
-    _rectangle(
-        axes, item.rectangle(begin, end, _GAP_MM, far), _TIER_COLORS[number],
-        hatch=_TIER_HATCHES[number],
-    )  # fmt: skip
+    shape = item.rectangle(begin, end, _GAP_MM, far)
+    _rectangle(axes, shape, _TIER_COLORS[number], _TIER_HATCHES[number], gid=_ON_SHAPE)
+    x, y, width, height = item.rectangle(begin, end, _GAP_MM, far)
+    axes.text(
+        x + width / 2, y + height / 2, block.short_name, gid=_ON_SHAPE, ha="center", va="center",
+        # Along the longer side, where it has most room.
+        rotation=90 if height > width else 0, fontsize="x-small", zorder=4,
+        bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.6},
+    ).set_in_layout(False)  # fmt: skip
     x, y, _, _ = item.rectangle(middle, middle, far + 1.6, far + 1.6)
-    axes.text(x, y, str(block.number + 1), ha="center", va="center", fontsize="small")
+    axes.text(x, y, str(block.number + 1), gid=_BESIDE, ha="center", va="center", fontsize="small")
+
+
+def keep_names_that_fit(figure: Figure) -> None:
+    """Of a memory, its name on its shape where that has room for it, or else its tier beside it."""
+    figure.draw_without_rendering()  # the layout decides how large shapes are
+    for axes in figure.axes:
+        shapes = [item for item in axes.patches if item.get_gid() == _ON_SHAPE]
+        names = [item for item in axes.texts if item.get_gid() == _ON_SHAPE]
+        numbers = [item for item in axes.texts if item.get_gid() == _BESIDE]
+        for shape, name, number in zip(shapes, names, numbers, strict=True):
+            room, text = shape.get_window_extent(), name.get_window_extent()
+            fits = text.width < room.width and text.height < room.height
+            (number if fits else name).remove()
 
 
 def _rectangle(
-    axes: Axes, place: Sequence[float], color: str, hatch: str = "", linewidth: float = 0.6
+    axes: Axes,
+    place: Sequence[float],
+    color: str,
+    hatch: str = "",
+    linewidth: float = 0.6,
+    gid: str | None = None,
 ) -> None:
     from matplotlib.patches import Rectangle
 
     x, y, width, height = place
     axes.add_patch(
         Rectangle((x, y), width, height, facecolor=color, edgecolor="black", hatch=hatch,
-                  linewidth=linewidth, zorder=2)
+                  linewidth=linewidth, zorder=2, gid=gid)
     )  # fmt: skip
 
 
@@ -244,7 +277,7 @@ def _draw_die(axes: Axes, machine: Machine, letters: str) -> None:
     height = EDGE_MM / len(parts)
     for i, text in enumerate(parts):
         top = half_y - i * height
-        color = ("#CFE2F0", "#DDEBD8", _ON_CHIP_COLOR)[i]
+        color = ("#CFE2F0", "#F0DAE6", "#CCECE3")[i]  # tints of the palette
         _rectangle(axes, (-half_x + 1, top - height + 0.5, DIE_WIDTH_MM - 2, height - 1.0), color)
         axes.text(0, top - height / 2, text, ha="center", va="center", fontsize=letters, zorder=3)
 

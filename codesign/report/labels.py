@@ -11,6 +11,7 @@ from codesign.metrics import METRICS, Metric
 from codesign.units import format_engineering
 
 if TYPE_CHECKING:
+    from codesign.campaign import Results
     from codesign.space import DesignSpace
 
 _UNIT_WORDS = (
@@ -55,6 +56,13 @@ _TITLES = {
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
+
+
+def status_word(results: Results, position: int) -> str:
+    """``ok``, ``infeasible``, or how the design came to have no result."""
+    if results.failed[position]:
+        return results.failure_kinds.get(position, "failed")
+    return "ok" if results.feasible[position] else "infeasible"
 
 
 def metric_of(name: str, known: Iterable[Metric] = ()) -> Metric:
@@ -149,9 +157,17 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
     >>> evaluator_words({"name": "npu", "profile": "plain", "array": "systolic"})
     'npu, profile plain, array systolic'
     """
-    settings = {key: value for key, value in reading.items() if key != "name"}
+    # A command's files and metrics are a page of their own.
+    settings = {
+        key: value for key, value in reading.items() if key != "name" and not _holds_mappings(value)
+    }
     words = [f"{key.replace('_', ' ')} {format_setting(item)}" for key, item in settings.items()]
     return ", ".join([reading["name"], *words])
+
+
+def _holds_mappings(value: Any) -> bool:
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(item, Mapping) for item in items)
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -184,6 +200,66 @@ def describe_design(design: Mapping[str, Any], technologies: Iterable[str] = ())
     return ", ".join(words)
 
 
+_KIND_WORDS = {"activation": "activations", "weight": "weights", "kv": "KV cache"}
+_DATAFLOW_WORDS = {"ws": "weight", "os": "output", "is": "input"}
+
+
+def spoken_design(space: DesignSpace, design: Mapping[str, Any]) -> str:
+    """A design as one says it: "2048x256 matrix array, 1,024-lane vector unit, 1 SRAM die, ...".
+
+    What is the same in the whole space is left out.
+    """
+    if space.pools:
+        left = dict(design)
+        parts = []
+        for name, pool in space.pools.items():
+            own = {key: left.pop(pool.full_name(key), None) for key in pool.parameter_names}
+            count = left.pop(pool.full_name("machines"), None)
+            machine = spoken_design(pool.space, own)
+            words = " ".join(filter(None, [f"{count}× of" if count else "", machine]))
+            parts.append(f"{name}: {words}" if words else "")
+        return "; ".join([*filter(None, parts), *filter(None, [_rest_words(space, left)])])
+    return _spoken_machine(space, design)
+
+
+def _spoken_machine(space: DesignSpace, design: Mapping[str, Any]) -> str:
+    varying = {item.name for item in space.parameters if len(item.values) > 1 or item.optional}
+    left = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
+    words: list[str] = []
+    if "pe_array" in left:
+        words.append(f"{format_setting(left.pop('pe_array'))} matrix array")
+    if "vector_length" in left:
+        words.append(f"{left.pop('vector_length'):,}-lane vector unit")
+    for key, noun in (("sram_dies", "SRAM die"), ("sram_3d_layers", "stacked SRAM layer")):
+        if number := left.pop(key, 0):
+            words.append(f"{number} {noun}{'' if number == 1 else 's'}")
+    words += [*_tier_words(left, _technologies(space)), *_format_words(left)]
+    if kind := left.pop("storage_priority", None):
+        words.append(
+            f"{_KIND_WORDS[kind]} nearest" if kind in _KIND_WORDS else "data spread evenly"
+        )
+    if dataflow := left.pop("dataflow", None):
+        words.append(f"{_DATAFLOW_WORDS.get(dataflow, dataflow)}-stationary")
+    if unit := left.pop("bandwidth_priority", None):
+        words.append("bandwidth shared evenly" if unit == "equal" else f"bandwidth first to {unit}")
+    return ", ".join(
+        [*words, *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in left.items())]
+    )
+
+
+def _rest_words(space: DesignSpace, left: Mapping[str, Any]) -> str:
+    return "; ".join(f"{name} {words}" for name, words in part_words(space, left).items())
+
+
+def _technologies(space: DesignSpace) -> set[str]:
+    return {
+        str(value)
+        for parameter in space.parameters
+        if parameter.name.endswith("_technology")
+        for value in parameter.values
+    }
+
+
 def design_words(
     space: DesignSpace, designs: Iterable[Mapping[str, Any]], between: str = "; "
 ) -> list[str]:
@@ -204,13 +280,7 @@ def design_words(
             between.join(f"{name} {words}" for name, words in part_words(space, design).items())
             for design in kept
         ]
-    technologies = {
-        str(value)
-        for parameter in space.parameters
-        if parameter.name.endswith("_technology")
-        for value in parameter.values
-    }
-    return [describe_design(design, technologies) for design in kept]
+    return [describe_design(design, _technologies(space)) for design in kept]
 
 
 def part_words(space: DesignSpace, design: Mapping[str, Any]) -> dict[str, str]:

@@ -10,13 +10,13 @@ from rich.table import Table
 from codesign.metrics import Metric
 from codesign.report.labels import format_setting, format_value
 from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.schema import Record
 from codesign.units import parse_unit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.memtech import MemoryTechnology
-    from codesign.schema import Record
     from codesign.space import DesignSpace
     from codesign.space.parameters import Parameter
 
@@ -30,6 +30,8 @@ _TECHNOLOGY_COLUMNS = {
     "write_energy": "pJ/bit",
 }
 """The units in which technologies are compared, those of MemExplorer's Table 1."""
+_ACCOUNT_UNITS = {"price": "USD/GB", "interface_area": "mm^2", "embodied_carbon": "g/GB"}
+"""What costs and area need of a technology, where its file states it."""
 _SHORT = {
     "shoreline": "edge",
     "background_power": "idle",
@@ -62,8 +64,10 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         ["", "low", "typical", "high", "unit", "source"],
         ["low", "typical", "high"],
     )
-    for name, unit in _TECHNOLOGY_COLUMNS.items():
+    for name, unit in (_TECHNOLOGY_COLUMNS | _ACCOUNT_UNITS).items():
         values = getattr(technology, name)
+        if values is None:
+            continue
         levels = [_in_unit(values.value_at(level), unit) for level in ("low", "typical", "high")]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     parts: list[RenderableType] = [table]
@@ -262,7 +266,9 @@ def _fields(record: type[Record]) -> list[dict[str, Any]]:
         {
             "name": field.alias or name,
             "required": field.is_required(),
-            "default": None if field.is_required() else field.get_default(),
+            "default": None
+            if field.is_required()
+            else field.get_default(call_default_factory=True),
         }
         for name, field in record.model_fields.items()
     ]
@@ -278,5 +284,7 @@ def plugins_table(kind: str, documents: Mapping[str, Mapping[str, Any]]) -> Tabl
 
 
 def _option_text(option: Mapping[str, Any]) -> str:
+    if isinstance(option["default"], Record):
+        return f"{option['name']} (options of its own)"
     default = "required" if option["required"] else format_setting(option["default"])
     return f"{option['name']} ({default})"

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from codesign.text import json_safe
+
 
 def to_plain(value: Any) -> Any:
     """``value`` with only what JSON has: NaN and infinity become None, arrays become lists."""
@@ -39,5 +41,9 @@ def _container_to_plain(value: Any) -> Any:
 
 
 def to_json_text(value: Any, indent: int | None = 2) -> str:
-    """One JSON document; numbers keep every digit, so reading gives the same float."""
-    return json.dumps(to_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    """One JSON document; numbers keep every digit, so reading gives the same float.
+
+    Text is as it is but for what a terminal obeys, which is written as ``\\u009b``.
+    """
+    text = json.dumps(to_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json_safe(text)

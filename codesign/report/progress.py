@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
         "evaluated": _share(status.done, status.total),
         "folder": str(status.folder),
     }
+    if status.notices:
+        facts["notices"] = "\n".join(status.notices)
     numbers = ["seed", "evaluated", "feasible", "failed", "hypervolume", "seconds"]
     table = plain_table("Runs", ["optimizer", *numbers, "state"], numbers)
     for item in status.runs:
@@ -49,16 +52,28 @@ def status_tables(status: CampaignStatus, reading: Mapping[str, Any]) -> list[Re
             f"{item.seconds:,.1f}",
             item.state,
         )
+    kinds = sum((Counter(item.failures) for item in status.runs), Counter[str]())
+    if set(kinds) - {"failed"}:
+        facts["without a result"] = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
     return [pairs_table(status.name, facts), text_line(""), table]
 
 
-def campaigns_tables(campaigns: Sequence[CampaignStatus]) -> list[RenderableType]:
-    """One line per campaign, and what is wrong with those that cannot be used."""
+def campaigns_tables(
+    campaigns: Sequence[CampaignStatus], n_hidden: int = 0
+) -> list[RenderableType]:
+    """One line per campaign, and what is wrong with those that cannot be used.
+
+    Args:
+        campaigns: By name.
+        n_hidden: Problems of comparisons that are not among them.
+    """
     table = plain_table("Campaigns", ["name", "runs", "evaluated", "state"], ["runs", "evaluated"])
     for item in campaigns:
         state = item.state if item.problem is None else "cannot be used"
         table.add_row(item.name, str(len(item.runs)), _share(item.done, item.total), state)
     problems = [text_line(item.problem) for item in campaigns if item.problem is not None]
+    if n_hidden:
+        table.caption = f"{n_hidden} problems of comparisons not shown: --all"
     return [table, *problems]
 
 

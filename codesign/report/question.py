@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from codesign.units import format_engineering
@@ -49,5 +50,5 @@ def limit_words(first_token_s: float | None, token_time_s: float | None) -> str:
     return ", ".join(
         f"{name} within {format_engineering(limit, 's', 3)}"
         for name, limit in limits.items()
-        if limit is not None
+        if limit is not None and limit < math.inf
     )

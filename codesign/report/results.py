@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -25,27 +24,29 @@ from codesign.report.tables import plain_table
 if TYPE_CHECKING:
     from codesign.campaign import Results
 
-_KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
+KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
 """Shown beside the objectives where an evaluator reports them."""
 
 
 def front_document(
-    results: Results, limit: int | None = None, tolerance: float = TOLERANCE
+    results: Results, front: Results, limit: int | None = None, tolerance: float = TOLERANCE
 ) -> dict[str, Any]:
     """The whole front with its provenance and each optimizer's record, as one document.
 
     Args:
-        results: The results.
+        results: What was searched.
+        front: The front whose numbers name designs, of the same campaign.
         limit: At most so many designs.
         tolerance: Share within which a design is said to be folded under a cheaper one.
     """
-    folded = folded_front(results, tolerance)
+    folded = folded_front(front, tolerance)
     return provenance(results) | {
         "exact_hypervolume": results.exact_hypervolume,
         "optimizers": summarize(results),
+        "front_is_exact": front.front_run is not None,
         "front_size": len(folded.positions),
         "tolerance": tolerance,
-        "observations": front_observations(results, folded, limit),
+        "observations": front_observations(front, folded, limit),
     }
 
 
@@ -64,7 +65,6 @@ def front_observations(
 def front_table(
     results: Results,
     limit: int | None = None,
-    counts: Mapping[int, int] | None = None,
     tolerance: float = TOLERANCE,
 ) -> Table:
     """The front in words, with objectives and further metrics.
@@ -75,7 +75,6 @@ def front_table(
     Args:
         results: The results.
         limit: At most so many lines.
-        counts: By position, how many designs have the same objectives; shown if given.
         tolerance: Share within which designs are folded; 0 shows every design.
     """
     folded = folded_front(results, tolerance)
@@ -83,21 +82,23 @@ def front_table(
     positions = folded.positions[places]
     metrics = _front_metrics(results)
     headers = [metric_header(metric) for metric in metrics]
-    more = ["designs"] if counts else []
-    title = f"Pareto front ({evaluator_words(results.reading)})"
-    table = plain_table(title, ["#", "design", *headers, *more], ["#", *headers, *more])
+    table = plain_table(front_title(results), ["#", "design", *headers], ["#", *headers])
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[positions]), between="\n")
     for place, position, design in zip(places.tolist(), positions, words, strict=True):
         values = [float(results.metrics[metric.name][position]) for metric in metrics]
         cells = [format_value(value) for value in values]
-        if counts:
-            cells.append(f"{counts[int(position)]:,}")
         design_cell = "\n".join(filter(None, [design, folded.count_words(place)]))
         table.add_row(str(place + 1), design_cell, *cells)
     left = len(folded.kept) - len(places)
     table.caption = "; ".join(filter(None, [f"{left:,} more" if left else "", folded.summary]))
     return table
+
+
+def front_title(results: Results) -> str:
+    """Over a table of the front: which one it is, and by which evaluator."""
+    kind = "Exact" if results.front_run is not None else "Searched"
+    return f"{kind} Pareto front ({evaluator_words(results.reading)})"
 
 
 def metric_header(metric: Metric) -> str:
@@ -110,7 +111,7 @@ def metric_header(metric: Metric) -> str:
 def _front_metrics(results: Results) -> list[Metric]:
     objectives = [objective.metric for objective in results.problem.objectives]
     names = {metric.name for metric in objectives}
-    key = [name for name in _KEY_METRICS if name in results.metrics and name not in names]
+    key = [name for name in KEY_METRICS if name in results.metrics and name not in names]
     known = results.problem.evaluator.metrics
     return objectives + [metric_of(name, known) for name in key]
 

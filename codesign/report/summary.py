@@ -44,17 +44,24 @@ class Convergence:
         evaluations: (k,) how many designs were evaluated.
         mean: (k,) over the seeds.
         std: (k,) sample standard deviation over the seeds; 0 with a single seed.
-        n_runs: Number of seeds.
+        seeds: (r, k) of each seed.
     """
 
     evaluations: IntArray
     mean: FloatArray
     std: FloatArray
-    n_runs: int
+    seeds: FloatArray
+
+    @property
+    def n_runs(self) -> int:
+        """Number of seeds."""
+        return len(self.seeds)
 
 
 def optimizer_names(results: Results) -> list[str]:
-    """The optimizers in the order of the definition."""
+    """The optimizers in the order of the definition; none where nothing was searched."""
+    if results.is_enumerated:
+        return []
     return list(dict.fromkeys(run.optimizer for run in results.runs))
 
 
@@ -96,7 +103,7 @@ def convergence(results: Results, optimizer: str, most_points: int = 1000) -> Co
         evaluations=kept + 1,
         mean=values.mean(axis=0) if len(curves) else np.empty(0),
         std=values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(kept)),
-        n_runs=len(curves),
+        seeds=values,
     )
 
 

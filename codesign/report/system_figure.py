@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign.errors import InputError
+from codesign.report import palette
 from codesign.report.chosen import ChosenDesign
 from codesign.report.drawing import (
-    COLORS,
     MM_PER_INCH,
     USUAL_WIDTH_MM,
     drawing_style,
@@ -18,7 +18,12 @@ from codesign.report.drawing import (
     save_figure,
     scale_ticks,
 )
-from codesign.report.hierarchy_figure import draw_machine, height_share, level_words
+from codesign.report.hierarchy_figure import (
+    draw_machine,
+    height_share,
+    keep_names_that_fit,
+    level_words,
+)
 from codesign.report.machine import Machine, machine_of
 from codesign.report.system_picture import (
     EXCHANGE,
@@ -34,12 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
-_KIND_COLORS = {
-    "prefill": COLORS[0],
-    "decode": COLORS[2],
-    HAND_OVER: COLORS[1],
-    EXCHANGE: COLORS[3],
-}
+_KIND_COLORS = palette.paper(palette.STAGES)
 _KIND_HATCHES = {"prefill": "", "decode": "..", HAND_OVER: "//", EXCHANGE: "xx"}
 """Kinds are told apart without color too."""
 _HIDDEN = "#F3C9AE"
@@ -84,6 +84,7 @@ def save_system(chosen: ChosenDesign, path: Path, width_mm: float | None = None)
         above, below = figure.subfigures(2, 1, height_ratios=(high, way), squeeze=False)[:, 0]
         _draw_machines(above, picture, machines, width, stacked)
         _draw_way(below, picture, stacked)
+        keep_names_that_fit(figure)
         return save_figure(figure, path)
 
 

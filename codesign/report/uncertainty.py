@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from codesign.analysis.uncertainty_results import DesignUncertainty, RobustFront, number_words
+from codesign.analysis.uncertainty_results import (
+    DesignUncertainty,
+    RobustDesign,
+    RobustFront,
+    number_words,
+)
 from codesign.metrics import Metric
 from codesign.report.labels import (
     format_metric,
@@ -18,6 +23,7 @@ from codesign.report.labels import (
     metric_title,
     takes_prefix,
 )
+from codesign.report.plateaus import number_ranges
 from codesign.report.results import design_words, metric_header
 from codesign.report.tables import plain_table, text_line
 from codesign.units import parse_unit
@@ -67,15 +73,32 @@ def design_tables(
     if any(uncertainty.tornado.values()):
         parts += [text_line(""), _tornado_table(uncertainty, known)]
     limits = f"The design keeps every limit in {_percent(uncertainty.feasible_share)} of the draws."
-    return [*parts, text_line(""), *_notes(uncertainty), text_line(f"Note: {limits}")]
+    notes = [f"Note: {words}" for words in (limits, _skew_words(uncertainty, known)) if words]
+    return [*parts, text_line(""), *_notes(uncertainty), *map(text_line, notes)]
+
+
+def _skew_words(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> str:
+    """Which typical values are outside their interval, and why; empty without one."""
+    outside = [
+        metric_title(known[name])
+        for name, item in uncertainty.intervals.items()
+        if item.is_typical_outside
+    ]
+    if not outside:
+        return ""
+    return (
+        f"the typical value of {', '.join(outside)} is outside 5 % to 95 %: the sources' ranges "
+        "reach further to one side than to the other, so most draws of a number are on that side "
+        "of its typical value, and a sum of several is further off; prefer the median."
+    )
 
 
 def _intervals_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
-    headers = ["typical", "5 %", "95 %", "lowest corner", "highest corner"]
+    headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
     table = plain_table("Uncertainty", ["metric", *headers], headers)
     for name, item in uncertainty.intervals.items():
         title, show = _in_unit_of(item.typical, known[name])
-        values = (item.p5, item.p95, item.minimum, item.maximum)
+        values = (item.p5, item.median, item.p95, item.minimum, item.maximum)
         is_moved = item.minimum < item.maximum
         table.add_row(title, show(item.typical), *(show(v) if is_moved else "" for v in values))
     return table
@@ -103,7 +126,7 @@ def _in_unit_of(typical: float, metric: Metric) -> tuple[str, Callable[[float], 
         return f"{metric_title(metric)} %", lambda value: format_value(100 * value)
     if not (unit and takes_prefix(metric.unit)):
         return metric_header(metric), format_value
-    scale = parse_unit(unit).scale
+    scale = parse_unit(unit).scale / parse_unit(metric.unit).scale
     return f"{metric_title(metric)} {unit}", lambda value: format_value(value / scale)
 
 
@@ -131,6 +154,9 @@ def front_document(
                 "front_number": item.front_number,
                 "non_dominated_share": item.non_dominated_share,
                 "feasible_share": item.feasible_share,
+                "keeps_limits_everywhere": item.keeps_limits_everywhere,
+                "worst_excess": item.worst_excess if math.isfinite(item.worst_excess) else None,
+                "worst_limit": item.worst_limit or None,
                 "design": results.design(item.position),
                 "objectives": {
                     name: float(results.metrics[name][item.position]) for name in objectives
@@ -146,7 +172,12 @@ def front_tables(
 ) -> list[RenderableType]:
     """How often each design is on the front, for the terminal; at most ``limit`` designs."""
     metrics = [objective.metric for objective in results.problem.objectives]
-    headers = ["on the front", "feasible", *(metric_header(metric) for metric in metrics)]
+    headers = [
+        "on the front",
+        "feasible",
+        "at worst",
+        *(metric_header(metric) for metric in metrics),
+    ]
     table = plain_table("Robust front", ["#", "design", *headers], ["#", *headers])
     designs = robust_front.designs[:limit]
     space = results.problem.space
@@ -158,6 +189,7 @@ def front_tables(
             design,
             _percent(item.non_dominated_share),
             _percent(item.feasible_share),
+            _worst_words(item),
             *(format_value(value) for value in values),
         )
     if len(designs) < len(robust_front.designs):
@@ -168,7 +200,32 @@ def front_tables(
         text_line(""),
         *_notes(robust_front),
         text_line(_compared(robust_front)),
+        text_line(_kept_words(robust_front)),
     ]
+
+
+def _worst_words(item: RobustDesign) -> str:
+    if item.keeps_limits_everywhere:
+        return "kept"
+    return f"+{_percent(item.worst_excess)}" if 0 < item.worst_excess < math.inf else "broken"
+
+
+def _kept_words(robust_front: RobustFront) -> str:
+    """Which designs of the front keep every limit over all ranges, and what the others break."""
+    front = [item for item in robust_front.designs if item.front_number is not None]
+    kept = sorted(
+        item.front_number - 1
+        for item in robust_front.designs
+        if item.front_number is not None and item.keeps_limits_everywhere
+    )
+    broken = {item.worst_limit for item in front if item.worst_excess > 0}
+    limits = f"; the others break {', '.join(sorted(broken))}" if broken else ""
+    numbers = f" ({number_ranges(kept)})" if 0 < len(kept) < len(front) else ""
+    return (
+        f"Note: {len(kept)} of the {len(front)} designs of the front keep every limit over all "
+        f"ranges{numbers}, also where every number is at the end that is worst for the limit (at "
+        f"worst){limits}."
+    )
 
 
 def _compared(robust_front: RobustFront) -> str:

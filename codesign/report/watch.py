@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from codesign.campaign import CampaignStatus, Results
-    from codesign.campaign.campaign import RunStatus
+    from codesign.campaign.status import RunStatus
     from codesign.campaign.store import BatchTiming
 
 _RECENT = 20
@@ -231,6 +231,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
     document = progress.document(frame.status) | {"evaluator": frame.reading}
     for item, pace in zip(document["runs"], frame.paces, strict=True):
         item |= {"designs_per_s": pace.designs_per_s, "left_s": pace.left_s}
-    front: Mapping[str, Any] = front_document(frame.results) if frame.results is not None else {}
+    results = frame.results
+    front: Mapping[str, Any] = {} if results is None else front_document(results, results)
     kept = ("optimizers", "exact_hypervolume", "front_size", "observations")
     return document | {key: front[key] for key in kept if key in front}

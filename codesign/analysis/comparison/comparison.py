@@ -22,8 +22,9 @@ from codesign.analysis.comparison.definition import (
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, measure_run
 from codesign.analysis.comparison.truth import Truth, best_known, exact_truth, is_enumerable
 from codesign.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
-from codesign.campaign.campaign import results_folder
+from codesign.campaign.execution_settings import Execution
 from codesign.campaign.reference import minimized
+from codesign.campaign.status import results_folder
 from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError
 from codesign.files import replacing
@@ -95,6 +96,7 @@ class Comparison:
         progress: Callable[[Campaign], Progress | None] | None = None,
         workers: int | None = None,
         tell: Tell = lambda line: None,
+        execution: Execution | None = None,
     ) -> None:
         """Start the comparison or continue it, to the same results in either case.
 
@@ -102,6 +104,7 @@ class Comparison:
             progress: Makes what is told of every durable batch of a campaign.
             workers: Processes; the definition's number, or one per core, if None.
             tell: Is told in one line which problem comes next.
+            execution: How designs are evaluated; as the definition says if None.
 
         Raises:
             InputError: A campaign cannot be used; nothing after it was done.
@@ -116,7 +119,8 @@ class Comparison:
             self._write_file(number)
             try:
                 # What is complete is only compared with the definition.
-                campaign.run(progress(campaign) if progress and not is_done else None, workers)
+                watcher = progress(campaign) if progress and not is_done else None
+                campaign.run(watcher, workers, execution)
             except Interrupted:
                 raise Interrupted(
                     f"stopped; what was done is stored in {self.folder}, "

@@ -16,7 +16,6 @@ from pydantic import AfterValidator, Field
 from codesign import resources
 from codesign.campaign.definition import (
     Label,
-    PositiveInt,
     ResolvedDefinition,
     SearchSettings,
     configured_optimizers,
@@ -51,7 +50,7 @@ class ComparisonDefinition(SearchSettings):
     """Shares of the exact hypervolume to be reached, such as 95 %."""
     tuned_on: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By optimizer, the campaigns on which its settings were chosen: kept out of the ranking."""
-    exact_up_to: PositiveInt = 5_000_000
+    exact_up_to: Annotated[int, Field(strict=True, ge=1, lt=2**63)] = 5_000_000
     """Spaces of at most so many designs are enumerated; of others the best known front is used."""
 
 

@@ -1,8 +1,10 @@
 """Why values of parameters never occur on a front.
 
-For each such value the exact front of the part of the space that has it is found. If nothing
-there is feasible, the limits that stand in the way are named; else its nearest miss: the design
-with the least regret (see ``distance.py``).
+For each such value the exact front of the part of the space that has it is found, as far as it
+comes near the front. If nothing there is feasible, the limits that stand in the way are named;
+else its nearest miss: the design with the least regret (see ``distance.py``). A design that is
+dominated by a point at which the regret is larger has a larger regret itself, so far parts are left
+out by the bounds that leave out dominated ones (``Measure.beyond``).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from codesign.analysis.insight.choices import FrontChoice, possible_codes
 from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.variation import Fronts, Variation
 from codesign.columns import BoolArray, FloatArray, IntArray, Value
-from codesign.enumeration import ExactFront
+from codesign.enumeration import ExactFront, WantedPart
 from codesign.problem import Problem
 from codesign.space import DesignSpace
 
@@ -93,7 +95,8 @@ class _Part:
     Attributes:
         variation: What gives them.
         n_designs: How many.
-        front: Their exact front, as rows of the whole space; None: nothing is feasible.
+        front: What of their exact front is nearest, as rows of the whole space; None: nothing is
+            feasible.
     """
 
     variation: Variation
@@ -114,6 +117,19 @@ class Absences:
     def __init__(self, fronts: Fronts, front: ExactFront, kept: IntArray, measure: Measure) -> None:
         self._fronts, self._front, self._kept, self._measure = fronts, front, kept, measure
         self._parts: dict[tuple[int, Value], _Part] = {}
+        # A value that no listed design of a point has may be on the front all the same.
+        is_listed = np.bincount(front.point, minlength=len(front)) == front.counts
+        unlisted = front.objectives[~is_listed]
+        self._least = float(measure.regret(unlisted).max()) if len(unlisted) else 0.0
+        inputs = [measure.front.tolist(), measure.tolerance, self._least]
+        self._wanted = WantedPart(f"near {inputs}", self._cutoffs)
+
+    def _cutoffs(self, known: FloatArray) -> FloatArray:
+        """Only the designs of a part that are nearest to the front matter."""
+        if not len(known):
+            return known
+        nearest = float(self._measure.regret(known).min())
+        return self._measure.beyond(max(self._measure.near(nearest), self._least))
 
     def explain(self, choices: Sequence[FrontChoice]) -> tuple[list[FrontChoice], list[Absence]]:
         """Choices with what was learnt of points with many designs, and every absence.
@@ -152,7 +168,7 @@ class Absences:
             parameter = problem.space.parameters[column]
             variation = Variation(fixed=((parameter.name, value),))
             value_text = "none" if value is None else parameter.show(value)
-            front = self._fronts.of(variation, f"{parameter.name} = {value_text}")
+            front = self._fronts.of(variation, f"{parameter.name} = {value_text}", self._wanted)
             space = variation.of(problem).space
             if front is not None:
                 front = replace(front, rows=recoded(front.rows, space, problem.space))

@@ -98,6 +98,27 @@ class Measure:
             parts.append(np.maximum(lacking, 0.0))
         return self._from_raw(np.concatenate(parts))
 
+    def near(self, regret: float) -> float:
+        """The largest regret of what :meth:`nearest` chooses from, if the least is that."""
+        return regret * (1.0 + self.tolerance) if self.kind == "factor" else regret + self.tolerance
+
+    def beyond(self, regret: float) -> FloatArray:
+        """(q, m) points: what one of them dominates has a larger regret than that.
+
+        It is as bad as a point of the front, up to the tolerance, in all objectives but one, and in
+        that one worse by more.
+        """
+        more = regret + _ROUNDING * max(1.0, regret)
+        tolerance = self.tolerance * (1.0 - _ROUNDING)
+        as_bad = self.front * np.where(self.front < 0, 1.0 + tolerance, 1.0 / (1.0 + tolerance))
+        if self.kind == "factor":
+            worse = self.front * np.where(self.signs > 0, more, 1.0 / more)
+        else:
+            worse = self.front + more * np.ptp(self.front, axis=0)
+        columns = range(self.front.shape[1])
+        own = [np.where(np.arange(self.front.shape[1]) == j, worse, as_bad) for j in columns]
+        return np.concatenate(own)
+
     def dominating(self, point: FloatArray) -> IntArray:
         """Positions of the front's points that dominate the (m,) point up to the tolerance.
 

@@ -25,6 +25,8 @@ from codesign.enumeration import ExactFront
 from codesign.pareto import TOLERANCE, fold
 from codesign.problem import Problem, cost_column
 
+NOT_ASKED = "was not asked"
+"""Why a limit has no price, if fronts of variations were not asked for."""
 STEP = 0.05
 """Share of a limit by which it is moved: 35 W of 700 W, 3.3 mm of 66 mm [ours]."""
 
@@ -110,6 +112,7 @@ def explain_front(
     reference: FloatArray,
     step: float = STEP,
     tolerance: float = TOLERANCE,
+    is_thorough: bool = True,
 ) -> FrontExplanation:
     """Explain the exact front of a problem by those of its variations.
 
@@ -121,6 +124,8 @@ def explain_front(
         reference: (m,) the campaign's reference point, minimized.
         step: Share of each limit by which it is moved for its price, above 0 and below 1.
         tolerance: Share by which a point must be better than a cheaper one to be kept.
+        is_thorough: Whether fronts of variations are asked for: without them no value's absence
+            is explained, and no limit has a price.
 
     Raises:
         JobError: An enumeration failed.
@@ -133,9 +138,16 @@ def explain_front(
     measure = Measure.of(chosen.objectives, signs, tolerance)
     try:
         listed = choices_of(problem.space, front, kept)
-        choices, absences = Absences(fronts, front, kept, measure).explain(listed)
         limits = limits_of(problem)
-        prices = prices_of(fronts, front, limits.movable, reference, step)
+        movable, unpriced = limits.movable, dict(limits.others)
+        choices: list[FrontChoice] = listed
+        absences: list[Absence] = []
+        if is_thorough:
+            choices, absences = Absences(fronts, front, kept, measure).explain(listed)
+        else:
+            unpriced |= {item.text: NOT_ASKED for item in movable}
+            movable = ()
+        prices = prices_of(fronts, front, movable, reference, step)
     finally:
         fronts.progress.finish()
     return FrontExplanation(
@@ -149,7 +161,7 @@ def explain_front(
         measure=measure,
         absences=tuple(absences),
         prices=prices,
-        unpriced=dict(limits.others),
+        unpriced=unpriced,
         knees=tuple(
             replace(knee, point=int(kept[knee.point])) for knee in knees_of(chosen.objectives)
         ),

@@ -60,6 +60,11 @@ class Limit:
         """Whether it bounds from above."""
         return self.comparison.startswith("<")
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether the bound itself breaks it."""
+        return "=" not in self.comparison
+
     def bound_loosened_by(self, step: float) -> float:
         """The bound, looser by a share ``step`` of itself; tighter if that is negative."""
         return self.number * (1.0 + step if self.is_upper else 1.0 - step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, Value
-from codesign.enumeration import ExactFront, enumerate_front, exact_front
-from codesign.enumeration.enumerate import Rebuild
+from codesign.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
+from codesign.enumeration.worker import Rebuild
 from codesign.errors import InfeasibleError, InputError
 from codesign.evaluators.base import Bounds, Evaluation, Evaluator, KeepsLimits
 from codesign.problem import Problem, build_problem
@@ -34,12 +34,14 @@ class Variation:
         space_constraints: The same for those of the space.
         slack: Name of a limit that the evaluator reports, and the relative excess that is let
             pass; infinite: the limit is dropped; negative: it is tightened.
+        is_only_new: Designs that keep the limits of ``slack`` as they are do not count.
     """
 
     fixed: tuple[tuple[str, Value], ...] = ()
     constraints: tuple[tuple[str, str | None], ...] = ()
     space_constraints: tuple[tuple[str, str | None], ...] = ()
     slack: tuple[tuple[str, float], ...] = ()
+    is_only_new: bool = False
 
     def of(self, problem: Problem) -> Problem:
         """The problem varied."""
@@ -48,7 +50,7 @@ class Variation:
             space = _with_constraints(space, dict(self.space_constraints))
         evaluator = problem.evaluator
         if self.slack:
-            evaluator = with_slack(evaluator, dict(self.slack))
+            evaluator = with_slack(evaluator, dict(self.slack), self.is_only_new)
         if not self.constraints:
             return replace(problem, space=space, evaluator=evaluator)
         if isinstance(evaluator, KeepsLimits):
@@ -92,19 +94,24 @@ class _Slackened:
     Args:
         inner: The evaluator.
         slack: Relative excess to let pass, by limit.
+        is_only_new: Whether designs that keep these limits as they are are refused.
     """
 
     Workload = Options = None
 
-    def __init__(self, inner: Evaluator, slack: Mapping[str, float]) -> None:
-        self._inner, self._slack = inner, dict(slack)
+    def __init__(self, inner: Evaluator, slack: Mapping[str, float], is_only_new: bool) -> None:
+        self._inner, self._slack, self._is_only_new = inner, dict(slack), is_only_new
         self.metrics = inner.metrics
         self.required_parameters = inner.required_parameters
         self.optional_parameters = inner.optional_parameters
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """Those of the evaluator, moved."""
-        return self._moved(self._inner.known_violations(designs))
+        known = self._inner.known_violations(designs)
+        own = [np.asarray(known[name]) for name in self._slack if name in known]
+        if not (self._is_only_new and own):
+            return self._moved(known)
+        return self._moved(known) | {"is new": np.where(np.max(own, axis=0) > 0, -1.0, 1.0)}
 
     def evaluate(self, designs: Columns, metrics: Any = None) -> Evaluation:
         """The evaluator's answer, its limits moved."""
@@ -115,11 +122,18 @@ class _Slackened:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
         if not isinstance(self._inner, KeepsLimits):
             return self
-        return with_slack(self._inner.within_limits(limits), self._slack)
+        return with_slack(self._inner.within_limits(limits), self._slack, self._is_only_new)
+
+    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
+        """Those of the evaluator."""
+        if not isinstance(self._inner, KeepsLimits):
+            return frozenset()
+        return self._inner.choosing_metrics(parameters)
 
     def provenance(self) -> Mapping[str, Any]:
         """That of the evaluator, and what was moved."""
-        return {**self._inner.provenance(), "slack": self._slack}
+        moved = {"slack": self._slack, "is_only_new": self._is_only_new}
+        return {**self._inner.provenance(), **moved}
 
     def _moved(self, violations: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         return {
@@ -131,17 +145,17 @@ class _Slackened:
 class _SlackenedWithBounds(_Slackened):
     """The same of an evaluator with bounds: they are on metrics, which do not change."""
 
-    def __init__(self, inner: Any, slack: Mapping[str, float]) -> None:
-        super().__init__(inner, slack)
+    def __init__(self, inner: Any, slack: Mapping[str, float], is_only_new: bool) -> None:
+        super().__init__(inner, slack, is_only_new)
         self.undecided_parameters = inner.undecided_parameters
         self.interchangeable = inner.interchangeable
         self.best_case = inner.best_case
 
 
-def with_slack(evaluator: Evaluator, slack: Mapping[str, float]) -> Any:
+def with_slack(evaluator: Evaluator, slack: Mapping[str, float], is_only_new: bool = False) -> Any:
     """The evaluator with limits moved by a relative excess; see :class:`Variation`."""
     kind = _SlackenedWithBounds if isinstance(evaluator, Bounds) else _Slackened
-    return kind(evaluator, slack)
+    return kind(evaluator, slack, is_only_new)
 
 
 class FrontsProgress(Protocol):
@@ -202,12 +216,15 @@ class Fronts:
     n_enumerated: int = 0
     seconds: float = 0.0
 
-    def of(self, variation: Variation, label: str) -> ExactFront | None:
-        """The exact front of a variation; None if it holds no feasible design.
+    def of(
+        self, variation: Variation, label: str, wanted: WantedPart | None = None
+    ) -> ExactFront | None:
+        """The exact front of a variation; None if it holds no feasible design that is wanted.
 
         Args:
             variation: What is different; the space must not become empty.
             label: For the progress.
+            wanted: The part of the front that matters; all of it if None.
 
         Raises:
             InputError: The designs cannot be listed, or the folder cannot be written.
@@ -217,7 +234,8 @@ class Fronts:
         self.progress.begin(label, varied.space.size)
         began = time.perf_counter()
         try:
-            return self._enumerated(varied, variation)
+            front = self._enumerated(varied, variation, wanted)
+            return front if len(front) else None
         except InfeasibleError:
             return None
         finally:
@@ -225,13 +243,17 @@ class Fronts:
             self.seconds += time.perf_counter() - began
             self.progress.end()
 
-    def _enumerated(self, varied: Problem, variation: Variation) -> ExactFront:
+    def _enumerated(
+        self, varied: Problem, variation: Variation, wanted: WantedPart | None
+    ) -> ExactFront:
         rebuild: Callable[[], Problem] | None = None
         if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
             rebuild = partial(_rebuilt, self.rebuild, variation)
         if self.folder is None:
-            return enumerate_front(varied, workers=self.workers, rebuild=rebuild)
-        return exact_front(varied, self.folder, workers=self.workers, rebuild=rebuild)
+            return enumerate_front(varied, workers=self.workers, rebuild=rebuild, wanted=wanted)
+        return exact_front(
+            varied, self.folder, workers=self.workers, rebuild=rebuild, wanted=wanted
+        )
 
 
 def _rebuilt(rebuild: Rebuild, variation: Variation) -> Problem:

@@ -44,10 +44,15 @@ def to_accelforge(chosen: ChosenDesign, path: Path) -> Written:
     text = (
         commented(["Architecture for AccelForge.", "", *(f"Note: {note}" for note in notes)])
         + commented(["Provenance:", *to_json_text(chosen.provenance()).splitlines()])
-        + "\narch:\n  nodes:\n"
-        + "\n".join([*_memories(machine), *_compute(machine)])
+        + "\n"
+        + architecture_of(machine)
     )
     return Written(write_texts({path: text}), tuple(notes))
+
+
+def architecture_of(machine: Machine) -> str:
+    """The architecture alone, as AccelForge reads it."""
+    return "arch:\n  nodes:\n" + "\n".join([*_memories(machine), *_compute(machine)])
 
 
 def _memories(machine: Machine) -> list[str]:

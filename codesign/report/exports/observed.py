@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import IntArray
 from codesign.pareto import TOLERANCE
+from codesign.report.labels import status_word
 from codesign.report.plain import to_plain
 
 if TYPE_CHECKING:
@@ -31,14 +32,13 @@ def provenance(results: Results, scope: str = "front") -> dict[str, Any]:
         "reference_point": to_plain(results.reference_point),
         "definition": to_plain(results.definition),
         "problem": to_plain(results.problem.provenance()),
+        **({"accepted_changes": to_plain(results.accepted)} if results.accepted else {}),
     }
 
 
 def _evaluated(results: Results) -> str:
     """How much of what was asked for the results are; less before a campaign ends."""
-    from codesign.campaign.exact import RUN
-
-    if results.runs == (RUN,):
+    if results.is_enumerated:
         return "the exact front, by enumeration"
     return f"{len(results.rows):,} of {results.definition.budget * len(results.runs):,}"
 
@@ -72,8 +72,10 @@ def _observation(results: Results, position: int, design: Mapping[str, Any]) -> 
         },
         "feasible": bool(results.feasible[position]),
         "failed": bool(results.failed[position]),
+        "status": status_word(results, position),
         "reason": results.reasons.get(position),
         "hypervolume": to_plain(results.hypervolume[position]),
+        **({"inputs": int(results.epoch[position])} if results.accepted else {}),
     }
 
 

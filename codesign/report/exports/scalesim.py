@@ -28,6 +28,7 @@ from codesign.report.plain import to_json_text
 from codesign.workload import OperatorTable
 
 if TYPE_CHECKING:
+    from codesign.evaluated_design import EvaluatedDesign
     from codesign.report.chosen import ChosenDesign
     from codesign.report.machine import Machine
 
@@ -108,7 +109,7 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
     if machine.on_chip is None or not machine.dataflow:
         lacking = "an on-chip memory" if machine.on_chip is None else "a dataflow"
         raise InputError(f"SCALE-Sim needs {lacking}, the design has none", chosen.title)
-    products = _products(chosen)
+    products = products_of(chosen.evaluated, chosen.title)
     notes = _notes(machine, products)
     head = commented(
         [
@@ -124,7 +125,7 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
     ]
     fields = [f"{item.name}_x{item.times:.6g}{',1' * _N_LAYOUT_FIELDS},\n" for item in products]
     texts = {
-        path: head + "\n" + _configuration(name, machine),
+        path: head + "\n" + configuration_of(name, machine),
         path.parent / f"{name}_gemm.csv": "Layer, M, N, K,\n" + "".join(listed),
         path.parent / f"{name}_layout.csv": (
             f"Layer{',x' * _N_LAYOUT_FIELDS},\n" + "".join(fields)
@@ -133,7 +134,8 @@ def to_scalesim(chosen: ChosenDesign, path: Path) -> Written:
     return Written(write_texts(texts), tuple(notes))
 
 
-def _configuration(name: str, machine: Machine) -> str:
+def configuration_of(name: str, machine: Machine) -> str:
+    """SCALE-Sim's configuration of a machine with an on-chip memory and a dataflow."""
     assert machine.on_chip is not None  # the caller has looked
     bits = max(machine.operand_bits)
     elements = machine.offchip_bandwidth_bytes_per_s * 8 / bits / machine.clock_hz
@@ -148,16 +150,24 @@ def _configuration(name: str, machine: Machine) -> str:
     )
 
 
-def _products(chosen: ChosenDesign) -> list[ScaleSimProduct]:
-    """Every product of one pass, equal ones once."""
-    lower = getattr(getattr(chosen.evaluated.evaluator, "workload", None), "operators", None)
+def products_of(evaluated: EvaluatedDesign, title: str) -> list[ScaleSimProduct]:
+    """Every product of one pass, equal ones once.
+
+    Args:
+        evaluated: The design with its workload.
+        title: Of the design, for messages.
+
+    Raises:
+        InputError: The workload has no matrix products.
+    """
+    workload = getattr(evaluated.evaluator, "workload", None)
+    lower = getattr(workload, "operators", None)
     table = lower() if callable(lower) else None
-    if not isinstance(table, OperatorTable):
-        raise InputError("SCALE-Sim needs a workload with matrix products", chosen.title)
-    workload = chosen.evaluated.evaluator.workload  # type: ignore[attr-defined]  # seen above
+    if workload is None or not isinstance(table, OperatorTable):
+        raise InputError("SCALE-Sim needs a workload with matrix products", title)
     # The requests of a batch are prefilled one after the other.
     is_decode = workload.phase == "decode"
-    batch = np.array([chosen.evaluated.metrics["batch_size"] if is_decode else 1.0])
+    batch = np.array([evaluated.metrics["batch_size"] if is_decode else 1.0])
     rows, repeats = table.rows_per_product(batch), table.n_products(batch)
     return [
         ScaleSimProduct(

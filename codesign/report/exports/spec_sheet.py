@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from codesign.errors import InputError
 from codesign.report.edge import edge_words
+from codesign.report.exports.block_diagram import block_diagram
 from codesign.report.exports.designs import Written, path_of_pool, write_texts
+from codesign.report.exports.sheet_accounts import (
+    FORMAT_COLUMNS,
+    INTERFACE_COLUMNS,
+    NOT_MODELLED,
+    budget_tables,
+    constant_lines,
+    format_lines,
+    interface_lines,
+)
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
     evaluator_words,
@@ -17,9 +29,11 @@ from codesign.report.labels import (
     metric_of,
     metric_title,
     part_words,
+    spoken_design,
 )
 from codesign.report.plain import to_json_text
 from codesign.report.tables import format_cell, unit_and_title
+from codesign.text import markdown_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign
@@ -30,7 +44,6 @@ _WAY_KEYS = (
     "name", "machines", "start_s", "end_s", "step_s", "batch_size", "requests_per_s", "utilization",
     "joules_per_request", "bytes",
 )  # fmt: skip
-_COST_KEYS = ("part", "area_mm2", "usd")
 _POWER_KEYS = ("component", "tdp_watts", "average_watts")
 
 
@@ -40,12 +53,26 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     A design of an evaluator without an array gets its parameters instead of parts. A system gets a
     sheet of its own, and one for a machine of each pool.
     """
-    texts = {path: _sheet(chosen)}
-    texts |= {path_of_pool(path, name): _sheet(item) for name, item in chosen.pools.items()}
+    texts: dict[Path, str] = {}
+    places = {path: chosen} | {path_of_pool(path, key): item for key, item in chosen.pools.items()}
+    for place, item in places.items():
+        drawing = place.with_name(f"{place.stem}-blocks.svg")
+        machine = _machine(item)
+        texts[place] = _sheet(item, machine, drawing.name)
+        if machine is not None:
+            texts[drawing] = block_diagram(machine, item.evaluated.costs, item.title)
     return Written(write_texts(texts))
 
 
-def _sheet(chosen: ChosenDesign) -> str:
+def _machine(chosen: ChosenDesign) -> Machine | None:
+    """The machine, where the design is one."""
+    try:
+        return chosen.machine
+    except InputError:
+        return None
+
+
+def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str) -> str:
     evaluated = chosen.evaluated
     metrics = [
         (metric_title(metric), format_metric(value, metric), metric.meaning)
@@ -58,17 +85,23 @@ def _sheet(chosen: ChosenDesign) -> str:
     ]
     return "\n".join(
         [
-            f"# {chosen.title}\n\n{chosen.words}\n",
+            markdown_text(
+                f"# {chosen.title}\n\n{spoken_design(evaluated.space, evaluated.design)}\n"
+            ),
+            markdown_text(f"In short: {chosen.words}.\n"),
             *([f"{chosen.standing}.\n"] if chosen.standing else []),
-            f"Evaluated by {evaluator_words(evaluated.reading)}.\n",
-            *(_system(chosen) if chosen.pools else _parts(chosen)),
-            *([] if chosen.pools else [_settings(evaluated.design)]),
+            markdown_text(f"Evaluated by {evaluator_words(evaluated.reading)}.\n"),
+            *(_system(chosen) if chosen.pools else []),
+            *([] if machine is None else _parts(chosen, machine, drawing)),
             _table("What it achieves", ("metric", "value", "meaning"), metrics),
             _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
             _table("Limits", ("limit", "state"), limits),
             *([] if chosen.pools else _breakdowns(chosen)),
-            _rows("Area and price of one device", evaluated.costs, _COST_KEYS),
-            _list("Assumptions", evaluated.notes),
+            *([] if chosen.pools else _accounts(chosen)),
+            *([] if chosen.pools else [_settings(evaluated.design)]),
+            _list("Assumed: how it is computed", evaluated.notes),
+            *([] if chosen.pools else _assumed(chosen, machine)),
+            _list("Not modelled", NOT_MODELLED),
             f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
         ]
     )
@@ -84,7 +117,7 @@ def _settings(design: Mapping[str, Any]) -> str:
     settings = [
         (name, format_setting(value)) for name, value in design.items() if value is not None
     ]
-    return _table("Design parameters", ("parameter", "value"), settings)
+    return _table("Decided: the design's parameters", ("parameter", "value"), settings)
 
 
 def _breakdowns(chosen: ChosenDesign) -> list[str]:
@@ -94,16 +127,38 @@ def _breakdowns(chosen: ChosenDesign) -> list[str]:
     ]
 
 
-def _parts(chosen: ChosenDesign) -> list[str]:
-    """The bill of materials, where the design is a machine."""
-    from codesign.errors import InputError
+def _accounts(chosen: ChosenDesign) -> list[str]:
+    """Budgets with their ranges, and what formats cost in accuracy."""
+    columns = ("part", "min", "typ", "max")
+    tables = [_table(title, columns, lines) for title, lines in budget_tables(chosen.evaluated)]
+    words = (
+        "Min: every published range at its low end; max: at its high end. Where the three "
+        "numbers agree, no range is published. What fills a die below its layers shrinks as the "
+        "die's other blocks grow.\n"
+    )
+    accuracy = _table(
+        "What the formats cost in accuracy", FORMAT_COLUMNS, format_lines(chosen.evaluated)
+    )
+    return [*tables, *([words] if tables else []), accuracy]
 
-    try:
-        machine = chosen.machine
-    except InputError:
-        return []
-    banks = [bank for level in machine.levels for bank in level.banks]
+
+def _assumed(chosen: ChosenDesign, machine: Machine | None) -> list[str]:
+    banks = [] if machine is None else [bank for level in machine.levels for bank in level.banks]
+    columns = ("constant", "low / typical / high", "date", "source")
     return [
+        _table(
+            "Assumed: constants of area, price, heat and carbon",
+            columns,
+            constant_lines(chosen.evaluated),
+        ),
+        _list("Assumed: where the memories' numbers are from", dict.fromkeys(map(_sources, banks))),
+    ]
+
+
+def _parts(chosen: ChosenDesign, machine: Machine, drawing: str) -> list[str]:
+    """The drawing and the bill of materials."""
+    return [
+        f"![Block diagram]({quote(drawing)})\n",
         _table(
             "What to build",
             ("part", "specification"),
@@ -126,7 +181,7 @@ def _parts(chosen: ChosenDesign) -> list[str]:
                 for level in machine.levels
             ],
         ),
-        _list("Where the memories' numbers are from", dict.fromkeys(map(_sources, banks))),
+        _table("Interfaces", INTERFACE_COLUMNS, interface_lines(machine)),
     ]
 
 
@@ -172,4 +227,8 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) 
 
 def _list(title: str, lines: Iterable[str]) -> str:
     listed = list(lines)
-    return f"## {title}\n\n" + "".join(f"- {line}\n" for line in listed) if listed else ""
+    return (
+        f"## {title}\n\n" + "".join(f"- {markdown_text(line)}\n" for line in listed)
+        if listed
+        else ""
+    )

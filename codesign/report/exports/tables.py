@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from codesign.metrics import Metric
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
+    axis_label,
     design_words,
     evaluator_words,
     format_metric,
@@ -27,6 +28,7 @@ from codesign.report.labels import (
 )
 from codesign.report.plain import to_json_text
 from codesign.report.plateaus import FoldedFront, folded_front
+from codesign.text import markdown_text, spreadsheet_text
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -39,19 +41,27 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def to_csv(results: Results, path: Path, scope: Scope = "front") -> Path:
-    """One header line, then one line per observation; missing values are empty."""
+    """One header line, then one line per observation; missing values are empty.
+
+    Text that a spreadsheet would compute begins with an apostrophe: ``'=A1``.
+    """
     columns = scope_columns(results, scope)
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*(_csv_cells(values) for values in columns.values()), strict=True))
+        writer.writerow(map(spreadsheet_text, columns))
+        cells = (map(_csv_cell, _cells(values)) for values in columns.values())
+        writer.writerows(zip(*cells, strict=True))
     return path
 
 
-def _csv_cells(values: Any) -> Iterator[Any]:
+def _cells(values: Any) -> Iterator[Any]:
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     # NaN is the only value that differs from itself.
     return ("" if value is None or value != value else value for value in listed)
+
+
+def _csv_cell(cell: Any) -> Any:
+    return spreadsheet_text(cell) if isinstance(cell, str) else cell
 
 
 def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
@@ -79,7 +89,8 @@ _WIDEST, _NARROWEST = 40, 10
 
 
 def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
-    """A workbook: ``observations`` as in the CSV, ``metrics`` with units, ``provenance``.
+    """A workbook: ``observations`` as in the CSV with units in the headers, ``metrics``,
+    ``chart`` of the front by its first two objectives, and what matters of the ``provenance``.
 
     Raises:
         MissingExtraError: XlsxWriter is not installed.
@@ -103,18 +114,53 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         # Neither the time nor the user's name belongs to the result.
         book.set_properties({"created": _EPOCH, "title": results.definition.name})
         bold = book.add_format({"bold": True})
-        _sheet(book, "observations", scope_columns(results, scope), bold)
+        columns = {
+            _header(name, results): values for name, values in scope_columns(results, scope).items()
+        }
+        _sheet(book, "observations", columns, bold)
+        _front_chart(book, results, list(columns), len(positions))
         _sheet(book, "metrics", _metric_columns(results), bold)
-        pairs = list(_leaves(provenance(results, scope)))
+        note = provenance(results, scope)
+        del note["problem"]  # some thousand lines, which JSON and YAML have
+        pairs = list(_leaves(note))
         names, values = zip(*pairs, strict=True)
         _sheet(book, "provenance", {"what": list(names), "value": list(values)}, bold)
     return path
 
 
+def _header(name: str, results: Results) -> str:
+    """The name of a column, with the unit of its metric."""
+    if name not in results.metrics:
+        return name
+    unit = metric_of(name, results.problem.evaluator.metrics).unit
+    return f"{name} [{unit}]" if unit else name
+
+
+def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_rows: int) -> None:
+    """The observations by the first two objectives, on a sheet of its own; none for a single."""
+    metrics = [objective.metric for objective in results.problem.objectives][:2]
+    if len(metrics) < 2 or not n_rows:
+        return
+    above, along = metrics
+    chart: Any = book.add_chart({"type": "scatter"})  # a chart's base class has no add_series
+    places = {
+        key: ["observations", 1, column, n_rows, column]
+        for key, metric in (("categories", along), ("values", above))
+        for column in [headers.index(_header(metric.name, results))]
+    }
+    marker = {"type": "circle", "size": 6}
+    chart.add_series({"name": "designs", **places, "marker": marker})
+    chart.set_title({"name": f"{results.definition.name}: {axis_label(above)}", "overlay": False})
+    chart.set_x_axis({"name": axis_label(along), "num_format": "General"})
+    chart.set_y_axis({"name": axis_label(above), "num_format": "#,##0.###"})
+    chart.set_legend({"none": True})
+    book.add_worksheet("chart").insert_chart("A1", chart, {"x_scale": 1.8, "y_scale": 1.8})
+
+
 def _sheet(book: Workbook, name: str, columns: Mapping[str, Any], bold: Format) -> None:
     sheet = book.add_worksheet(name)
     sheet.freeze_panes(1, 0)
-    listed = {key: list(_csv_cells(values)) for key, values in columns.items()}
+    listed = {key: list(_cells(values)) for key, values in columns.items()}
     for column, (key, cells) in enumerate(listed.items()):
         longest = max((len(str(cell)) for cell in cells[:100]), default=0)
         sheet.set_column(column, column, min(max(longest, len(key), _NARROWEST), _WIDEST))
@@ -190,8 +236,9 @@ def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
 
 
 def markdown_line(cells: Iterable[str]) -> str:
-    """One line of a table; a bar within a cell does not end it."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    """One line of a table: a bar or a line end within a cell does not end it, HTML is shown."""
+    texts = (" ".join(markdown_text(cell).splitlines()).replace("|", "\\|") for cell in cells)
+    return "| " + " | ".join(texts) + " |\n"
 
 
 def _markdown_metrics(results: Results, positions: IntArray) -> list[Metric]:
@@ -213,7 +260,7 @@ def _markdown_head(results: Results, scope: str, n: int, folded: FoldedFront | N
     versions = ", ".join(f"{name} {number}" for name, number in note["versions"].items())
     workload = to_json_text(results.definition.workload, indent=None)
     goals = ", ".join(f"{sense} {name}" for name, sense in note["objectives"].items())
-    return (
+    return markdown_text(
         f"# {results.definition.name}: {scope_title}\n\n"
         f"- designs: {n:,}{summary}; evaluated: {note['evaluated']}\n"
         f"- state: {progress_words(results)}\n"

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codesign.analysis.uncertainty_results import Swing
+from codesign.evaluators.base import HasTechnologies
+from codesign.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import format_value
 from codesign.report.system_picture import SystemPicture, system_picture
@@ -30,7 +32,7 @@ _ROUNDING = 1e-9
 _ANY_LEVEL = "memory"
 _NO_MACHINE: dict[str, Any] = {
     "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "roofline": None,
-    "power": [], "power_notes": [],
+    "power": [], "power_notes": [], "busy": [], "costs": [],
 }  # fmt: skip
 """Of a system, whose pools have these."""
 
@@ -65,16 +67,17 @@ def account_document(account: Account, metrics: Iterable[str]) -> dict[str, Any]
     }
     notes = list(evaluated.notes)
     if evaluated.pools:
+        counts = {row["name"]: row.get("machines", 1) for row in evaluated.explanation.timeline}
         return {
             **_NO_MACHINE,
             "swings": swings,
             "notes": notes,
-            "system": _system_document(system_picture(evaluated)),
+            "system": _system_document(system_picture(evaluated), counts),
         }
     return _machine_document(evaluated) | {"swings": swings, "notes": notes}
 
 
-def _system_document(picture: SystemPicture) -> dict[str, Any]:
+def _system_document(picture: SystemPicture, counts: Mapping[str, int]) -> dict[str, Any]:
     """A system as the page draws it, with a document of each pool's machine."""
     return {
         "machines": [
@@ -82,6 +85,7 @@ def _system_document(picture: SystemPicture) -> dict[str, Any]:
                 "name": item.name,
                 "title": item.title,
                 "words": item.words,
+                "count": counts[item.name],
                 "account": _machine_document(item.evaluated),
             }
             for item in picture.machines
@@ -106,6 +110,15 @@ def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
         "power_notes": above_tdp(evaluated.power, evaluated.notes),
+        "busy": [
+            {"name": item["name"], "share": item["average_watts"] / item["tdp_watts"]}
+            for item in _overdrawn(evaluated.power)
+        ],
+        "costs": [
+            {"part": row["part"], "area_mm2": row["area_mm2"], "usd": row["usd"]}
+            for row in evaluated.costs
+            if {"part", "area_mm2", "usd"} <= set(row)
+        ],
     }
 
 
@@ -162,11 +175,43 @@ def roofline(
         return None
     used = {point["level"] for point in points}
     ceilings = [
-        {"level": level["name"], "bytes_per_s": level["bandwidth_bytes_per_s"]}
+        {
+            "level": level["name"],
+            "bytes_per_s": level["bandwidth_bytes_per_s"],
+            "usable_bytes_per_s": _usable_bytes_per_s(evaluated, level["name"]),
+        }
         for level in evaluated.levels
         if level["name"] in used and level.get("bandwidth_bytes_per_s")
     ]
-    return {"peak_flop_per_s": peak, "ceilings": ceilings, "points": points}
+    return {
+        "peak_flop_per_s": peak,
+        "usable_flop_per_s": _fastest_flop_per_s(operators),
+        "vector_per_s": _vector_operations_per_s(evaluated),
+        "ceilings": ceilings,
+        "points": points,
+    }
+
+
+def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:
+    """The highest rate at which the evaluator lets any operator use a level; None if unknown."""
+    key = "on_chip_time_s" if level == "on_chip" else "off_chip_time_s"
+    rates = [
+        row["traffic_bytes"].get(level, 0.0) / row[key]
+        for row in evaluated.operators
+        if row.get(key) and isinstance(row.get("traffic_bytes"), Mapping)
+    ]
+    return max(rates, default=None)
+
+
+def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
+    """One operation per lane and cycle; None if the evaluator models no vector unit."""
+    lanes = evaluated.design.get("vector_length")
+    clock_hz = evaluated.design.get("clock_hz") or DEFAULT_CLOCK_HZ
+    if not isinstance(evaluated.evaluator, HasTechnologies):
+        return None
+    if not isinstance(lanes, int | float) or not isinstance(clock_hz, int | float):
+        return None
+    return lanes * clock_hz or None
 
 
 def _peak_flop_per_s(
@@ -176,6 +221,11 @@ def _peak_flop_per_s(
     stated = evaluated.metrics.get("peak_flop_per_s")
     if stated:
         return float(stated)
+    return _fastest_flop_per_s(operators)
+
+
+def _fastest_flop_per_s(operators: Sequence[Mapping[str, Any]]) -> float | None:
+    """The highest rate at which the evaluator lets any operator compute."""
     rates = [
         item["work_flop"] / item["compute_s"]
         for item in operators
@@ -208,10 +258,8 @@ def above_tdp(power: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[
         One sentence per component, with the first assumption that names it.
     """
     sentences = []
-    for item in map(_component, power):
+    for item in _overdrawn(power):
         tdp, average = item["tdp_watts"], item["average_watts"]
-        if tdp is None or average is None or average <= tdp * (1 + _ROUNDING):
-            continue
         words = re.compile(rf"\b{re.escape(item['name'])}\b")
         why = next((note for note in notes if words.search(note)), None)
         numbers = f"{format_value(average, 'W', 3)} on average, {format_value(tdp, 'W', 3)} at TDP"
@@ -221,6 +269,18 @@ def above_tdp(power: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[
             f"needs at its TDP. {reason}."
         )
     return sentences
+
+
+def _overdrawn(power: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Components that draw more on average than their TDP."""
+    components = map(_component, power)
+    return [
+        item
+        for item in components
+        if item["tdp_watts"]
+        and item["average_watts"] is not None
+        and item["average_watts"] > item["tdp_watts"] * (1 + _ROUNDING)
+    ]
 
 
 def _swing(swing: Swing) -> dict[str, Any]:

@@ -203,12 +203,13 @@ def metric_documents(results: Results) -> list[dict[str, Any]]:
     names = dict.fromkeys([*objectives, *results.metrics])
     known = results.problem.evaluator.metrics
     return [
-        _metric_document(metric_of(name, known), objectives.get(name), name in objectives)
+        metric_document(metric_of(name, known), objectives.get(name), name in objectives)
         for name in names
     ]
 
 
-def _metric_document(metric: Metric, sense: str | None, is_objective: bool) -> dict[str, Any]:
+def metric_document(metric: Metric, sense: str | None, is_objective: bool) -> dict[str, Any]:
+    """How one metric is called and printed, and which way it is wanted."""
     return {
         "name": metric.name,
         "title": metric_title(metric),

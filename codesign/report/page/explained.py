@@ -1,8 +1,8 @@
 """Which designs of a page have a diagram and breakdowns, and what they are.
 
 They are packed apart from the rest of the page, because they are what is cut when the page would
-grow too large: first come those that were asked for, the named ones and the knees, then designs
-of the front, evenly spaced if it has more than fit.
+grow too large: first come those that were asked for, the named and the recommended ones, then
+designs of the front, evenly spaced if it has more than fit.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Explained:
         carried: Designs of the page.
         named: Designs with a name.
         requested_numbers: Numbers, from 0, of the designs that the reader named.
-        knees: Numbers of the knees.
+        picks: Numbers of the recommended designs.
         explainer: How designs are explained; None if they are not.
     """
 
@@ -64,14 +64,14 @@ class Explained:
     carried: Carried
     named: Named | None
     requested_numbers: Sequence[int]
-    knees: Sequence[int]
+    picks: Sequence[int]
     explainer: Explainer | None
     _known: dict[int, dict[str, Any] | None] = field(default_factory=dict)
 
     def within(self, room_bytes: float) -> str:
         """The accounts, packed, of as many designs as there is room for.
 
-        Those that were asked for, the named ones and the knees are there in any case.
+        Those that were asked for, the named ones and the recommended ones are there in any case.
         """
         of_front = min(self.carried.n_front, MOST_EXPLAINED)
         while True:
@@ -84,7 +84,7 @@ class Explained:
     def accounts(self, of_front: int = MOST_EXPLAINED) -> dict[str, Any]:
         """Account by the number of the design, with so many designs evenly along the front."""
         spread = evenly(np.arange(self.carried.n_front), of_front).tolist()
-        designs = self._designs({*spread, *self.knees, *self.requested_numbers})
+        designs = self._designs({*spread, *self.picks, *self.requested_numbers})
         self._explain({k: v for k, v in designs.items() if k not in self._known})
         return {str(number): self._known[number] for number in designs if self._known[number]}
 

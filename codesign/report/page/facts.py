@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codesign.report.labels import evaluator_words, format_metric, metric_title
+from codesign.report.labels import evaluator_words, metric_title, status_word
 from codesign.report.library import size_text
+from codesign.report.page.recommendations import limit_words
 from codesign.report.plain import to_plain
 from codesign.report.results import front_table, reference_text
 from codesign.report.tables import format_cell
@@ -26,6 +27,8 @@ _MOST_REASONS = 5
 def state_text(results: Results, status: CampaignStatus) -> str:
     """What a reader must know before believing the page; empty if the campaign is complete."""
     done = f"{status.done:,} of {status.total:,} designs evaluated"
+    if results.is_enumerated:
+        return ""
     if status.state == "running":
         return f"Still running: {done}. The page shows what was stored when it was written."
     if status.state in ("stopped", "not started"):
@@ -48,18 +51,40 @@ def empty_text(results: Results) -> str:
     )
 
 
+def question_text(results: Results) -> str:
+    """What the campaign asks, in one sentence."""
+    definition, problem = results.definition, results.problem
+    wanted = [
+        f"the {'highest' if item.sense == 'maximize' else 'lowest'} {metric_title(item.metric)}"
+        for item in problem.objectives
+    ]
+    limits = [limit_words(problem, item) for item in problem.constraints]
+    work = [
+        item if isinstance(item, str) else f"{key.replace('_', ' ')} {_plain(item)}"
+        for key, item in definition.workload.items()
+    ]
+    listed = " and ".join(filter(None, [", ".join(wanted[:-1]), wanted[-1]]))
+    parts = [
+        f"Which design has {listed}",
+        f" for {', '.join(work)}" if work else "",
+        f", with {' and '.join(limits)}" if limits else "",
+    ]
+    return "".join(parts) + "?"
+
+
 def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:
     """The numbers at the top."""
-    numbers = {
+    searched = {
         "evaluated": f"{len(results):,}",
         "feasible": f"{int(results.feasible.sum()):,}",
         "failed": f"{int(results.failed.sum()):,}",
-        "on the front": f"{carried.of_front:,}",
+    }
+    numbers = {
+        **({} if results.is_enumerated else searched),
+        f"on the {'exact ' if results.exact is not None else ''}front": f"{carried.of_front:,}",
     }
     if folded.summary:
         numbers["of these not folded"] = f"{len(folded.kept):,}"
-    if results.exact is not None:
-        numbers["on the exact front"] = f"{len(results.exact):,}"
     return numbers
 
 
@@ -67,6 +92,11 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
     """The campaign in names and values."""
     definition, space = results.definition, results.problem.space
     seeds = ", ".join(str(seed) for seed in definition.seeds)
+    search = {
+        "optimizers": ", ".join(definition.labels),
+        "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
+        "seeds": seeds,
+    }
     seconds = sum(run.seconds for run in status.runs)
     entries = {
         "space": f"{space.name}, {size_text(space)} designs",
@@ -77,9 +107,7 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
         ),
         "constraints": ", ".join([*definition.constraints, *_space_limits(results)]) or "none",
         "fixed": _settings_text(definition.fixed) or "nothing",
-        "optimizers": ", ".join(definition.labels),
-        "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
-        "seeds": seeds,
+        **({} if results.is_enumerated else search),
         "time": f"{_duration(seconds)} of computing, all runs together" if seconds else "",
         "versions": versions_text(results),
         "digest": f"{digest(results)} (SHA-256 of the definition and all that it names)",
@@ -131,8 +159,13 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
     sentences = [reference_text(results), *_thinning(carried)]
     versions = versions_text(results)
     sentences.append(f"The campaign was begun with {versions}." if versions else "")
-    reasons = Counter(results.reasons.values()).most_common(_MOST_REASONS)
-    sentences += [f"{n:,} evaluations failed: {reason}" for reason, n in reasons]
+    reasons = Counter(
+        (status_word(results, position), reason) for position, reason in results.reasons.items()
+    )
+    sentences += [
+        f"{n:,} evaluations {'failed' if kind == 'failed' else f'failed ({kind})'}: {reason}"
+        for (kind, reason), n in reasons.most_common(_MOST_REASONS)
+    ]
     return [text for text in sentences if text]
 
 
@@ -185,15 +218,18 @@ def front_html(results: Results, limit: int, tolerance: float) -> str:
 
 
 def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str:
-    """The ends of the front in one sentence."""
-    front = carried.positions[: carried.n_front]
-    if not len(front):
+    """How the front was found, in one sentence."""
+    n = carried.of_front
+    if not n:
         return ""
-    parts = []
-    for objective in results.problem.objectives:
-        values = results.metrics[objective.metric.name][front]
-        low, high = format_metric(values.min(), objective.metric), values.max()
-        title = metric_title(objective.metric)
-        parts.append(f"{title} from {low} to {format_metric(high, objective.metric)}")
-    more = f" {folded.summary}." if folded.summary else ""
-    return f"{carried.of_front:,} designs on the front: {'; '.join(parts)}.{more}"
+    n_kept = len(folded.kept)
+    choose = f"{n_kept:,} to choose from" if n_kept < n else ""
+    if results.exact is not None:
+        n_points = len(results.exact)
+        source = f"Exact front of {results.exact.n_designs:,} designs: {n_points:,} points"
+    else:
+        source = (
+            f"Best of {len(results):,} evaluated designs, {n:,} on the front; better ones may "
+            f"exist, “codesign enumerate {results.definition.name}” finds the exact front"
+        )
+    return "; ".join(filter(None, [source, choose])) + "."

@@ -76,9 +76,11 @@ def _table(results: Results, exact: float | None) -> list[dict[str, Any]]:
 
 def _tests(results: Results) -> dict[str, Any] | None:
     """Ranks over the seeds; None if there is nothing to compare."""
-    scores, seeds, evaluations = _scores(results)
     labels = optimizer_names(results)
-    if len(labels) < 2 or not len(seeds):
+    if len(labels) < 2:
+        return None
+    scores, seeds, evaluations = _scores(results)
+    if not len(seeds):
         return None
     effects = np.array([vargha_delaney(a, b) for a, b in combinations(scores.T, 2)])
     seed_ranking = ranking(labels, [str(seed) for seed in seeds], scores, effects)

@@ -14,14 +14,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from codesign.analysis.insight.choices import knees_of
+from codesign.campaign.exact import joined
 from codesign.errors import MissingExtraError
 from codesign.evaluators.base import Explains
 from codesign.files import replacing
 from codesign.pareto import TOLERANCE
 from codesign.problem import cost_column
+from codesign.report import palette
 from codesign.report.labels import evaluator_words
 from codesign.report.page import facts
 from codesign.report.page.designs import (
@@ -29,26 +28,28 @@ from codesign.report.page.designs import (
     Named,
     carry,
     design_document,
-    evenly,
     metric_documents,
 )
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
+from codesign.report.page.limits import limit_document
 from codesign.report.page.optimizers import optimizer_document
 from codesign.report.page.packing import packed
+from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.plain import to_json_text
 from codesign.report.plateaus import FoldedFront, fold_positions, within_words
 
 if TYPE_CHECKING:
     from codesign.campaign import CampaignStatus, Results
+    from codesign.enumeration import KeptFront
 
 MOST_BYTES = 5_900_000
 """[ours] Of a page, so that it stays below 6 MB. A design's diagram and breakdowns take 1.5 kB of
 it; those that do not fit are left out, and the page says of how many designs."""
-_MOST_EXACT = 2_000
 _MOST_PLAIN = 25
 _PROGRAM = (
-    "format.js", "state.js", "charts.js", "front.js", "lines.js", "table.js", "diagram.js",
-    "breakdown.js", "system.js", "chosen.js", "optimizers.js", "keys.js", "main.js",
+    "format.js", "state.js", "charts.js", "placing.js", "cards.js", "why.js", "front.js",
+    "choices.js", "limits.js", "lines.js", "table.js", "diagram.js", "breakdown.js", "roofline.js",
+    "system.js", "compare.js", "chosen.js", "optimizers.js", "keys.js",
 )  # fmt: skip
 """In the order in which they need one another."""
 
@@ -62,29 +63,40 @@ def write_page(
     every_s: float | None = None,
     requested_designs: Sequence[str] = (),
     tolerance: float = TOLERANCE,
+    exact: Results | None = None,
+    judge: Judge | None = None,
+    kept: KeptFront | None = None,
 ) -> Path:
     """Write a campaign as one HTML page.
 
     Args:
         path: Of the page.
-        results: Of the campaign.
+        results: Of the campaign, as searched.
         status: Of the campaign.
         named: Designs to mark by name.
         explainer: How designs are explained; without it there are no diagrams and breakdowns.
         every_s: A page that is written anew this often reloads itself while the campaign runs.
         requested_designs: Numbers on the page, or names, of designs that must have diagrams.
         tolerance: Share within which designs of the front are folded under a cheaper one.
+        exact: The exact front as results, if it is known; then it is the page's front, and
+            designs have their numbers along it.
+        judge: What to ask about the recommended designs.
+        kept: Designs that tighter limits may bring to the front, if they were enumerated.
 
     Raises:
         MissingExtraError: Plotly is not installed.
         InputError: The file cannot be written, or there is no such design.
     """
-    carried = carry(results)
-    folded = fold_positions(results, carried.positions[: carried.n_front], tolerance)
+    page_results = results if exact is None else joined(results, exact)
+    carried = carry(page_results)
+    folded = fold_positions(page_results, carried.positions[: carried.n_front], tolerance)
     numbers = parse_design_numbers(requested_designs, carried, named)
-    document = page_document(results, carried, status, named, every_s, folded)
-    explained = Explained(results, carried, named, numbers, document["knees"], explainer)
-    text = page_html(results, carried, status, document, explained, folded)
+    document = page_document(page_results, carried, status, named, every_s, folded, judge)
+    document["optimizers"] = optimizer_document(results)
+    document["tighter"] = limit_document(results, kept)
+    picks = [item["id"] for item in document["picks"]]
+    explained = Explained(page_results, carried, named, numbers, picks, explainer)
+    text = page_html(results, page_results, carried, status, document, explained, folded)
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
     return path
@@ -97,8 +109,9 @@ def page_document(
     named: Named | None = None,
     every_s: float | None = None,
     folded: FoldedFront | None = None,
+    judge: Judge | None = None,
 ) -> dict[str, Any]:
-    """All that the page's program draws, but the accounts of designs, as plain values."""
+    """What the page's program draws, but accounts of designs and optimizers, as plain values."""
     if folded is None:
         folded = fold_positions(results, carried.positions[: carried.n_front], TOLERANCE)
     return {
@@ -112,31 +125,16 @@ def page_document(
         "under": folded.under,
         "within": within_words(folded.tolerance),
         "cost": results.problem.objectives[cost_column(results.problem.objectives)].metric.name,
-        "knees": _knees(results, folded),
-        "exact": _exact(results),
-        "optimizers": optimizer_document(results),
+        "tolerance": folded.tolerance,
+        "is_exact": results.exact is not None,
+        "palette": palette.document(),
+        **recommendation_document(results, folded, judge),
     }
-
-
-def _knees(results: Results, folded: FoldedFront) -> list[int]:
-    """Of what one chooses from; none where that is two designs or fewer."""
-    kept = folded.kept
-    front = results.objectives[folded.positions[kept]]
-    return [int(kept[knee.point]) for knee in knees_of(front)] if len(front) > 2 else []
-
-
-def _exact(results: Results) -> list[list[float]] | None:
-    """Points of the exact front by objective, as metrics; at most so many, evenly spaced."""
-    if results.exact is None:
-        return None
-    points = results.exact.objectives
-    kept = points[evenly(np.arange(len(points)), _MOST_EXACT)]
-    signs = [objective.sign for objective in results.problem.objectives]
-    return [(sign * column).tolist() for sign, column in zip(signs, kept.T, strict=True)]
 
 
 def page_html(
     results: Results,
+    page_results: Results,
     carried: Carried,
     status: CampaignStatus,
     document: Mapping[str, Any],
@@ -149,17 +147,18 @@ def page_html(
     parts = {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
-        "question": escape(definition.description or definition.name),
+        "question": escape(facts.question_text(results)),
+        "description": escape(definition.description),
         "summary": escape(facts.summary_text(results, carried, folded)),
         "state": facts.paragraphs_html(state_sentences, "status"),
         "counts": facts.pairs_html(facts.counts(results, carried, folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),
-        "plain_front": facts.front_html(results, _MOST_PLAIN, folded.tolerance),
-        "style": _static("page.css"),
-        "program": "".join(_static(name) for name in _PROGRAM),
+        "plain_front": facts.front_html(page_results, _MOST_PLAIN, folded.tolerance),
+        "style": style_text(),
+        "program": program_text((*_PROGRAM, "main.js")),
         "data": packed(to_json_text(document, indent=None)),
-        "library": packed(_library()),
+        "library": packed(library_text()),
     }
     # What is counted is letters, nearly all of them one byte; the template has a few more.
     others = sum(map(len, parts.values())) + len(_static("template.html"))
@@ -174,7 +173,22 @@ def _static(name: str) -> str:
     return (files(__package__) / "static" / name).read_text(encoding="utf-8")
 
 
-def _library() -> str:
+def style_text() -> str:
+    """The style sheet of pages."""
+    return palette.style_sheet() + _static("page.css")
+
+
+def program_text(names: Sequence[str] = _PROGRAM) -> str:
+    """What draws designs, their breakdowns and fronts; without names, all but what begins."""
+    return "".join(_static(name) for name in names)
+
+
+def library_text() -> str:
+    """Plotly.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:

@@ -11,14 +11,15 @@ import pytest
 
 from codesign import api
 from codesign.accounts.constants import CONSTANTS
+from codesign.analysis.limits_over_ranges import worst_excess
+from codesign.analysis.sweep import draw, ranged_numbers
 from codesign.analysis.uncertainty import (
     _distances,
     _nearest,
     design_swings,
     design_uncertainty,
-    draw,
     front_shares,
-    ranged_numbers,
+    front_spread,
 )
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, VariesTechnology
@@ -308,6 +309,57 @@ def test_constraints_follow_the_draw(toy):
     assert shares[1] == feasible[1] == 0.0
 
 
+def test_the_worst_ends_decide_whether_a_limit_is_always_kept(toy):
+    # own costs what read energy is, 10 to 50; fixed is 25 whatever it is.
+    problem = toy(["cost <= 40"], hbm3e_8h={"read_energy": RANGE})
+    worst = worst_excess(problem, rows_of(problem, "own", "fixed"))
+    assert worst.excess == pytest.approx([50.0 / 40.0 - 1.0, 25.0 / 40.0 - 1.0])
+    assert set(worst.limits) == {"cost <= 40"}
+
+
+def test_each_design_and_limit_has_its_own_worst_ends(toy):
+    # stuck costs the read energy of HBM less that of SRAM: the worst ends are opposite ones.
+    ranges = {"hbm3e_8h": {"read_energy": RANGE}, "sram": {"read_energy": (1.0, 2.0, 3.0)}}
+    problem = toy(["cost <= 40", "gain >= 0.5"], **ranges)
+    kinds = ("own", "stuck", "fixed")
+    worst = worst_excess(problem, rows_of(problem, *kinds))
+    for kind, excess in zip(kinds, worst.excess, strict=True):
+        evaluated = api.evaluate(
+            space=problem.space, design={"kind": kind}, evaluator=problem.evaluator
+        )
+        intervals = design_uncertainty(evaluated, 1).intervals
+        cost, gain = intervals["cost"].maximum, intervals["gain"].minimum
+        assert excess == pytest.approx(max(cost / 40.0 - 1.0, 1.0 - gain / 0.5))
+
+
+def test_without_limits_none_is_broken(toy):
+    problem = toy(hbm3e_8h={"read_energy": RANGE})
+    assert worst_excess(problem, rows_of(problem, "own")).excess[0] == -np.inf
+
+
+def test_a_cost_limit_holds_over_all_draws_where_it_holds_at_worst():
+    space = api.load_space("memexplorer")
+    rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "P1", "D1")])
+    limits = ["unit_cost_usd <= 9000", "tdp_watts <= 800"]
+    evaluator = NpuEvaluator(REQUEST, OPTIONS)
+    problem = build_problem(space, evaluator, ["minimize tdp_watts"], limits, "npu")
+    worst = worst_excess(problem, rows)
+    spread = front_spread(problem, rows, ["unit_cost_usd"], 40)
+    assert (spread.feasible_share[worst.excess <= 0] == 1.0).all()
+    assert 0 < (worst.excess <= 0).sum() < len(rows)
+    assert (spread.intervals["unit_cost_usd"][:, 1] / 9000 - 1 < worst.excess).all()
+
+
+def test_a_typical_value_outside_its_interval_is_known_as_such():
+    # As carbon, whose range reaches far above its typical value.
+    skewed = {"embodied_carbon": (48e-12, 65e-12, 230e-12)}
+    evaluated = base(only(hbm3e_8h=skewed))
+    interval = design_uncertainty(evaluated, 60).intervals["embodied_kgco2e"]
+    assert interval.median > interval.typical
+    assert dataclasses.replace(interval, p5=1.1 * interval.typical).is_typical_outside
+    assert not dataclasses.replace(interval, p5=0.9 * interval.typical).is_typical_outside
+
+
 def test_where_nothing_varies_the_front_is_always_the_front(toy):
     problem = toy()
     rows = rows_of(problem, "own", "shifted", "fixed")
@@ -396,3 +448,16 @@ def test_the_swings_of_many_designs_are_those_of_each_alone():
         alone = design_uncertainty(api.evaluate(design=name, evaluator=evaluator), 1).tornado
         assert swings == {metric: alone[metric] for metric in metrics}
     assert all(swings["tdp_watts"] for swings in found)
+
+
+def test_the_intervals_of_many_designs_are_those_of_each_alone():
+    evaluator = NpuEvaluator(REQUEST, OPTIONS)
+    space = api.load_space("memexplorer")
+    problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
+    rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "D1")])
+    spread = front_spread(problem, rows, ["tdp_watts"], samples=9)
+    for name, ends in zip(("Base", "D1"), spread.intervals["tdp_watts"], strict=True):
+        alone = design_uncertainty(api.evaluate(design=name, evaluator=evaluator), 9)
+        expected = alone.intervals["tdp_watts"]
+        assert ends.tolist() == pytest.approx([expected.p5, expected.p95])
+        assert expected.p5 < expected.p95

@@ -72,7 +72,11 @@ class Results:
     versions: dict[str, str]
     exact: SimpleNamespace | None = None
     exact_hypervolume: float | None = None
+    front_run: int | None = None
+    is_enumerated: bool = False
     state: str = "complete"
+    accepted: tuple = ()
+    failure_kinds: dict[int, str] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=lambda: {"name": "npu", "profile": "plain"})
     definition: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4, workload={})

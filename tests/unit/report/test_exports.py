@@ -1,6 +1,7 @@
 """Exports are read again by the tools they are meant for."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
@@ -182,7 +183,19 @@ def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path: P
     header = [cell.value for cell in sheet[1]]
     cell = sheet.cell(row=7, column=header.index("reason") + 1)
     assert (cell.value, cell.data_type) == ("=1+1", "s")
-    assert sheet.cell(row=7, column=header.index("tdp_watts") + 1).value is None
+    assert sheet.cell(row=7, column=header.index("tdp_watts [W]") + 1).value is None
+
+
+def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path: Path):
+    hostile = dataclasses.replace(results, reasons={**results.reasons, 5: "=1+1"})
+    path = exports.to_csv(hostile, tmp_path / "out.csv", "all")
+    lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    assert lines[5]["reason"] == "'=1+1"
+
+
+def test_html_and_line_ends_in_a_cell_of_markdown_are_shown_in_it():
+    line = exports.tables.markdown_line(["<img src=x>", "a|b\nc"])
+    assert line == "| &lt;img src=x> | a\\|b c |\n"
 
 
 def test_more_observations_than_a_sheet_has_lines_are_refused(results, tmp_path: Path, monkeypatch):

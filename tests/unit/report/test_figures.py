@@ -117,14 +117,17 @@ def test_the_line_bounds_what_the_front_dominates(
     assert axes.lines[0].get_drawstyle() == style
 
 
-def test_the_convergence_plot_has_a_line_with_a_band_per_optimizer(results, tmp_path, monkeypatch):
+def test_the_convergence_plot_has_a_mean_and_every_seed(results, tmp_path, monkeypatch):
     kept = []
     monkeypatch.setattr(figures, "save_figure", lambda figure, path: kept.append(figure) or path)
     figures.save_convergence(results, tmp_path / "a.png")
     axes = kept[0].axes[0]
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    labels = [text.get_text() for text in kept[0].legends[0].get_texts()]
     assert labels == ["random (2 seeds)", "tpe (2 seeds)"]
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [1.5, 2.5, 2.5, 4.5])
+    mean, *seeds = (line.get_ydata() for line in axes.lines[:3])
+    np.testing.assert_array_equal(mean, [1.5, 2.5, 2.5, 4.5])
+    np.testing.assert_array_equal(np.mean(seeds, axis=0), mean)
+    assert not np.array_equal(*seeds)
     assert axes.get_ylabel() == "Hypervolume (token/s · W)"
     assert "← initial sample" in [text.get_text() for text in axes.texts]
 
@@ -164,7 +167,9 @@ def test_the_exact_front_is_the_line_at_100_percent_and_below_what_was_found(res
     figures._draw_convergence(first, known)
     figures._draw_front(second, known, 1, 0, None)
     labels = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
-    assert set(labels["exact front (100 %)"].get_ydata()) == {40.0}
+    assert set(labels["exact front (100 %)"].get_ydata()) == {100.0}
+    assert labels["random (2 seeds)"].get_ydata()[-1] == pytest.approx(100 * 4.5 / 40.0)
+    assert first.get_ylabel() == "Hypervolume (% of the exact front's)"
     assert labels["exact front (2)"].get_xdata().tolist() == [180.0, 690.0]
     assert labels["exact front (2)"].get_ydata().tolist() == [300.0, 6000.0]
 

@@ -79,11 +79,11 @@ def test_a_limit_counts_the_designs_that_are_shown(plateaus):
 
 
 def test_the_document_has_every_design_and_says_under_which_it_is_folded(plateaus):
-    document = front_document(plateaus)
+    document = front_document(plateaus, plateaus)
     assert (document["front_size"], document["tolerance"]) == (7, 0.02)
     said = [(item["number"], item["folded_under"]) for item in document["observations"]]
     assert said == [(1, 4), (2, 4), (3, 4), (4, None), (5, 6), (6, None), (7, None)]
-    whole = front_document(plateaus, tolerance=0.0)["observations"]
+    whole = front_document(plateaus, plateaus, tolerance=0.0)["observations"]
     assert {item["folded_under"] for item in whole} == {None}
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from codesign.campaign import CampaignStatus
-from codesign.campaign.campaign import RunStatus
+from codesign.campaign.status import RunStatus
 from codesign.campaign.store import BatchTiming
 from codesign.report.watch import Frame, frame_tables, paces_of
 

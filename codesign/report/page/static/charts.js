@@ -1,5 +1,5 @@
-// One look for all charts, from the colors of the style sheet. Every series has a color of Okabe
-// and Ito's palette and a marker, dash or hatch of its own.
+// One look for all charts, from the palette of the style sheet. Every series has a color and a
+// marker, dash or hatch of its own.
 const drawings = new Map();
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const SERIES = ["blue", "vermilion", "green", "purple", "orange", "sky", "black"];
@@ -29,14 +29,24 @@ function layout(more) {
 // Draws now, and anew whenever colors or width change.
 function draw(div, figure, said, buttons = false) {
   const paint = () => {
-    const { traces, ...rest } = figure();
+    if (!div.clientWidth) return null; // folded away; drawn when it is opened
+    const { traces, labels, ...rest } = figure();
     const config = {
       displaylogo: false, responsive: false, scrollZoom: false, displayModeBar: buttons ? true : false,
       // Nothing may leave the file: Plotly offers to send a chart to its cloud.
       plotlyServerURL: "", showSendToCloud: false,
       modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage"],
     };
-    return Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
+    const drawn = Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
+    if (labels) {
+      div.labels = { labels, base: rest.annotations || [] };
+      labelChart(div, labels, div.labels.base);
+      if (!div.isWatched) { // labels follow the axes
+        div.isWatched = true;
+        div.on("plotly_relayout", (change) => { if (Object.keys(change).some((key) => /axis|autosize/.test(key))) labelChart(div, div.labels.labels, div.labels.base); });
+      }
+    }
+    return drawn;
   };
   drawings.set(div, paint);
   reachable(div, said);
@@ -48,10 +58,21 @@ function forget(div) {
 function redrawAll() {
   for (const paint of drawings.values()) paint();
 }
+function redrawWithin(box) {
+  for (const [div, paint] of drawings) if (box.contains(div)) paint();
+}
 function watchLook() {
+  document.addEventListener("toggle", (event) => { if (event.target.open) redrawWithin(event.target); }, true);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
   // On paper everything is dark on light and as wide as the paper.
-  const print = (is) => { document.documentElement.classList.toggle("printing", is); redrawAll(); };
+  const opened = new Set();
+  const print = (is) => {
+    document.documentElement.classList.toggle("printing", is);
+    document.querySelectorAll(".card-more, .assumptions, .asked").forEach((box) => {
+      if (is && !box.open) { opened.add(box); box.open = true; } else if (!is && opened.delete(box)) box.open = false;
+    });
+    redrawAll();
+  };
   window.addEventListener("beforeprint", () => print(true));
   window.addEventListener("afterprint", () => print(false));
   let width = window.innerWidth, waiting = null;

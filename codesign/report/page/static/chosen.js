@@ -1,34 +1,6 @@
-// Two designs side by side: what differs, and each in full.
+// Two designs side by side, each in full.
 const accountOf = (id) => (id === null ? null : D.accounts[String(id)] || null);
 const optionText = (id) => `${labelOf(id)} · ${D.designs.words[id]}`;
-
-function comparisonRows() {
-  const [a, b] = [state.A, state.B];
-  const has = (id) => id !== null;
-  const settings = D.designs.parameters.map((p) => ({ name: p.title, texts: [a, b].map((id) => (has(id) ? setting(p, id) || "–" : "")), ratio: "" }));
-  const metrics = Object.keys(D.designs.metrics).map((name) => {
-    const metric = metricOf[name], [x, y] = [a, b].map((id) => (has(id) ? value(id, name) : null));
-    const ratio = isNumber(x) && isNumber(y) && x > 0 ? y / x : null;
-    const better = ratio === null || ratio === 1 ? "" : (ratio > 1) === (metric.sense === "maximize") ? "better" : "worse";
-    return { name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), ratio: ratio === null ? "" : `×\u00a0${plainNumber(ratio, 3)}`, note: metric.objective ? better : "", isObjective: metric.objective };
-  });
-  return [...metrics, ...settings];
-}
-
-function showComparison() {
-  const both = state.A !== null && state.B !== null;
-  const slots = ["A", "B"].filter((slot) => state[slot] !== null);
-  $("compare-box").hidden = !slots.length;
-  if (!slots.length) return;
-  // One design alone has no differences; its settings and metrics are still worth a table.
-  $("compare-title").textContent = both ? "Differences" : `Settings and metrics of design ${slots[0]}`;
-  $("only-different").parentElement.hidden = !both;
-  const only = both && $("only-different").checked;
-  const shown = slots.map((slot) => (slot === "A" ? 0 : 1));
-  const rows = comparisonRows().filter((row) => (both ? !only || row.texts[0] !== row.texts[1] : !["", "–"].includes(row.texts[shown[0]])));
-  $("compare").tHead.innerHTML = `<tr><th scope="col">setting or metric</th>${slots.map((slot) => `<th scope="col" class="number">${slot}: ${escapeHtml(labelOf(state[slot]))}</th>`).join("")}${both ? `<th scope="col" class="number">B of A</th>` : ""}</tr>`;
-  $("compare").tBodies[0].innerHTML = rows.map((row) => `<tr class="${both && !only && row.texts[0] !== row.texts[1] ? "different" : ""}"><td>${row.isObjective ? "★ " : ""}${escapeHtml(row.name)}</td>${shown.map((k) => `<td class="number">${escapeHtml(row.texts[k])}</td>`).join("")}${both ? `<td class="number">${row.ratio} ${row.note || ""}</td>` : ""}</tr>`).join("");
-}
 
 // The parts of a design; the same ones in the same order for both, so that they stand level.
 const PARTS = {
@@ -39,7 +11,7 @@ const PARTS = {
   },
   roofline: (id, account, both) => account.roofline && {
     title: "Roofline", figure: () => rooflineFigure(account, both),
-    hint: "Every operator once per memory level it uses, at that level's bytes; larger takes longer. Ceilings are peaks.",
+    hint: "Every operator once per memory level it uses, at that level's bytes; larger takes longer. Dashed: peaks; solid: the most that the model gives any operator.",
   },
   time: (id, account, both) => account.operators.some((row) => row.time_s > 0) && {
     title: "Time by operator and what bounds it", figure: () => timeFigure(account, both),
@@ -78,7 +50,7 @@ function showSlot(slot) {
   if (id === null) { article.innerHTML = `<p class="hint">No design ${slot} yet: click a point, or take one from the list.</p>`; return; }
   const account = accountOf(id);
   const facts = D.objectives.map((name) => `${metricOf[name].title} ${metricText(value(id, name), metricOf[name])}`).join(", ");
-  article.innerHTML = `<div><h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${statusOf(id)}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(facts)}</p>${standingHtml(id)}</div>`;
+  article.innerHTML = `<div><h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${statusOf(id)}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(facts)}</p>${badgeHtml(badges(pickOf(id) || {}, account))}${standingHtml(id)}</div>`;
   if (!account) {
     article.insertAdjacentHTML("beforeend", unexplainedHtml(id));
     return;
@@ -87,9 +59,11 @@ function showSlot(slot) {
   const said = `design ${slot}, ${labelOf(id)}`;
   if (account.system) addSystem(article, id, account, both, said);
   else for (const part of Object.values(PARTS)) addPart(article, part(id, account, both), said);
-  article.insertAdjacentHTML("beforeend", `<details><summary>Assumptions</summary><ul class="notes">${account.notes.map((note) => `<li>${escapeHtml(note)}</li>`).join("")}</ul></details>`);
+  article.insertAdjacentHTML("beforeend", `<details class="assumptions"><summary>Assumptions</summary><ul class="notes">${account.notes.map((note) => `<li>${escapeHtml(note)}</li>`).join("")}</ul></details>`);
 }
 
+const isNoWorse = (other, id, name) => (metricOf[name].sense === "maximize" ? value(other, name) >= value(id, name) : value(other, name) <= value(id, name));
+const betterOnFront = (id) => range(0, D.designs.n_front).filter((other) => D.objectives.every((name) => isNoWorse(other, id, name)));
 // Why a design is not on the front.
 const MOST_BETTER = 3;
 function standingHtml(id) {
@@ -101,9 +75,10 @@ function standingHtml(id) {
   if (isNamed(id) || isFront(id)) return "";
   const broken = D.designs.broken[id - D.designs.n_feasible];
   if (broken) return `<p class="warning">It breaks ${escapeHtml(broken)}.</p>`;
-  const isNoWorse = (other, name) => (metricOf[name].sense === "maximize" ? value(other, name) >= value(id, name) : value(other, name) <= value(id, name));
-  const better = range(0, D.designs.n_front).filter((other) => D.objectives.every((name) => isNoWorse(other, name)));
+  const better = betterOnFront(id);
   if (!better.length) return ""; // the front of the page was thinned
+  const tie = tieOf(id);
+  if (tie !== undefined) return `<p class="hint">It equals ${labelOf(tie)} of the front in every objective.</p>`;
   const rest = better.length - MOST_BETTER;
   return `<p class="warning">It is dominated: ${better.slice(0, MOST_BETTER).map(labelOf).join(", ")}${rest > 0 ? ` and ${rest.toLocaleString("en-US")} more` : ""} of the front ${better.length === 1 ? "is" : "are"} at least as good in every objective.</p>`;
 }
@@ -155,6 +130,8 @@ function startChosen() {
   }
   $("swap").addEventListener("click", () => { [state.A, state.B] = [state.B, state.A]; changed("chosen"); });
   $("only-different").addEventListener("change", showComparison);
+  // On a phone one of the two is in sight.
+  $("turn").addEventListener("change", (event) => { $("slots").dataset.turn = event.target.value; redrawWithin($("slots")); });
   listen((what) => { if (what === "chosen") showChosen(); });
   showChosen();
 }

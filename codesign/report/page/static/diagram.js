@@ -1,6 +1,5 @@
 // A memory hierarchy around its die: along the edge everything is to scale.
-const TIER_COLORS = ["green", "blue", "vermilion", "purple", "orange"];
-const levelColor = (i) => color(TIER_COLORS[i % TIER_COLORS.length]);
+const levelColor = (name) => color(D.palette.parts[name] || "orange");
 const stacksOf = (level) => { const found = /x(\d+)\s*$/.exec(level.technology || ""); return found ? Number(found[1]) : 1; };
 const technologyOf = (level) => (level.technology || "").replaceAll("_", " ").replace(/ x(\d+)/g, " ×$1");
 const levelName = (level) => level.name.replaceAll("_", " ").replace(/^tier(\d)/, "tier $1");
@@ -51,8 +50,8 @@ function diagramFigure(id, account, length, pool = "") {
   const ink = color("ink");
   const rect = (x0, x1, y0, y1, more) => ({ type: "rect", x0, x1, y0, y1, line: { color: ink, width: 1 }, ...more });
   const die = rect(0, plan.length, -1.65, 0, { fillcolor: color("raised"), line: { color: ink, width: 1.5 } });
-  const compute = rect(0.03 * plan.length, 0.5 * plan.length, -1.5, -0.22, { fillcolor: color("paper") });
-  const shapes = [die, compute, ...plan.found.map((b) => rect(b.x0, b.x1, b.y0, b.y1, { fillcolor: levelColor(b.i), opacity: 0.55, line: { color: ink, width: 1, dash: b.free ? "dot" : "solid" } }))];
+  const compute = rect(0.03 * plan.length, 0.5 * plan.length, -1.5, -0.22, { fillcolor: color("blue"), opacity: 0.3 });
+  const shapes = [die, compute, ...plan.found.map((b) => rect(b.x0, b.x1, b.y0, b.y1, { fillcolor: levelColor(account.levels[b.i].name), opacity: 0.55, line: { color: ink, width: 1, dash: b.free ? "dot" : "solid" } }))];
   const say = (x, y, text, more) => ({ x, y, text, showarrow: false, font: { size: 11, color: ink }, ...more });
   const word = (name) => { const p = D.designs.parameters.find((item) => item.name === pool + name); return p ? setting(p, id) : ""; };
   const array = [word("pe_array"), word("vector_length") && `VLEN ${word("vector_length")}`].filter(Boolean).join("<br>") || "compute";
@@ -79,4 +78,4 @@ function diagramFigure(id, account, length, pool = "") {
   };
 }
 
-const levelsHtml = (account) => `<ul class="levels">${account.levels.map((level, i) => `<li><span class="swatch" style="background:${levelColor(i)}"></span><span><b>${escapeHtml(levelName(level))}</b> ${escapeHtml(levelText(level))}</span></li>`).join("")}</ul>`;
+const levelsHtml = (account) => `<ul class="levels">${account.levels.map((level) => `<li><span class="swatch" style="background:${levelColor(level.name)}"></span><span><b>${escapeHtml(levelName(level))}</b> ${escapeHtml(levelText(level))}</span></li>`).join("")}</ul>`;

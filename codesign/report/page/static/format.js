@@ -33,8 +33,9 @@ function metricText(value, metric) {
   if (!isNumber(value)) return "–";
   if (metric.percent) return `${plainNumber(100 * value, 3)} %`;
   if (metric.prefix) return withPrefix(value, metric.unit);
-  return `${plainNumber(value)} ${metric.unit}`.trim();
+  return `${plainNumber(value)} ${unitText(metric.unit)}`.trim();
 }
+const unitText = (unit) => unit.replace(/\^2\b/, "²").replace(/^degC$/, "°C");
 
 const escapeHtml = (text) => String(text).replace(/[&<>"]/g, (sign) =>
   ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);

@@ -60,6 +60,6 @@ function linesFigure() {
 function startLines() {
   const div = $("lines-chart");
   draw(div, linesFigure, "Parallel coordinates: one line per design of the front, from its objectives through the choices that differ");
-  if (D.designs.n_front > 1) pickFrom(div);
+  if (D.designs.n_front > 1) pickLater(div);
   listen(() => drawings.get(div)());
 }

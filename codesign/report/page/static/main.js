@@ -38,12 +38,12 @@ async function start() {
   document.head.append(script);
   // Charts need their width, so the page shows before they are drawn.
   $("main").hidden = false;
-  $("nav").hidden = false;
   const kept = recall();
-  for (const view of [startFront, startTable, startLines, startChosen, startOptimizers]) {
+  for (const view of [startCards, startLimits, startWhy, startFront, startChoices, startLines, startTable, startChosen, startOptimizers]) {
     view();
     await new Promise((done) => setTimeout(done)); // the browser shows what there is so far
   }
+  document.querySelectorAll("#nav a").forEach((link) => { link.hidden = document.querySelector(link.hash).hidden; });
   setNext(state.next);
   watchLook();
   if (D.every_s) reloadWhileRunning(D.every_s);

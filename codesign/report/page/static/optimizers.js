@@ -72,7 +72,27 @@ function testsText() {
   return said.join(" ");
 }
 
+// What the searches evaluated, in the objectives of the first panel, with the exact front.
+function searchedFigure() {
+  const [x, y] = panels()[0], order = legendOrder(0);
+  const ties = new Set(range(D.designs.n_front, D.designs.n_feasible).map(tieOf));
+  const found = range(0, D.designs.n_front).filter((id) => !isEnumerated(id) || ties.has(id));
+  const traces = [...searchedTraces([x, y], order), frontTrace([x, y], order, { line: { shape: metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("black"), width: 1, dash: "dot" }, marker: { size: 3, color: color("black") } }),
+    points(found, [x, y], { ...order("on the exact front, and searched"), marker: { size: 8, color: color("blue") } })].filter((trace) => trace.x.length);
+  return { traces, height: 380, margin: { l: 60, r: 16, t: 60, b: 50 }, xaxis: metricAxis(x, "x"), yaxis: metricAxis(y, "y") };
+}
+
 function startOptimizers() {
+  const o = D.optimizers, best = o.table[0];
+  if (!best) { // only enumerated
+    for (const part of document.querySelectorAll('#optimizers, nav a[href="#optimizers"]')) part.remove();
+    return;
+  }
+  $("optimizers-summary").textContent = `How the search went: ${o.names.join(", ")}; ${best.optimizer} came farthest${o.exact ? `, to ${percent(best.share)} of the exact hypervolume` : ""}`;
+  if (D.is_exact && panels()[0][0] !== null && D.designs.n_front) {
+    draw($("searched-chart"), searchedFigure, "Designs that were searched, against the exact front");
+    pickLater($("searched-chart"));
+  } else $("searched").remove();
   const isKnown = Boolean(D.optimizers.exact);
   if (!isKnown) $("regret").remove(); // the other chart takes its place
   draw($("hypervolume-chart"), hypervolumeFigure, "Hypervolume against evaluated designs by optimizer, mean over seeds; the table below has the last values");

@@ -1,10 +1,12 @@
 // What the reader has chosen; views listen to it. It outlives a reload of the page.
 const $ = (id) => document.getElementById(id);
 const PAGE = 50; // rows at first
-const state = { A: null, B: null, next: "A", selected: new Set(), unfolded: new Set(), scope: "front", filter: "", wide: false, log: null, sortBy: null, sortUp: true, nShown: PAGE, follow: true };
+const state = { A: null, B: null, next: "A", selected: new Set(), unfolded: new Set(), scope: "front", filter: "", wide: false, log: null, sortBy: null, sortUp: true, nShown: PAGE, follow: true, bounds: {} };
 const listeners = [];
 let D = null; // the campaign
 let metricOf = {};
+const range = (from, to) => Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
+const isNarrow = matchMedia("(max-width: 600px)");
 
 const total = () => D.designs.n + D.designs.named.length;
 const isFront = (id) => id < D.designs.n_front;
@@ -13,6 +15,7 @@ const isFolded = (id) => isFront(id) && D.under[id] !== id;
 const kept = () => range(0, D.designs.n_front).filter((id) => !isFolded(id));
 const foldedUnder = (id) => (isFront(id) ? range(0, D.designs.n_front).filter((other) => other !== id && D.under[other] === id) : []);
 const foldedText = (id) => { const n = foldedUnder(id).length; return n ? `+${n.toLocaleString("en-US")} ${D.within}` : ""; };
+const isEnumerated = (id) => D.designs.optimizer[id] === "exact";
 const isNamed = (id) => id >= D.designs.n;
 const nameOf = (id) => D.designs.named[id - D.designs.n];
 const value = (id, metric) => (D.designs.metrics[metric] || [])[id];
@@ -24,11 +27,16 @@ function labelOf(id) {
   return isFront(id) ? `#${id + 1}` : `design ${id + 1}`;
 }
 
+// The design of the front that has the same objectives as one that is not listed there.
+const tieOf = (id) => range(0, D.designs.n_front).find((other) => D.objectives.every((name) => value(other, name) === value(id, name)));
+
 function statusOf(id) {
   if (isNamed(id)) return D.designs.named_feasible[id - D.designs.n] ? "named" : "named, over a limit";
   if (isFolded(id)) return `front, ${D.within} of ${labelOf(D.under[id])}`;
   if (isFront(id)) return "front";
-  return id < D.designs.n_feasible ? "dominated" : "over a limit";
+  if (id >= D.designs.n_feasible) return "over a limit";
+  const tie = tieOf(id);
+  return tie === undefined ? "dominated" : `equal to ${labelOf(tie)}`;
 }
 
 function hoverText(id) {
@@ -39,7 +47,7 @@ function hoverText(id) {
   const broken = D.designs.broken[id - D.designs.n_feasible];
   if (broken && !isNamed(id)) lines.push(wrapped(`breaks ${broken}`));
   if (!isNamed(id)) {
-    lines.push(`first by ${escapeHtml(D.designs.optimizer[id])}, seed ${D.designs.seed[id]}, evaluation ${D.designs.evaluation[id]}`);
+    lines.push(isEnumerated(id) ? "found by enumeration, by no search" : `first by ${escapeHtml(D.designs.optimizer[id])}, seed ${D.designs.seed[id]}, evaluation ${D.designs.evaluation[id]}`);
   }
   return lines.join("<br>");
 }
@@ -64,7 +72,7 @@ function select(ids) {
 }
 
 // Of the table: what is shown, in which order, how many rows; and whether the page follows a run.
-const KEPT = ["scope", "filter", "wide", "log", "next", "sortBy", "sortUp", "nShown", "follow"];
+const KEPT = ["scope", "filter", "wide", "log", "next", "sortBy", "sortUp", "nShown", "follow", "bounds"];
 // A design is remembered by its settings, because its number changes while a campaign runs.
 const MOST_REMEMBERED = 500;
 const keyOf = (id) => (isNamed(id) ? nameOf(id) : D.designs.parameters.map((p) => setting(p, id)).join("|"));
@@ -77,9 +85,9 @@ function remember() {
   };
   try { sessionStorage.setItem(`codesign ${D.name}`, JSON.stringify(kept)); } catch { /* not allowed here */ }
 }
-// What a reader who comes for the first time sees: the sharpest knee beside a published design.
+// What a reader who comes for the first time sees: the knee beside a published design.
 function firstChoice() {
-  if (D.designs.n_front) state.A = D.knees.length ? D.knees[0] : kept()[0];
+  if (D.picks.length) state.A = (D.picks.find((pick) => pick.key === "knee") || D.picks[0]).id;
   if (D.designs.named.length) state.B = D.designs.n;
 }
 function recall() {

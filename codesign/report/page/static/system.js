@@ -1,6 +1,6 @@
 // A system: its machines side by side with what joins them, and the way of one request.
-const KIND_COLORS = { prefill: ["blue", ""], decode: ["green", "."], "hand-over": ["vermilion", "/"], exchange: ["purple", "x"] };
-const kindMarker = (kind, opacity = 1) => { const [name, shape] = KIND_COLORS[kind] || ["black", "x"]; return { color: color(name), opacity, pattern: { shape, fillmode: "overlay", fgcolor: color("paper"), fgopacity: 0.75, size: 6, solidity: 0.3 } }; };
+const KIND_HATCHES = { prefill: "", decode: ".", "hand-over": "/", exchange: "x" };
+const kindMarker = (kind, opacity = 1) => { return { color: color(D.palette.stages[kind] || "black"), opacity, pattern: { shape: KIND_HATCHES[kind] ?? "x", fillmode: "overlay", fgcolor: color("paper"), fgopacity: 0.75, size: 6, solidity: 0.3 } }; };
 
 function addMachines(article, id, account, both, said) {
   const box = document.createElement("div"), system = account.system;
@@ -16,32 +16,37 @@ function addMachines(article, id, account, both, said) {
   });
 }
 
+// A trace for each kind of stage: a trace of several colors and hatches is drawn with warnings.
+const byKind = (bars, opacity, values) => [...new Set(bars.map((bar) => bar.kind))].map((kind) => ({
+  type: "bar", orientation: "h", name: kind.replaceAll("_", " "), showlegend: false, width: 0.55, marker: kindMarker(kind, opacity),
+  ...values(range(0, bars.length).filter((k) => bars[k].kind === kind)),
+}));
+const stageAxis = (bars) => axis({ categoryorder: "array", categoryarray: bars.map((bar) => bar.name), autorange: "reversed", fixedrange: true });
+
 // Bars of one request up to a time; a hand-over beside a prefill is pale until nothing else is done.
 function wayFigure(bars, end, isFirst) {
   const y = bars.map((bar) => bar.name), stops = bars.map((bar) => Math.min(isFirst ? bar.first_step_end_s : bar.end_s, end));
   const least = 0.004 * end; // what is shorter is drawn as a line
   const text = bars.map((bar) => `${escapeHtml(bar.name)}: ${withPrefix(bar.start_s, "s", 3)} to ${withPrefix(bar.end_s, "s", 3)}; ${escapeHtml(bar.text)}`);
-  const trace = (base, length, opacity) => ({ type: "bar", orientation: "h", y, base, x: length, hovertext: text, hoverinfo: "text", showlegend: false, width: 0.55,
-    marker: { color: bars.map((bar) => kindMarker(bar.kind).color), opacity, pattern: { ...kindMarker("").pattern, shape: bars.map((bar) => kindMarker(bar.kind).pattern.shape) } } });
+  const trace = (base, length, opacity) => byKind(bars, opacity, (mine) => ({ y: mine.map((k) => y[k]), base: mine.map((k) => base[k]), x: mine.map((k) => length[k]), hovertext: mine.map((k) => text[k]), hoverinfo: "text" }));
   const starts = bars.map((bar, k) => Math.min(bar.exposed_s, stops[k] - least)).map((start) => Math.max(0, start));
   const traces = [
-    trace(bars.map((bar) => bar.start_s), bars.map((bar) => bar.exposed_s - bar.start_s), 0.35),
-    trace(starts, starts.map((start, k) => Math.max(least, stops[k] - start)), 1),
+    ...trace(bars.map((bar) => bar.start_s), bars.map((bar) => bar.exposed_s - bar.start_s), 0.35),
+    ...trace(starts, starts.map((start, k) => Math.max(least, stops[k] - start)), 1),
   ];
   const annotations = isFirst ? [] : bars.map((bar) => {
     const fits = bar.end_s < end / 2;
     return { x: bar.end_s, y: bar.name, text: escapeHtml(bar.text), showarrow: false, xanchor: fits ? "left" : "right", xshift: fits ? 4 : -4, bgcolor: color("paper"), font: { size: 11, color: color("ink") }, borderpad: 1 };
   });
   return { traces, annotations, barmode: "overlay", height: 70 + 34 * bars.length, dragmode: false, margin: { l: 10, r: 16, t: 6, b: 34 },
-    xaxis: axis({ range: [0, 1.03 * end], tickformat: secondsTicks(end), ticksuffix: "s", nticks: 5, fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }) };
+    xaxis: axis({ range: [0, 1.03 * end], tickformat: secondsTicks(end), ticksuffix: "s", nticks: 5, fixedrange: true }), yaxis: stageAxis(bars) };
 }
 
 function busyFigure(bars) {
   const shares = bars.map((bar) => 100 * bar.utilization);
-  const traces = [{ type: "bar", orientation: "h", y: bars.map((bar) => bar.name), x: shares, text: shares.map((share) => `${plainNumber(share, 3)} %`), textposition: "outside", cliponaxis: false, constraintext: "none", hoverinfo: "none", showlegend: false, width: 0.55,
-    marker: { color: bars.map((bar) => kindMarker(bar.kind).color), pattern: { ...kindMarker("").pattern, shape: bars.map((bar) => kindMarker(bar.kind).pattern.shape) } } }];
+  const traces = byKind(bars, 1, (mine) => ({ y: mine.map((k) => bars[k].name), x: mine.map((k) => shares[k]), text: mine.map((k) => `${plainNumber(shares[k], 3)} %`), textposition: "outside", cliponaxis: false, constraintext: "none", hoverinfo: "none" }));
   return { traces, height: 70 + 34 * bars.length, dragmode: false, margin: { l: 10, r: 46, t: 6, b: 34 },
-    xaxis: axis({ range: [0, 112], ticksuffix: " %", tickvals: [0, 50, 100], fixedrange: true }), yaxis: axis({ autorange: "reversed", fixedrange: true }) };
+    xaxis: axis({ range: [0, 112], ticksuffix: " %", tickvals: [0, 50, 100], fixedrange: true }), yaxis: stageAxis(bars) };
 }
 
 function addWay(article, account, both, said) {

@@ -1,6 +1,5 @@
 // The designs as a table: sorted, filtered, copied, downloaded.
 const KEY_METRICS = ["batch_size", "tokens_per_joule_tdp"];
-const isNarrow = matchMedia("(max-width: 600px)");
 
 const SCOPES = {
   front: ["the front", () => kept().flatMap((id) => (state.unfolded.has(id) ? [id, ...foldedUnder(id)] : [id]))],
@@ -43,7 +42,7 @@ function columns() {
     { title: "#", number: false, raw: (id) => id, text: labelOf, cell: "nowrap" },
     ...first, ...settings,
     { title: "status", number: false, raw: statusOf, text: (id) => statusOf(id), cell: "nowrap" },
-    { title: "found by", number: false, raw: (id) => D.designs.optimizer[id], text: (id) => D.designs.optimizer[id] || "–", cell: "nowrap" },
+    { title: "found by", number: false, raw: (id) => D.designs.optimizer[id], text: (id) => (isEnumerated(id) ? "enumeration" : D.designs.optimizer[id] || "–"), cell: "nowrap" },
   ];
 }
 

@@ -159,7 +159,7 @@ def test_the_attainment_surface_of_half_of_two_runs_is_what_either_attained(writ
 
 def _digest(folder):
     """Of all that a comparison stores, but for wall times."""
-    from codesign.campaign.store import open_store
+    from codesign.campaign.store_file import open_store
 
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("campaign.sqlite")):

@@ -18,7 +18,9 @@ from codesign.evaluators.functions import FunctionOptions, exact_front
 from codesign.metrics import Metric
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import build_problem
+from codesign.report.front_document import document
 from codesign.report.front_explanation import sections
+from codesign.report.plain import to_json_text
 from codesign.schema import Record
 from codesign.space import parse_space
 
@@ -475,3 +477,49 @@ def test_a_variation_reaches_another_process_and_names_a_front_of_its_own(part):
         assert pickle.loads(pickle.dumps(variation)) == variation
     told = [str(variation.of(problem).provenance()) for variation in [Variation(), *variations]]
     assert len(set(told)) == len(told)
+
+
+# What is not searched
+
+
+def whole_fronts(monkeypatch) -> None:
+    """Ask for all of every front, as if nothing were known."""
+    of = Fronts.of
+    monkeypatch.setattr(Fronts, "of", lambda self, variation, label, wanted=None: of(
+        self, replace(variation, is_only_new=False), label
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize("constraints", [("power_watts <= 60",), ("speed_tokens >= 20",), ()])
+def test_searching_only_near_the_front_changes_no_answer(monkeypatch, tolerance, constraints):
+    problem = toy(constraints=constraints)
+    near = explained(problem, [0.0, 60.0], tolerance=tolerance)
+    whole_fronts(monkeypatch)
+    whole = explained(problem, [0.0, 60.0], tolerance=tolerance)
+    texts = [to_json_text(document(item, "toy") | {"seconds": 0.0}) for item in (near, whole)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(("kind", "signs"), [("factor", [-1.0, 1.0]), ("share of range", [1, 1])])
+def test_what_a_cutoff_dominates_has_a_larger_regret(kind, signs):
+    rng = np.random.default_rng(3)
+    points = rng.uniform(1.0, 3.0, (60, 2)) * np.array(signs)
+    front = points[non_dominated(points)]
+    for tolerance in (0.0, 0.05):
+        measure = Measure(front, np.array(signs, dtype=float), kind, tolerance)
+        regret = measure.regret(points)
+        for limit in np.quantile(regret, [0.1, 0.5, 0.9]):
+            cutoffs = measure.beyond(float(limit))
+            cut = (cutoffs[None] <= points[:, None]).all(axis=2).any(axis=1)
+            assert (regret[cut] > limit).all()
+            assert cut.any() == (regret > limit * 1.001).any()
+
+
+def test_without_variations_only_the_front_itself_is_explained():
+    problem = toy()
+    front = enumerate_front(problem)
+    fronts = Fronts(problem)
+    brief = explain_front(fronts, front, np.array([0.0, 60.0]), is_thorough=False)
+    assert fronts.n_enumerated == 0 and not brief.absences and not brief.prices.items
+    assert brief.unpriced["power_watts <= 60"] == "was not asked" and brief.knees == ()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from codesign.campaign import CampaignStatus, Results
-from codesign.campaign.campaign import RunStatus
 from codesign.campaign.definition import load_definition
 from codesign.campaign.observations import Run
 from codesign.campaign.reference import minimized
+from codesign.campaign.status import RunStatus
 from codesign.pareto import HypervolumeTracker
 
 _CAMPAIGN = """\

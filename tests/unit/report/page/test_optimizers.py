@@ -25,6 +25,7 @@ class _Results:
 
     hypervolumes: dict
     exact_hypervolume: float | None = None
+    is_enumerated: bool = False
     problem: _Problem = field(default_factory=_Problem)
     definition: _Definition = field(default_factory=_Definition)
 

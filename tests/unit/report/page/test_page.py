@@ -93,9 +93,9 @@ def _first(results, n):
     return replace(results, **cut, metrics=metrics, violations=violations)
 
 
-def test_the_head_says_what_was_asked_and_with_what_it_was_made(written):
-    head = re.search(r"<header>.*</header>", written(), re.DOTALL)[0]
-    said = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", head))
+def test_the_foot_says_what_was_asked_and_with_what_it_was_made(written):
+    foot = re.search(r"<footer.*</footer>", written(), re.DOTALL)[0]
+    said = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", foot))
     assert said["space"].startswith("memexplorer, ") and said["seeds"] == "0, 1, 2"
     assert said["workload"] == "model llama-3.3-70b, trace osworld, phase prefill"
     assert said["constraints"].startswith("tdp_watts &lt;= 700")
@@ -116,9 +116,11 @@ def test_the_digest_is_that_of_what_was_asked_and_of_nothing_else(results):
 def test_reasons_of_failures_are_counted(written, results):
     failed = np.arange(len(results)) < 3
     reasons = {0: "no license", 1: "no license", 2: "time is <up>"}
-    text = written(changed=replace(results, failed=failed, reasons=reasons))
+    kinds = {0: "failed", 1: "failed", 2: "timeout"}
+    changed = replace(results, failed=failed, reasons=reasons, failure_kinds=kinds)
+    text = written(changed=changed)
     assert "2 evaluations failed: no license" in text
-    assert "1 evaluations failed: time is &lt;up&gt;" in text
+    assert "1 evaluations failed (timeout): time is &lt;up&gt;" in text
 
 
 def test_a_page_reloads_itself_only_while_the_campaign_runs(results, status):

@@ -1,0 +1,136 @@
+"""A problem evaluated at given values of the numbers whose sources give ranges.
+
+.. [Law2015] A. M. Law, "Simulation Modeling and Analysis", 5th ed., §6.11, absence of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.analysis.uncertainty_results import CONSTANTS, RangedNumber
+from codesign.columns import FloatArray, IntArray
+from codesign.errors import InputError
+from codesign.evaluators.base import Evaluator, VariesConstants, VariesTechnology
+from codesign.memtech import MemoryTechnology, Range
+from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
+from codesign.problem import Observations, Problem, build_problem
+
+if TYPE_CHECKING:
+    from codesign.evaluated_design import EvaluatedDesign
+
+
+def ranged_numbers(
+    technologies: Mapping[str, MemoryTechnology],
+    constants: Mapping[str, Range] = MappingProxyType({}),
+) -> tuple[RangedNumber, ...]:
+    """The numbers with low < high, in the order of the technologies, then the constants.
+
+    What a technology costs counts only if there are constants, on which costs depend as well.
+    """
+    numbers = NUMBERS + (ACCOUNT_NUMBERS if constants else ())
+    ranges = [
+        (key, number, getattr(technology, number))
+        for key, technology in technologies.items()
+        for number in numbers
+    ]
+    ranges += [(CONSTANTS, name, item) for name, item in constants.items()]
+    return tuple(
+        RangedNumber(key, number, item.low, item.typical, item.high)
+        for key, number, item in ranges
+        if item is not None and item.low < item.high
+    )
+
+
+def draw(numbers: Iterable[RangedNumber], samples: int, seed: int) -> FloatArray:
+    """(s, k) values of ``k`` numbers in ``s`` draws.
+
+    The draws of a number depend on the seed and on its name alone, so that a further technology
+    in the library changes no result.
+
+    Raises:
+        InputError: No sample, or a negative seed.
+    """
+    if samples < 1:
+        raise InputError(f"expected at least 1 sample, got {samples}")
+    if seed < 0:
+        raise InputError(f"expected a seed of at least 0, got {seed}")
+    columns = [
+        np.random.default_rng([seed, *f"{item.technology}.{item.number}".encode()]).triangular(
+            item.low, item.typical, item.high, samples
+        )
+        for item in numbers
+    ]
+    return np.column_stack([*columns, np.empty((samples, 0))])
+
+
+class Sweep:
+    """A problem that is evaluated at given values of the numbers with a range."""
+
+    def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
+        evaluator = problem.evaluator
+        if not isinstance(evaluator, VariesTechnology):
+            raise InputError(
+                f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
+                "expected one with technologies() and with_library(), such as npu"
+            )
+        self._problem, self._evaluator = problem, evaluator
+        technologies = evaluator.technologies()
+        constants: Mapping[str, Range] = {}
+        if isinstance(evaluator, VariesConstants):
+            constants = evaluator.constant_ranges(metrics)
+        self.numbers = ranged_numbers(technologies, constants)
+        self.metrics = list(metrics)
+        self._settled = {key: _at_typical(item) for key, item in technologies.items()}
+        # (3, k): the ends of every range, and the middle in which nothing varies.
+        self.low, self.typical, self.high = (
+            np.array([getattr(number, level) for number in self.numbers])
+            for level in ("low", "typical", "high")
+        )
+
+    @classmethod
+    def of_design(cls, evaluated: EvaluatedDesign) -> Sweep:
+        """The evaluator of one design, with every metric."""
+        space, evaluator = evaluated.space, evaluated.evaluator
+        metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
+        name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
+        problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)
+        return cls(problem, problem.metric_names)
+
+    def observe(self, rows: IntArray, values: FloatArray) -> Observations:
+        """Observations of designs with the (k,) numbers at these values."""
+        problem = replace(self._problem, evaluator=self.evaluator_at(values))
+        return problem.evaluate(rows, self.metrics)
+
+    def evaluator_at(self, values: FloatArray) -> Evaluator:
+        """The evaluator with the (k,) numbers at these values."""
+        changes: dict[str, dict[str, Range]] = {}
+        constants: dict[str, float] = {}
+        for number, value in zip(self.numbers, values.tolist(), strict=True):
+            if number.technology == CONSTANTS:
+                constants[number.number] = value
+            else:
+                changes.setdefault(number.technology, {})[number.number] = _exactly(value)
+        library = {
+            key: self._settled[key].model_copy(update=change) for key, change in changes.items()
+        }
+        evaluator: Evaluator = self._evaluator.with_library(self._settled | library)
+        if constants and isinstance(evaluator, VariesConstants):
+            evaluator = evaluator.with_constants(constants)
+        return evaluator
+
+
+def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
+    """The technology without ranges, so that it is the same at every level of them."""
+    ranges = {number: getattr(technology, number) for number in NUMBERS + ACCOUNT_NUMBERS}
+    return technology.model_copy(
+        update={k: _exactly(item.typical) for k, item in ranges.items() if item is not None}
+    )
+
+
+def _exactly(value: float) -> Range:
+    return Range(low=value, typical=value, high=value)

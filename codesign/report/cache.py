@@ -1,0 +1,45 @@
+"""The cache of results, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign.report.tables import pairs_table, plain_table, text_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.execution.result_store import Holding
+
+
+def cache_tables(
+    path: Path, holdings: Sequence[Holding], removed: int | None
+) -> list[RenderableType]:
+    """Where the cache is, and how much it holds of each evaluator with its inputs.
+
+    Args:
+        path: Of its file.
+        holdings: By source.
+        removed: Results that were removed just now; None if none were to be.
+    """
+    facts = {
+        "file": str(path),
+        "results": f"{sum(item.results for item in holdings):,}",
+        "size": f"{sum(item.size_bytes for item in holdings) / 1e6:,.2f} MB",
+    }
+    if removed is not None:
+        facts["removed"] = f"{removed:,}"
+    columns = ["results", "MB", "oldest, days", "newest, days"]
+    table = plain_table("Evaluators", ["evaluator", "inputs", *columns], columns)
+    for item in holdings:
+        table.add_row(
+            item.evaluator,
+            item.source,
+            f"{item.results:,}",
+            f"{item.size_bytes / 1e6:,.3f}",
+            f"{item.oldest_days:,.1f}",
+            f"{item.newest_days:,.1f}",
+        )
+    return [pairs_table("Cache of results", facts), text_line(""), table]

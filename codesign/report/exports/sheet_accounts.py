@@ -1,0 +1,149 @@
+"""What a spec sheet says besides a design: its budgets, what is assumed and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.accounts.constants import constant_ranges
+from codesign.analysis.sweep import Sweep
+from codesign.errors import InputError
+from codesign.evaluators.base import Explains, Explanation
+from codesign.quantization.loss_rule import estimate
+from codesign.quantization.published import MEASURES, FormatChoice
+from codesign.report.exports.block_diagram import interface_words
+from codesign.report.labels import format_value
+from codesign.workload import Request, parameter_count
+
+if TYPE_CHECKING:
+    from codesign.evaluated_design import EvaluatedDesign
+    from codesign.report.machine import Machine
+
+BUDGETS = (
+    ("Area budget of one device", "costs", "part", "area_mm2", "mm²"),
+    ("Power budget of one device, thermal design power", "power", "component", "tdp_watts", "W"),
+    ("Price budget of one device", "costs", "part", "usd", "USD"),
+)
+"""Title, rows of an explanation, what names a row, its number, the number's unit."""
+NOT_MODELLED = (
+    "floor plan: where blocks are on a die, and how wires reach them; areas are sums",
+    "clock trees, timing closure, reset, test and debug logic; `uncore` stands for all of them",
+    "power delivery, its losses, supply noise, voltage and frequency scaling",
+    "hot spots: power is spread evenly over a die",
+    "signal integrity of the memory interfaces; refresh, row conflicts and errors of the memories",
+    "redundancy, error correction and repair, but for the share of defects that they tolerate",
+    "board, chassis, firmware, compiler and scheduling overhead",
+    "margins, respins of masks, interest, staff; carbon of interposer, board and host",
+)
+FORMAT_COLUMNS = ("measure", "over 16 bits", "80 % interval", "basis", "source")
+INTERFACE_COLUMNS = (
+    "memory", "PHYs", "data pins × rate, each", "bandwidth, each", "die edge, each",
+    "die area, each (min / typ / max)",
+)  # fmt: skip
+
+
+def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """Area, power and price by part, with every range low, typical and high.
+
+    Limiting assumption: a part is least where all ranges are low, and most where all are high. A
+    range that is not published has no width. The evaluator may have no ranges at all: then the
+    three numbers are equal, and there are as many tables as the design has accounts.
+    """
+    columns = evaluated.space.columns(evaluated.space.encode(evaluated.design))
+    ends: list[Explanation] = [evaluated.explanation] * 3
+    try:
+        sweep = Sweep.of_design(evaluated)
+    except InputError:
+        pass
+    else:
+        levels = (sweep.low, sweep.typical, sweep.high)
+        evaluators = [sweep.evaluator_at(values) for values in levels]
+        ends = [item.explain(columns) for item in evaluators if isinstance(item, Explains)]
+    tables = []
+    for title, rows, key, number, unit in BUDGETS:
+        numbers_at_ends = [_numbers(getattr(end, rows), key, number) for end in ends]
+        names = dict.fromkeys(name for numbers in numbers_at_ends for name in numbers)
+        if not names:
+            continue
+        lines = [
+            (name, *(format_value(numbers.get(name, 0.0), unit) for numbers in numbers_at_ends))
+            for name in names
+        ]
+        totals = (format_value(sum(numbers.values()), unit) for numbers in numbers_at_ends)
+        tables.append((title, [*lines, ("total", *totals)]))
+    return tables
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]], key: str, number: str) -> dict[str, float]:
+    """Of the parts that have some; NaN where nobody knows it."""
+    values = {str(row[key]): row.get(number) for row in rows}
+    return {name: float("nan") if x is None else x for name, x in values.items() if x != 0}
+
+
+def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
+    """Width, rate, number and die edge of every off-chip interface."""
+    lines: list[tuple[str, ...]] = []
+    for level in machine.tiers:
+        for bank in level.banks:
+            item = bank.technology
+            area = item.interface_area
+            ends = () if area is None else (area.low, area.typical, area.high)
+            lines.append(
+                (
+                    f"{level.title}: {item.name}",
+                    str(bank.count),
+                    interface_words(bank) or "not known",
+                    format_value(item.bandwidth.value_at(bank.level), "B/s"),
+                    f"{item.shoreline.value_at(bank.level) * 1e3:.4g} mm",
+                    " / ".join(f"{x * 1e6:.4g}" for x in ends) + " mm²" if ends else "not known",
+                )
+            )
+    return lines
+
+
+def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+    """Every constant of area, price, heat and carbon: its range, its date and its source."""
+    options = getattr(evaluated.evaluator, "options", None)
+    process = getattr(options, "process", None)
+    if process is None:
+        return []
+    stated = getattr(options, "constants", {})
+    return [
+        (name, f"{stated[name]:.6g}", "", "stated by the campaign")
+        if name in stated
+        else (
+            name,
+            " / ".join(f"{x:.6g}" for x in (item.low, item.typical, item.high)),
+            item.date,
+            item.source,
+        )
+        for name, item in constant_ranges(process).items()
+    ]
+
+
+def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+    """What the design's formats cost the model, and whether that is published or estimated.
+
+    Nothing where the evaluator serves no language model or the design names no formats.
+    """
+    workload = getattr(evaluated.evaluator, "workload", None)
+    kinds = ("weight", "activation", "kv")
+    weights, activations, kv_cache = (evaluated.design.get(f"{kind}_format") for kind in kinds)
+    if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
+        return []
+    options = getattr(evaluated.evaluator, "options", None)
+    algorithm = evaluated.design.get("quantization_algorithm") or getattr(
+        options, "quantization_algorithm", "rtn"
+    )
+    choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
+    model = workload.language_model
+    lines: list[tuple[str, ...]] = []
+    for measure in MEASURES:
+        try:
+            result = estimate(choice, model.name, float(parameter_count(model)), measure)
+        except InputError as error:
+            lines.append((measure, "not known", "", "", str(error)))
+            continue
+        interval = f"{result.low:.4f} to {result.high:.4f}"
+        lines.append((measure, f"{result.ratio:.4f}", interval, result.basis, result.source))
+    return lines

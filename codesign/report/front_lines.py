@@ -1,0 +1,125 @@
+"""A front on a terminal: one line a design, as many metrics as the terminal is wide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table
+
+from codesign.columns import IntArray
+from codesign.metrics import Metric
+from codesign.pareto import TOLERANCE
+from codesign.report.labels import design_words, format_value, metric_of
+from codesign.report.picks import picks_of
+from codesign.report.plateaus import FoldedFront, folded_front
+from codesign.report.results import KEY_METRICS, front_title, metric_header
+from codesign.report.tables import header_lines, plain_table
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+
+MOST_LINES = 12
+"""Designs that are listed unless more are asked for, besides the recommended ones."""
+_LEAST_WORDS = 20
+_GAP = 2
+"""Spaces between two columns."""
+
+
+def front_lines(
+    results: Results,
+    width: int,
+    limit: int | None = None,
+    counts: Mapping[int, int] | None = None,
+    tolerance: float = TOLERANCE,
+) -> Table:
+    """The front in words, one line a design; of a system, one line a pool.
+
+    Objectives are always shown; other metrics as long as the designs fit beside them.
+
+    Args:
+        results: The results.
+        width: Columns of the terminal.
+        limit: The first so many designs; None for at most ``MOST_LINES`` over the whole front and
+            those that are recommended.
+        counts: By position, how many designs have the same objectives; shown if given.
+        tolerance: Share within which designs are folded; 0 shows every design.
+    """
+    folded = folded_front(results, tolerance)
+    picks = {pick.place: pick.key for pick in picks_of(results, folded)}
+    places = _spread(folded.kept, picks) if limit is None else folded.kept[:limit]
+    positions = folded.positions[places]
+    space = results.problem.space
+    words = design_words(space, space.decode(results.rows[positions]), between="\n")
+    columns = {
+        "#": [str(place + 1) for place in places.tolist()],
+        "pick": [picks.get(place, "") for place in places.tolist()],
+        **_numbers(results, positions, [item.metric for item in results.problem.objectives]),
+        "like it": [f"+{n:,}" if (n := len(folded.folded_under(x))) else "" for x in places],
+        "designs": [f"{counts[int(x)]:,}" for x in positions] if counts else [],
+    }
+    columns = {header: cells for header, cells in columns.items() if any(cells)}
+    longest = max((len(line) for text in words for line in text.splitlines()), default=0)
+    left = width - sum(map(_width, columns, columns.values())) - longest
+    words_width = max(longest + min(left, 0), _LEAST_WORDS)
+    for header, cells in _numbers(results, positions, _further(results, positions)).items():
+        left -= _width(header, cells)
+        if left < 0:
+            break
+        columns[header] = cells
+    table = _table(results, columns, words, folded, len(places))
+    # A line each, at the cost of the end of a design's words: `evaluate` and the JSON have all.
+    design = next(column for column in table.columns if column.header == "design")
+    design.no_wrap, design.overflow, design.max_width = True, "ellipsis", words_width
+    return table
+
+
+def _spread(kept: IntArray, picks: Mapping[int, str]) -> IntArray:
+    """Evenly spaced designs of a front, both ends among them, and the recommended ones."""
+    if len(kept) <= MOST_LINES:
+        return kept
+    spaced = kept[np.linspace(0, len(kept) - 1, MOST_LINES).round().astype(np.int64)]
+    return np.union1d(spaced, np.array(list(picks), dtype=np.int64))
+
+
+def _further(results: Results, positions: IntArray) -> list[Metric]:
+    """What differs between the designs besides the objectives; the usual ones first."""
+    objectives = {item.metric.name for item in results.problem.objectives}
+    names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
+    return [
+        metric_of(name, results.problem.evaluator.metrics)
+        for name in dict.fromkeys(names)
+        if name not in objectives and len(np.unique(results.metrics[name][positions])) > 1
+    ]
+
+
+def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> dict[str, list[str]]:
+    return {
+        metric_header(metric): [
+            format_value(value) for value in results.metrics[metric.name][positions].tolist()
+        ]
+        for metric in metrics
+    }
+
+
+def _width(header: str, cells: list[str]) -> int:
+    return _GAP + max(map(len, [*header_lines(header).splitlines(), *cells]))
+
+
+def _table(
+    results: Results,
+    columns: Mapping[str, list[str]],
+    words: list[str],
+    folded: FoldedFront,
+    n_shown: int,
+) -> Table:
+    texts = {header: columns[header] for header in ("#", "pick") if header in columns}
+    numbers = {header: cells for header, cells in columns.items() if header not in texts}
+    table = plain_table(front_title(results), [*texts, "design", *numbers], ["#", *numbers])
+    for line in zip(*texts.values(), words, *numbers.values(), strict=True):
+        table.add_row(*line)
+    left = len(folded.kept) - n_shown
+    more = f"{left:,} more: --all" if left else ""
+    table.caption = "; ".join(filter(None, [more, folded.summary]))
+    return table

@@ -1,0 +1,78 @@
+"""What the page needs to redraw the exact front under tighter limits, offline.
+
+The designs are those of :class:`~codesign.enumeration.KeptFront`, in its order; the page's program
+filters them (``static/limits.js``), as :meth:`~codesign.enumeration.KeptFront.within` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.enumeration.kept import KeptFront, usual_metrics
+from codesign.report.labels import metric_title, short_names
+from codesign.report.page.designs import parameter_document
+from codesign.report.results import design_words
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+
+MOST_POINTS = 20_000
+"""[ours] Points that a page carries: some 60 bytes each, and filtered in a tenth of a second."""
+
+
+def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
+    """Every point that tighter limits may bring to the front, with its first design.
+
+    Args:
+        results: Of the campaign; its exact front alone serves limits on the objectives.
+        kept: As stored by ``codesign enumerate --keep``; None: it was not.
+    """
+    problem, exact = results.problem, results.exact
+    if kept is None and exact is not None:
+        kept = KeptFront(problem, exact, len(problem.objectives))
+    if kept is None or len(kept) > MOST_POINTS:
+        return {"hint": _hint(results, kept)}
+    rows = kept.front.representatives()
+    decoded = problem.space.decode(rows)
+    names = [item.metric.name for item in kept.problem.objectives]
+    signs = np.array([item.sign for item in kept.problem.objectives])
+    return {
+        "hint": "" if kept.kept else _hint(results, kept),
+        "metrics": names,
+        "limitable": [item.metric.name for item in kept.limitable],
+        "refused": [
+            metric_title(item.metric)
+            for item in kept.problem.objectives
+            if item not in kept.limitable
+        ],
+        "values": dict(zip(names, (kept.front.objectives * signs).T, strict=True)),
+        "short": short_names(
+            str(design[name])
+            for design in decoded
+            for name in design
+            if name.endswith("technology") and design[name] is not None
+        ),
+        "words": design_words(problem.space, decoded),
+        "parameters": [
+            parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
+            for parameter in problem.space.parameters
+        ],
+    }
+
+
+def _hint(results: Results, kept: KeptFront | None) -> str:
+    """How to get sliders, or more of them, in one line."""
+    command = f"codesign enumerate {results.definition.name}"
+    if kept is not None and len(kept) > MOST_POINTS:
+        return (
+            f"{len(kept):,} designs may come to the front under tighter limits, more than the "
+            f"{MOST_POINTS:,} that a page carries: keep fewer metrics with “{command} --keep”."
+        )
+    usual = usual_metrics(results.problem)
+    if usual:
+        metrics = {metric.name: metric for metric in results.problem.evaluator.metrics}
+        titles = ", ".join(metric_title(metrics[name]) for name in usual)
+        return f"Sliders for {titles} come with “{command} --keep usual”."
+    return "" if kept is not None else f"Sliders for tighter limits come with “{command}”."

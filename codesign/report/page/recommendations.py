@@ -1,0 +1,313 @@
+"""The first screen's designs, how sure they are, and what a change of them costs.
+
+All is worked out here, in the numbers of designs on the page; ``static/cards.js`` words it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.analysis.insight.distance import Measure
+from codesign.analysis.insight.neighborhood import (
+    Neighborhood,
+    Reading,
+    near_misses,
+    neighborhood,
+    verdicts,
+)
+from codesign.analysis.uncertainty import front_spread
+from codesign.evaluators.base import VariesTechnology
+from codesign.report.exchange import changed_settings
+from codesign.report.labels import (
+    format_metric,
+    format_setting,
+    metric_of,
+    metric_title,
+    spoken_design,
+)
+from codesign.report.picks import Pick, picks_of
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+    from codesign.columns import FloatArray, IntArray
+    from codesign.problem import Constraint, Problem
+    from codesign.report.plateaus import FoldedFront
+
+FIGURES = (
+    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
+    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
+    "usd_per_million_tokens",
+)  # fmt: skip
+"""Main figures of a card besides the objectives, if the evaluator reports them."""
+RESOURCES = ("area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd")
+"""What more of which is priced, besides the objective by which designs are cheaper."""
+SAMPLES = 200
+"""[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
+_STEP = 0.05
+_CLOSE = 0.1
+"""A limit is named on a card if less than so much of it is left."""
+_MOST_CENTERS = 60
+_MOST_MISSES = 30
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What is asked about the recommended designs beside the campaign's own numbers.
+
+    Attributes:
+        readings: Of the campaign's problem by other models.
+        samples: Draws over the ranges of technologies; 0: not asked.
+        omitted: What was not asked, with the reason.
+    """
+
+    readings: Sequence[Reading] = ()
+    samples: int = SAMPLES
+    omitted: Sequence[str] = ()
+
+
+def recommendation_document(
+    results: Results, folded: FoldedFront, judge: Judge | None
+) -> dict[str, Any]:
+    """Recommended designs with what limits them, how sure they are, and what is around them.
+
+    Args:
+        results: Of the campaign, with the exact front if that is known.
+        folded: The front; designs are numbered along it.
+        judge: What to ask further; None: nothing, and nothing is looked at around the designs.
+    """
+    picks = picks_of(results, folded)
+    metrics = _figures(results)
+    documents = [
+        {
+            "key": pick.key,
+            "reason": pick.reason,
+            "id": pick.place,
+            "words": _spoken(results, int(folded.positions[pick.place])),
+            "close": _close_limits(results, int(folded.positions[pick.place])),
+        }
+        for pick in picks
+    ]
+    document: dict[str, Any] = {"picks": documents, "figures": metrics, "limits": _limits(results)}
+    if judge is None or not picks:
+        return document
+    order = _picks_first(folded, picks)
+    rows = results.rows[folded.positions[order]]
+    judged = _judged(results.problem, rows, len(picks), judge, metrics)
+    for item, sure in zip(documents, judged, strict=True):
+        item |= sure
+    near = neighborhood(results.problem, rows[:_MOST_CENTERS], metrics)
+    for item, pick in zip(documents, picks, strict=True):
+        item["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
+    return document | {
+        "omitted": list(judge.omitted),
+        "misses": _misses(results, folded, order, near),
+        "prices": _prices(results, folded, picks, near),
+        "n_looked_at": len(near.rows),
+    }
+
+
+def _spoken(results: Results, position: int) -> str:
+    space = results.problem.space
+    return spoken_design(space, space.decode(results.rows[[position]])[0])
+
+
+def _figures(results: Results) -> list[str]:
+    """Metrics of a card: the objectives, then what else the designs have."""
+    objectives = [item.metric.name for item in results.problem.objectives]
+    known = [
+        name
+        for name in FIGURES
+        if name in results.metrics and np.isfinite(results.metrics[name]).any()
+    ]
+    return list(dict.fromkeys([*objectives, *known]))
+
+
+def _picks_first(folded: FoldedFront, picks: Sequence[Pick]) -> IntArray:
+    """Places of the designs one chooses from, those recommended first."""
+    places = np.array([pick.place for pick in picks])
+    return np.concatenate([places, np.setdiff1d(folded.kept, places)])
+
+
+def _limits(results: Results) -> list[dict[str, Any]]:
+    """Limits on single metrics, which charts draw."""
+    return [
+        {"metric": name, "bound": item.bound, "words": limit_words(results.problem, item)}
+        for item in results.problem.constraints
+        if item.bound is not None
+        for name in item.expression.names
+    ]
+
+
+def limit_words(problem: Problem, constraint: Constraint) -> str:
+    """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
+    names = list(constraint.expression.names)
+    if constraint.bound is None or len(names) != 1:
+        return constraint.text
+    metric = metric_of(names[0], problem.evaluator.metrics)
+    side = "at most" if "<" in constraint.text else "at least"
+    return f"{metric_title(metric)} {side} {format_metric(constraint.bound, metric)}"
+
+
+def _limit_names(results: Results) -> dict[str, str]:
+    """Words for the limits that the campaign sets, by the names of their violations."""
+    return {item.text: limit_words(results.problem, item) for item in results.problem.constraints}
+
+
+def _close_limits(results: Results, position: int) -> list[dict[str, Any]]:
+    """The limits of which a design leaves little."""
+    words = _limit_names(results)
+    return [
+        {"words": words.get(name, name.replace("_", " ")), "left": -float(values[position])}
+        for name, values in results.violations.items()
+        # A limit that is kept by no margin at all is a condition, unless the campaign sets it.
+        if -_CLOSE <= values[position] < 0 or (name in words and values[position] == 0)
+    ]
+
+
+def _judged(
+    problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Sequence[str]
+) -> list[dict[str, Any]]:
+    """How sure each recommended design is; ``rows`` has these first."""
+    judged: list[dict[str, Any]] = [{"verdicts": []} for _ in range(n_picks)]
+    for reading in judge.readings:
+        for item, verdict in zip(judged, verdicts(problem, reading, rows, n_picks), strict=True):
+            item["verdicts"].append(
+                {
+                    "reading": verdict.reading,
+                    "n": verdict.n_compared,
+                    "feasible": verdict.is_feasible,
+                    "best": verdict.is_non_dominated,
+                    "ratios": dict(verdict.ratios),
+                }
+            )
+    if not judge.samples or not isinstance(problem.evaluator, VariesTechnology):
+        return judged
+    spread = front_spread(problem, rows, metrics, judge.samples)
+    for i, item in enumerate(judged):
+        item["ranges"] = {
+            "samples": spread.samples,
+            "numbers": spread.n_numbers,
+            "n": len(rows),
+            "kept": float(spread.feasible_share[i]),
+            "best": float(spread.non_dominated_share[i]),
+            "intervals": {name: ends[i].tolist() for name, ends in spread.intervals.items()},
+        }
+    return judged
+
+
+def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """Every design one move away from a design: what changes, and what of it."""
+    space = results.problem.space
+    near = neighborhood(results.problem, results.rows[[position]], metrics)
+    ours = {name: float(results.metrics[name][position]) for name in metrics}
+    (design,) = space.decode(results.rows[[position]])
+    words = _limit_names(results)
+    changes = []
+    for place, neighbor in enumerate(space.decode(near.rows)):
+        moved = changed_settings(space, design, neighbor)
+        changes.append(
+            {
+                "subject": " + ".join(subject for subject, _, _ in moved),
+                "words": "; ".join(f"{name} {old} → {new}" for name, old, new in moved),
+                "change": {
+                    name: float(near.metrics[name][place]) / ours[name] - 1.0
+                    for name in metrics
+                    if ours[name] and np.isfinite(near.metrics[name][place])
+                },
+                "broken": {
+                    words.get(name, name.replace("_", " ")): excess
+                    for name, excess in near.broken(place).items()
+                },
+                "feasible": bool(near.feasible[place]),
+            }
+        )
+    return changes
+
+
+def _misses(
+    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood
+) -> list[dict[str, Any]]:
+    """Values that the front lacks, each in the design that comes nearest to it."""
+    problem, positions = results.problem, folded.positions[order]
+    signs = np.array([objective.sign for objective in problem.objectives])
+    points = results.objectives[positions]
+    measure = Measure.of(points, signs, folded.tolerance)
+    designs = problem.space.decode(near.rows)
+    misses = near_misses(problem, near, results.rows[positions], measure)
+    return [
+        {
+            "parameter": miss.parameter.replace("_", " "),
+            "value": "none" if miss.value is None else format_setting(miss.value),
+            "id": int(order[miss.dominator]),
+            "metrics": {
+                item.metric.name: float(near.metrics[item.metric.name][miss.place])
+                for item in problem.objectives
+            },
+            "words": "; ".join(
+                f"{name} {old} → {new}"
+                for name, old, new in changed_settings(
+                    problem.space,
+                    problem.space.decode(results.rows[positions[[miss.dominator]]])[0],
+                    designs[miss.place],
+                )
+            ),
+        }
+        for miss in misses[:_MOST_MISSES]
+    ]
+
+
+def _prices(
+    results: Results, folded: FoldedFront, picks: Sequence[Pick], near: Neighborhood
+) -> list[dict[str, Any]]:
+    """What 5 % more of a resource would buy if a design's amount of it was the limit.
+
+    The best value of the objective that *fastest* maximizes, among designs that have at most as
+    much of the resource as the recommended one, against those that have at most 5 % more; all
+    other limits are the campaign's. Exact for the objective by which designs are cheaper, if the
+    exact front is known; else a lower bound, from the front and its neighbors.
+    """
+    problem = results.problem
+    names = [objective.metric.name for objective in problem.objectives]
+    if len(names) < 2 or len(picks) < 2:
+        return []
+    speed = int(_column_of(picks[-1], results, folded))
+    cost = _column_of(picks[0], results, folded)
+    inside = np.flatnonzero(near.feasible)
+    gain = np.concatenate(
+        [results.objectives[folded.positions, speed], near.objectives[inside, speed]]
+    )
+    prices = []
+    for name in dict.fromkeys([names[cost], *RESOURCES]):
+        if name not in results.metrics or name not in near.metrics or name == names[speed]:
+            continue
+        front_amounts = results.metrics[name][folded.positions]
+        amounts = np.concatenate([front_amounts, near.metrics[name][inside]])
+        if not np.isfinite(amounts).all() or np.ptp(amounts) == 0:
+            continue
+        prices.append(
+            {
+                "metric": name,
+                "exact": name == names[cost] and results.exact is not None,
+                "of": [_price(gain, amounts, float(front_amounts[pick.place])) for pick in picks],
+            }
+        )
+    return prices
+
+
+def _price(gain: FloatArray, amounts: FloatArray, amount: float) -> dict[str, float]:
+    """Of minimized ``gain`` against amounts of a resource."""
+    slack = 1.0 + 1e-9
+    within = gain[amounts <= amount * slack].min()
+    more = gain[amounts <= amount * (1.0 + _STEP) * slack].min()
+    return {"amount": amount, "step": amount * _STEP, "gain": float(within - more)}
+
+
+def _column_of(pick: Pick, results: Results, folded: FoldedFront) -> int:
+    """The objective in which a recommended design is the best."""
+    points = results.objectives[folded.positions[folded.kept]]
+    mine = results.objectives[folded.positions[pick.place]]
+    return int((points.min(axis=0) == mine).argmax())

@@ -1,0 +1,83 @@
+// The first screen: recommended designs, what limits them, how sure they are.
+const PICK_TITLES = { frugal: "Frugal", knee: "Knee", fastest: "Fastest", best: "Best" };
+const MOST_FIGURES = 7, DECIDES = 0.1, COMMON = 0.995;
+const pickOf = (id) => D.picks.find((pick) => pick.id === id);
+const percent = (share, digits = 3) => `${plainNumber(100 * share, digits)} %`;
+const signed = (share) => `${share >= 0 ? "+" : "−"}${plainNumber(Math.abs(100 * share), Math.abs(share) >= 0.0995 ? 2 : 1)} %`;
+const shareText = (share) => (share > COMMON ? "all" : percent(share));
+
+// The ends of an interval in the unit in which the number is printed.
+function rangeText(ends, number, metric) {
+  const unit = metricText(number, metric).split(" ")[1] || "";
+  const texts = ends.map((end) => metricText(end, metric).split(" "));
+  return texts.every(([, own]) => (own || "") === unit) ? `${texts[0][0]}–${texts[1][0]}` : texts.map((parts) => parts.join(" ")).join(" – ");
+}
+function figureHtml(name, number, ends) {
+  const metric = metricOf[name], wide = ends && Math.abs(ends[1] - ends[0]) > 0.005 * Math.abs(number);
+  const range = wide ? ` <span class="quiet">${rangeText(ends, number, metric)}</span>` : "";
+  return `<div class="${metric.objective ? "main-figure" : ""}"><dt>${escapeHtml(metric.title)}</dt><dd>${escapeHtml(metricText(number, metric))}${range}</dd></div>`;
+}
+
+// What a design's time goes to, from its account.
+function boundText(account) {
+  if (account.system) return account.system.limit;
+  const sums = {};
+  for (const row of account.operators) if (row.time_s > 0) sums[row.bound] = (sums[row.bound] || 0) + row.time_s;
+  const all = Object.values(sums).reduce((a, b) => a + b, 0);
+  const parts = Object.entries(sums).sort((a, b) => b[1] - a[1]).filter(([, time]) => time > 0.02 * all).map(([bound, time]) => `${bound} ${percent(time / all, 2)}`);
+  return all ? `operators' time: ${parts.join(", ")}` : "";
+}
+function limitLines(pick, account) {
+  const lines = account ? [boundText(account)] : [];
+  for (const { words, left } of pick.close || []) lines.push(left > 0.0005 ? `${words}: ${percent(left, 2)} left` : `${words}: at the limit`);
+  return lines.filter(Boolean);
+}
+function changeWords(ratios) {
+  const moved = Object.entries(ratios).filter(([, ratio]) => Math.abs(ratio - 1) > 0.001);
+  return moved.length ? moved.map(([name, ratio]) => `${metricOf[name].title} ${signed(ratio - 1)}`).join(", ") : "the same numbers";
+}
+function sureLines(pick) {
+  const lines = [];
+  if (pick.ranges) lines.push(`Over the ranges of ${pick.ranges.numbers} numbers, ${pick.ranges.samples} draws: limits kept in ${shareText(pick.ranges.kept)}, on the front of these ${pick.ranges.n} in ${shareText(pick.ranges.best)}`);
+  for (const verdict of pick.verdicts || []) {
+    const state = !verdict.feasible ? "breaks a limit" : verdict.best ? `still on the front of these ${verdict.n}` : `beaten by another of these ${verdict.n}`;
+    lines.push(`${verdict.reading[0].toUpperCase()}${verdict.reading.slice(1)}: ${state}; ${changeWords(verdict.ratios)}`);
+  }
+  return lines.concat((D.omitted || []).map((text) => `Not asked: ${text}`));
+}
+function badges(pick, account) {
+  const own = account ? (account.system ? account.system.machines.flatMap((item) => item.account.busy || []) : account.busy || []) : [];
+  const found = own.map(({ name, share }) => [`${name} busy ${percent(share, 3)} of the time`, "It needs more time than the phase has: the model overlaps it, or leaves it out of the time."]);
+  for (const verdict of pick.verdicts || []) {
+    const far = Object.values(verdict.ratios).some((ratio) => Math.abs(ratio - 1) > DECIDES);
+    if (far || !verdict.best) found.push([`an assumption decides: ${verdict.reading}`, `Under it: ${changeWords(verdict.ratios)}.`]);
+  }
+  return found;
+}
+const badgeHtml = (list) => list.map(([text, why]) => `<span class="badge" title="${escapeHtml(why)}">⚠ ${escapeHtml(text)}</span>`).join(" ");
+
+const listHtml = (title, lines) => (lines.length ? `<h4>${title}</h4><ul>${lines.map((line) => `<li>${escapeHtml(line)}</li>`).join("")}</ul>` : "");
+// A card: { key, title, reason, id, words, figures: [[metric, value, ends]], limits, sure, badges }.
+function cardHtml(card) {
+  const main = card.figures.filter(([name]) => metricOf[name].objective), rest = card.figures.filter(([name]) => !metricOf[name].objective);
+  const figures = (list) => (list.length ? `<dl class="figures">${list.map(([name, number, ends]) => figureHtml(name, number, ends)).join("")}</dl>` : "");
+  const links = isNumber(card.id) ? `<p class="card-links"><a href="#chosen" data-take="${card.id}">Details of ${escapeHtml(labelOf(card.id))}</a></p>` : "";
+  return `<article class="card" style="--pick: ${color(D.palette.picks[card.key] || "blue")}"><h3>${escapeHtml(card.title)} <span class="quiet">${escapeHtml(card.reason)}</span></h3><p class="card-words ${isNumber(card.id) ? "long-words" : ""}">${escapeHtml(card.words)}</p>${isNumber(card.id) ? `<p class="short-words">${escapeHtml(D.designs.words[card.id])}</p>` : ""}${figures(main)}<div class="badges">${badgeHtml(card.badges || [])}</div><details class="card-more"><summary>Figures, limits, how sure</summary>${figures(rest)}${listHtml("What limits it", card.limits || [])}${listHtml("How sure", card.sure || [])}</details>${links}</article>`;
+}
+function cardOf(pick) {
+  const account = accountOf(pick.id), ends = pick.ranges ? pick.ranges.intervals : {};
+  const shown = D.figures.filter((name) => isNumber(value(pick.id, name))).slice(0, MOST_FIGURES);
+  return {
+    key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id: pick.id, words: pick.words,
+    figures: shown.map((name) => [name, value(pick.id, name), ends[name]]), limits: limitLines(pick, account), sure: sureLines(pick), badges: badges(pick, account),
+  };
+}
+
+function startCards() {
+  $("cards").innerHTML = D.picks.map((pick) => cardHtml(cardOf(pick))).join("");
+  if (!isNarrow.matches) document.querySelectorAll(".card-more").forEach((box) => { box.open = true; });
+  $("cards").addEventListener("click", (event) => {
+    const id = event.target.dataset.take;
+    if (id !== undefined) choose(Number(id), "A");
+  });
+}

@@ -1,0 +1,135 @@
+// Why the recommended designs are what they are: parts, changes, prices, near misses.
+const partTitle = (name) => name.replaceAll("_", " ").replace(/tier(\d)/, "tier $1").replace(/^on chip$/, "on-chip memory");
+const hueOf = (name, roles) => color(roles[name.replaceAll(" ", "_").replace(/_interface$/, "")] || roles[name] || "gray");
+
+// By measure, the amounts of each part: of a system, of all its machines' parts by pool.
+const MEASURES = [
+  ["Time", "s", "time_s", (account) => account.operators.map((row) => [row.bound, row.time_s]), "bounds"],
+  ["Power at TDP", "W", "tdp_watts", (account) => account.power.map((row) => [row.name, row.tdp_watts]), "parts"],
+  ["Area", "mm²", "area_mm2", (account) => (account.costs || []).map((row) => [row.part, row.area_mm2]), "parts"],
+  ["Cost", "USD", "usd", (account) => (account.costs || []).map((row) => [row.part, row.usd]), "parts"],
+];
+const MOST_PARTS = 6;
+// Machines of a pool add up, but in the time that they work side by side.
+function partsOf(account, amounts, isShared) {
+  const sums = new Map();
+  const add = (own, prefix, count) => amounts(own).forEach(([name, amount]) => { if (amount > 0) sums.set(prefix + name, (sums.get(prefix + name) || 0) + count * amount); });
+  if (account.system) account.system.machines.forEach((item) => add(item.account, `${item.name}: `, isShared ? 1 : item.count));
+  else add(account, "", 1);
+  return sums;
+}
+function partsHtml([title, unit, , amounts, roles]) {
+  const columns = D.picks.filter((pick) => accountOf(pick.id)).map((pick) => [pick, partsOf(accountOf(pick.id), amounts, roles === "bounds")]).filter(([, sums]) => sums.size);
+  if (!columns.length) return "";
+  const totals = columns.map(([, sums]) => [...sums.values()].reduce((a, b) => a + b, 0));
+  const names = [...new Set(columns.flatMap(([, sums]) => [...sums.keys()]))];
+  const largest = (name) => Math.max(...columns.map(([, sums], k) => (sums.get(name) || 0) / totals[k]));
+  names.sort((a, b) => largest(b) - largest(a));
+  const shown = names.slice(0, MOST_PARTS), rest = names.slice(MOST_PARTS);
+  const top = Math.max(...columns.flatMap(([, sums]) => [...sums.values()]));
+  const cell = (amount, name) => `<td class="number bar" style="--share: ${plainNumber((100 * amount) / top, 3)}%; --hue: ${hueOf(name.replace(/^.*: /, ""), D.palette[roles])}">${amount > 0 ? withUnit(amount, unit) : "–"}</td>`;
+  const row = (name, list) => `<tr><th scope="row">${escapeHtml(partTitle(name))}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
+  const others = rest.length ? row(`${rest.length} other${rest.length === 1 ? "" : "s"}`, columns.map(([, sums]) => rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0))) : "";
+  return `<div class="tile"><h3>${title} <span class="quiet">by ${roles === "bounds" ? "what bounds it, all operators" : "part"}</span></h3><table class="parts"><thead><tr><th scope="col">${roles === "bounds" ? "bound" : "part"}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => sums.get(name) || 0))).join("")}${others}<tr class="total"><th scope="row">${roles === "bounds" ? "sum of operators" : "all"}</th>${totals.map((sum) => `<td class="number">${withUnit(sum, unit)}</td>`).join("")}</tr></tbody></table>${roles === "bounds" ? `<p class="hint">Units work at the same time where the assumptions let them, so a pass may take less than this sum.</p>` : ""}</div>`;
+}
+const withUnit = (amount, unit) => (["s", "W"].includes(unit) ? withPrefix(amount, unit, 3) : `${plainNumber(amount, 3)} ${unit}`);
+
+// One change of a design at a time.
+const lossOf = (change) => Math.max(...D.objectives.filter((name) => name in change.change).map((name) => worseBy(name, change.change[name])), 0);
+const worseBy = (name, share) => (metricOf[name].sense === "maximize" ? -share : share);
+function changeRows(pick, all) {
+  const order = (a, b) => (b.feasible - a.feasible) || lossOf(a) - lossOf(b) || a.words.localeCompare(b.words);
+  const sorted = [...pick.changes].sort(order), seen = new Set();
+  return all ? sorted : sorted.filter((change) => !seen.has(change.subject) && seen.add(change.subject));
+}
+const deltaHtml = (name, share) => (isNumber(share) ? `<td class="number ${Math.abs(share) < 0.0005 ? "" : worseBy(name, share) > 0 ? "worse" : "better"}">${Math.abs(share) < 0.0005 ? "=" : signed(share)}</td>` : `<td class="number">–</td>`);
+let changedPick = null, everyChange = false;
+function showChanges() {
+  const pick = D.picks.find((item) => item.key === changedPick);
+  const names = D.figures.filter((name) => [...D.objectives, "area_mm2", "unit_cost_usd", "energy_joules_per_token"].includes(name));
+  $("changes").tHead.innerHTML = `<tr><th scope="col">change</th>${names.map((name) => `<th scope="col" class="number">${escapeHtml(metricOf[name].title)}</th>`).join("")}<th scope="col">limits</th></tr>`;
+  $("changes").tBodies[0].innerHTML = changeRows(pick, everyChange).map((change) => {
+    const broken = Object.entries(change.broken).map(([name, by]) => `${name} by ${percent(by, 2)}`).join(", ");
+    return `<tr><td class="words">${escapeHtml(change.words)}</td>${names.map((name) => deltaHtml(name, change.change[name])).join("")}<td>${change.feasible ? "kept" : `breaks ${escapeHtml(broken || "a limit")}`}</td></tr>`;
+  }).join("");
+}
+const radioHtml = (group, picks, checked) => picks.map((pick) => `<label><input type="radio" name="${group}" value="${pick.key}" ${pick.key === checked ? "checked" : ""}> ${PICK_TITLES[pick.key].toLowerCase()}</label>`).join("");
+function startChanges() {
+  const picks = D.picks.filter((pick) => pick.changes && pick.changes.length);
+  $("change-box").hidden = !picks.length;
+  if (!picks.length) return;
+  changedPick = (picks.find((pick) => pick.key === "knee") || picks[0]).key;
+  $("change-picks").innerHTML = radioHtml("changed", picks, changedPick);
+  $("change-picks").addEventListener("change", (event) => { changedPick = event.target.value; showChanges(); });
+  $("all-changes").addEventListener("click", () => { everyChange = !everyChange; $("all-changes").setAttribute("aria-pressed", everyChange); showChanges(); });
+  showChanges();
+}
+
+// What 5 % more of a resource would buy.
+function startPrices() {
+  const prices = (D.prices || []).filter((price) => price.of.some((item) => item.step > 0));
+  $("more-of").hidden = !prices.length;
+  if (!prices.length) return;
+  const speed = D.picks[D.picks.length - 1], name = D.objectives.find((item) => item !== D.cost);
+  const more = metricOf[name], gained = more.sense === "maximize" ? "" : "−";
+  $("more-of-hint").textContent = `If a design's amount of a resource was the limit and all other limits were those asked: the best ${more.title} with at most 5 % more of it, against with at most as much. ${D.is_exact ? `Exact for ${metricOf[D.cost].title}; for` : "For"} the others at least so much, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away.`;
+  $("prices").tHead.innerHTML = `<tr><th scope="col">resource</th>${D.picks.map((pick) => `<th scope="col" class="number">at the ${PICK_TITLES[pick.key].toLowerCase()}'s</th>`).join("")}</tr>`;
+  $("prices").tBodies[0].innerHTML = prices.map((price) => {
+    const metric = metricOf[price.metric];
+    const cell = (item) => {
+      if (!(item.step > 0)) return `<td class="number">none used</td>`;
+      const amount = metricText(item.amount, metric), isNothing = item.gain <= 0.0005 * Math.abs(value(speed.id, name));
+      const gain = isNothing ? "nothing" : `${gained || "+"}${metricText(item.gain, more)}`;
+      return `<td class="number"><b>${gain}</b><br><span class="quiet">from ${amount}${isNothing ? "" : `; ${unitStep(price.metric, item)}`}</span></td>`;
+    };
+    return `<tr><th scope="row">${escapeHtml(metric.title)}${price.exact ? "" : " ≥"}</th>${price.of.map(cell).join("")}</tr>`;
+  }).join("");
+  // In units in which people think: a watt, a millimetre, a gigabyte, a dollar.
+  function unitStep(resource, item) {
+    const metric = metricOf[resource], [size, word] = metric.unit === "B" ? [1e9, "GB"] : [1, unitText(metric.unit)];
+    return `${plainNumber((item.gain / item.step) * size, 3)} ${more.unit} per ${word}`;
+  }
+}
+
+// Values that the front lacks, each in the design that comes nearest to it.
+function missHtml(miss) {
+  const cells = D.objectives.map((name) => deltaHtml(name, miss.metrics[name] / value(miss.id, name) - 1)).join("");
+  return `<tr><th scope="row">${escapeHtml(miss.parameter)} ${escapeHtml(miss.value)}</th>${cells}<td><a href="#chosen" data-take="${miss.id}">${escapeHtml(labelOf(miss.id))}</a></td><td class="words">${escapeHtml(miss.words)}</td></tr>`;
+}
+function namedHtml(id) {
+  const broken = !D.designs.named_feasible[id - D.designs.n];
+  const better = betterOnFront(id), best = better.length ? better.reduce((a, b) => (gapTo(a, id) > gapTo(b, id) ? a : b)) : null;
+  const cells = D.objectives.map((name) => (best === null ? `<td class="number">–</td>` : deltaHtml(name, value(id, name) / value(best, name) - 1))).join("");
+  const why = broken ? "breaks a limit" : best === null ? "nothing on the front is better in everything" : "";
+  return `<tr><th scope="row">${escapeHtml(nameOf(id))}</th>${cells}<td>${best === null ? "" : `<a href="#chosen" data-pair="${id} ${best}">${escapeHtml(labelOf(best))}</a>`}</td><td class="words">${escapeHtml([why, D.designs.words[id]].filter(Boolean).join("; "))}</td></tr>`;
+}
+const MOST_ROWS = 8; // as the style sheet has it
+const gapTo = (front, id) => D.objectives.reduce((sum, name) => sum + worseBy(name, value(id, name) / value(front, name) - 1), 0);
+function startNear() {
+  const head = (first, last) => `<thead><tr><th scope="col">${first}</th>${D.objectives.map((name) => `<th scope="col" class="number">${escapeHtml(metricOf[name].title)}</th>`).join("")}<th scope="col">instead</th><th scope="col">${last}</th></tr></thead>`;
+  const table = (title, hint, label, headHtml, rows) => {
+    if (!rows.length) return "";
+    const rest = rows.length > MOST_ROWS ? `<button type="button" data-all>Show all ${rows.length}</button>` : "";
+    return `<h3>${title}</h3><p class="hint">${hint}</p><div class="scroll" role="region" tabindex="0" aria-label="${label}, scrolls sideways"><table class="short">${headHtml}<tbody>${rows.join("")}</tbody></table></div>${rest}`;
+  };
+  const named = range(D.designs.n, total()), even = [], worse = [];
+  for (const miss of D.misses || []) (lossOf({ change: Object.fromEntries(D.objectives.map((name) => [name, miss.metrics[name] / value(miss.id, name) - 1])) }) <= D.tolerance ? even : worse).push(miss);
+  const evenText = even.length ? `<p>Not on the front, but they lose ${D.tolerance ? `at most ${percent(D.tolerance)}` : "nothing"}: ${even.map((miss) => `${escapeHtml(miss.parameter)} ${escapeHtml(miss.value)}`).join(", ")}.</p>` : "";
+  $("misses").innerHTML = table("Named designs", "Against the design of the front that is at least as good in everything and the most better.", "Named designs", head("design", "what it is"), named.map(namedHtml))
+    + table("Values that the front never has", `Of each value the design one change from the front that lacks least, against the front's design in its place. Designs further away were not looked at; “codesign explain-front ${escapeHtml(D.name)}” looks at all.`, "Near misses", head("value", "change of the front's design"), worse.map(missHtml)) + evenText;
+  $("near").hidden = !$("misses").innerHTML;
+  $("near").addEventListener("click", (event) => {
+    const { take, pair, all } = event.target.dataset;
+    if (all !== undefined) { event.target.previousElementSibling.firstChild.classList.remove("short"); event.target.remove(); }
+    if (take !== undefined) choose(Number(take), "A");
+    if (pair) { const [b, a] = pair.split(" ").map(Number); state.B = b; choose(a, "A"); }
+  });
+}
+
+function startWhy() {
+  $("parts").innerHTML = MEASURES.map(partsHtml).join("");
+  startChanges();
+  $("why").hidden = !$("parts").innerHTML && $("change-box").hidden;
+  startPrices();
+  startNear();
+}

@@ -1,0 +1,80 @@
+"""The designs of a front that are recommended first: frugal, knee, fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.analysis.insight.choices import knees_of
+from codesign.columns import FloatArray
+from codesign.problem import Objective, cost_column
+from codesign.report.labels import metric_title
+
+if TYPE_CHECKING:
+    from codesign.campaign import Results
+    from codesign.report.plateaus import FoldedFront
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A recommended design.
+
+    Attributes:
+        key: ``frugal``, ``knee``, ``fastest``; ``best`` of a single objective.
+        reason: By which rule, in words.
+        place: On the whole front, from 0.
+    """
+
+    key: str
+    reason: str
+    place: int
+
+
+def picks_of(results: Results, folded: FoldedFront) -> list[Pick]:
+    """The frugal, the knee and the fastest of what one chooses from; none twice.
+
+    *Frugal* is best in the objective by which designs are called cheaper, *fastest* in the first
+    of the others. The *knee* is the sharpest one; a front without a knee has the design in its
+    place whose worst objective, as a share of the front's range, is best.
+    """
+    kept = folded.kept
+    if not len(kept):
+        return []
+    objectives, points = results.problem.objectives, results.objectives[folded.positions[kept]]
+    if len(objectives) == 1:
+        return [Pick("best", _best_words(objectives[0]), int(kept[points[:, 0].argmin()]))]
+    cost = cost_column(objectives)
+    speed = next(column for column in range(len(objectives)) if column != cost)
+    ends = {"frugal": cost, "fastest": speed}
+    places = {key: int(np.lexsort((*points.T, points[:, j]))[0]) for key, j in ends.items()}
+    middle, reason = _middle(points, list(places.values()))
+    picks = [
+        Pick("frugal", _best_words(objectives[cost]), int(kept[places["frugal"]])),
+        *([Pick("knee", reason, int(kept[middle]))] if middle is not None else []),
+        Pick("fastest", _best_words(objectives[speed]), int(kept[places["fastest"]])),
+    ]
+    distinct = {pick.place: pick for pick in reversed(picks)}
+    if len(distinct) == 1:
+        return [Pick("best", "best in every objective", picks[0].place)]
+    return [pick for pick in picks if distinct[pick.place] is pick]
+
+
+def _middle(points: FloatArray, ends: Sequence[int]) -> tuple[int | None, str]:
+    """The sharpest knee that is no end of the front, or what stands in for it."""
+    for knee in knees_of(points):
+        if knee.point not in ends:
+            return knee.point, "most gained before it becomes dear"
+    inner = np.setdiff1d(np.arange(len(points)), ends)
+    if not len(inner):
+        return None, ""
+    spans = np.ptp(points, axis=0)
+    shares = (points - points.min(axis=0)) / np.where(spans > 0, spans, 1.0)
+    return int(inner[shares[inner].max(axis=1).argmin()]), "the front has no knee: the most even"
+
+
+def _best_words(objective: Objective) -> str:
+    word = "highest" if objective.sense == "maximize" else "lowest"
+    return f"{word} {metric_title(objective.metric)}"

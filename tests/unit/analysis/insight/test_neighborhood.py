@@ -1,0 +1,69 @@
+"""What is one move away from a front."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from codesign import api
+from codesign.analysis.insight.distance import Measure
+from codesign.analysis.insight.neighborhood import near_misses, neighborhood
+from codesign.problem import build_problem
+
+_LIMIT = "f1 <= 0.25"
+
+
+@pytest.fixture(scope="module")
+def setting():
+    """A problem with limits, four designs that keep them, their neighbors, and the measure."""
+    space = api.load_space("zdt")
+    evaluator = api.build_evaluator("benchmark-functions", {}, {"function": "zdt1"})
+    goals = ["minimize f1", "minimize f2"]
+    problem = build_problem(space, evaluator, goals, (_LIMIT, "x3 <= 1"), "functions")
+    front = np.zeros((4, len(space.parameters)), dtype=np.int64)
+    front[:, :2] = [[0, 0], [1, 0], [4, 1], [5, 0]]  # none dominates another
+    near = neighborhood(problem, front, ["f1"])
+    return problem, front, near, Measure.of(problem.evaluate(front).objectives, np.ones(2))
+
+
+def test_neighbors_are_new_and_those_over_a_limit_are_told_apart(setting):
+    problem, front, near, _ = setting
+    assert not np.isin(problem.space.keys(near.rows), problem.space.keys(front)).any()
+    assert len(np.unique(near.rows, axis=0)) == len(near.rows)
+    keeps_limit = near.metrics["f1"] <= 0.25
+    assert near.feasible.tolist() == (keeps_limit & (near.rows[:, 2] == 0)).tolist()
+    (over,) = np.flatnonzero(~keeps_limit)
+    assert list(near.broken(int(over))) == [_LIMIT]
+    assert not near.broken(int(np.flatnonzero(near.feasible)[0]))
+
+
+def test_near_misses_are_the_least_regrets_of_all_values_that_the_front_lacks(setting):
+    problem, front, near, measure = setting
+    misses = near_misses(problem, near, front, measure)
+    regret = measure.regret(near.objectives)
+    assert all(first.regret <= second.regret for first, second in pairwise(misses))
+    assert len({miss.regret for miss in misses}) > 1
+    expected = {
+        (parameter.name, parameter.values[code]): regret[near.feasible & has].min()
+        for column, parameter in enumerate(problem.space.parameters)
+        for code in range(len(parameter.values))
+        if not (front[:, column] == code).any()
+        and (near.feasible & (has := near.rows[:, column] == code) & (regret > 0)).any()
+    }
+    assert {(miss.parameter, miss.value): miss.regret for miss in misses} == expected
+
+
+def test_a_near_miss_is_held_against_the_most_similar_design_that_dominates_it(setting):
+    problem, front, near, measure = setting
+    several = 0
+    for miss in near_misses(problem, near, front, measure):
+        column = problem.space.names.index(miss.parameter)
+        assert problem.space.parameters[column].values[near.rows[miss.place, column]] == miss.value
+        differing = (front != near.rows[miss.place]).sum(axis=1)
+        dominating = (measure.front <= near.objectives[miss.place]).all(axis=1)
+        assert dominating[miss.dominator]
+        assert differing[miss.dominator] == differing[dominating].min()
+        several += len(set(differing[dominating].tolist())) > 1
+    assert several

@@ -1,0 +1,103 @@
+"""The recommended designs of a page: which they are, how sure, and what is around them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign import api
+from codesign.analysis.insight.neighborhood import Reading
+from codesign.report.page.facts import question_text
+from codesign.report.page.recommendations import Judge, recommendation_document
+from codesign.report.picks import picks_of
+from codesign.report.plateaus import folded_front
+
+
+@pytest.fixture(scope="module")
+def judged(results):
+    plain = api.build_evaluator("npu", results.definition.workload, {"profile": "plain"})
+    reading = Reading("profile plain", replace(results.problem, evaluator=plain))
+    return recommendation_document(results, folded_front(results), Judge([reading], samples=3))
+
+
+def test_the_ends_are_the_best_of_what_one_chooses_from(results):
+    folded = folded_front(results)
+    frugal, knee, fastest = picks_of(results, folded)
+    kept = folded.positions[folded.kept]
+    values = {name: results.metrics[name] for name in ("tdp_watts", "throughput_tokens_per_s")}
+    assert values["tdp_watts"][folded.positions[frugal.place]] == values["tdp_watts"][kept].min()
+    best = values["throughput_tokens_per_s"][kept].max()
+    assert values["throughput_tokens_per_s"][folded.positions[fastest.place]] == best
+    assert knee.key == "knee" and knee.place in folded.kept
+    assert len({frugal.place, knee.place, fastest.place}) == 3
+
+
+def test_one_design_is_the_best_and_none_is_none(results):
+    only = replace(results, feasible=np.arange(len(results)) == results.front()[0])
+    (best,) = picks_of(only, folded_front(only))
+    assert (best.key, best.place) == ("best", 0)
+    none = replace(results, feasible=np.zeros(len(results), dtype=bool))
+    assert picks_of(none, folded_front(none)) == []
+    assert recommendation_document(none, folded_front(none), Judge())["picks"] == []
+
+
+def test_intervals_hold_the_typical_value_and_other_readings_are_told_in_ratios(results, judged):
+    folded = folded_front(results)
+    for item in judged["picks"]:
+        position = folded.positions[item["id"]]
+        low, high = item["ranges"]["intervals"]["throughput_tokens_per_s"]
+        assert low == high == pytest.approx(results.metrics["throughput_tokens_per_s"][position])
+        assert item["ranges"]["samples"] == 3 and 0 <= item["ranges"]["kept"] <= 1
+        (verdict,) = item["verdicts"]
+        assert verdict["ratios"]["tdp_watts"] == pytest.approx(1.0)
+        assert verdict["ratios"]["throughput_tokens_per_s"] > 1  # the other profile is harsher
+
+
+def test_a_change_is_what_its_evaluation_says(results, judged):
+    item = judged["picks"][1]
+    position = int(folded_front(results).positions[item["id"]])
+    design = results.problem.space.decode(results.rows[[position]])[0]
+    change = next(one for one in item["changes"] if one["subject"] == "dataflow")
+    new = change["words"].split(" → ")[1]
+    row = results.problem.space.encode(
+        {k: new if k == "dataflow" else v for k, v in design.items() if v is not None}
+    )
+    observed = results.problem.evaluate(row)
+    for name, share in change["change"].items():
+        expected = observed.metrics[name][0] / results.metrics[name][position] - 1
+        assert share == pytest.approx(expected, abs=1e-12)
+    assert change["feasible"] == bool(observed.feasible[0])
+
+
+def test_more_of_the_cheaper_objective_buys_what_the_front_has(results, judged):
+    price = next(item for item in judged["prices"] if item["metric"] == "tdp_watts")
+    assert not price["exact"]  # no exact front is known
+    front = results.front()
+    tdp, speed = (results.metrics[k][front] for k in ("tdp_watts", "throughput_tokens_per_s"))
+    for item in price["of"]:
+        within = speed[tdp <= item["amount"] * (1 + 1e-9)].max()
+        more = speed[tdp <= item["amount"] + item["step"]].max()
+        # Neighbors of the front may be better still, under both.
+        assert item["gain"] >= 0 and more >= within
+
+
+def test_values_that_the_front_lacks_are_worse_than_its_design(results, judged):
+    folded = folded_front(results)
+    assert judged["misses"]
+    for miss in judged["misses"]:
+        position = folded.positions[miss["id"]]
+        worse = [
+            miss["metrics"]["tdp_watts"] / results.metrics["tdp_watts"][position],
+            results.metrics["throughput_tokens_per_s"][position]
+            / miss["metrics"]["throughput_tokens_per_s"],
+        ]
+        assert min(worse) >= 1 / 1.021  # up to the tolerance
+
+
+def test_the_question_is_one_sentence(results):
+    assert question_text(results) == (
+        "Which design has the highest throughput and the lowest TDP for llama-3.3-70b, osworld, "
+        "prefill, with TDP at most 700 W?"
+    )

@@ -1,0 +1,16 @@
+"""What plug-ins say of themselves."""
+
+from __future__ import annotations
+
+from codesign import plugins
+from codesign.report.library import plugin_document, plugins_table
+from codesign.report.plain import to_plain
+
+
+def test_the_options_of_an_evaluator_are_shown_with_their_defaults() -> None:
+    document = plugin_document(plugins.load("evaluators", "system"))
+    defaults = {option["name"]: to_plain(option["default"]) for option in document["options"]}
+    assert defaults["pools"] == {}
+    assert defaults["npu"]["profile"] == "plain"
+    options = plugins_table("evaluators", {"system": document}).columns[1]
+    assert "npu (options of its own)" in next(iter(options.cells))

@@ -1,0 +1,1 @@
+"""A local page on which sliders change designs (``codesign serve``)."""

@@ -1,0 +1,304 @@
+"""What the page asks: how one design of a space does, and which valid design is near."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.api import PreparedEvaluator, prepare_campaign
+from codesign.campaign import Campaign
+from codesign.columns import FloatArray, IntArray
+from codesign.enumeration import stored_front
+from codesign.errors import InputError, JobError
+from codesign.evaluated_design import EvaluatedDesign
+from codesign.problem import Objective
+from codesign.report import palette
+from codesign.report.labels import design_words, format_setting, metric_of
+from codesign.report.page.accounts import Account, account_document
+from codesign.report.page.designs import metric_document
+from codesign.space import DesignSpace, Parameter
+
+MOST_POINTS = 400
+"""[ours] Points of a front that the page draws."""
+_USUAL_AXES = ("throughput_tokens_per_s", "tdp_watts")
+_ROUNDS = 3
+"""[ours] Changes after which no valid design counts as near."""
+_FOLLOWED = 8
+"""[ours] Designs of which the neighbors are looked at in every further round."""
+
+
+@dataclass(frozen=True)
+class FrontPoints:
+    """The front that designs are compared with.
+
+    Attributes:
+        rows: (p, d) a design of each point.
+        objectives: (p, m) minimized.
+        is_exact: Whether nothing of the space is better.
+    """
+
+    rows: IntArray
+    objectives: FloatArray
+    is_exact: bool
+
+
+class Session:
+    """Answers about designs of one space; it keeps nothing between two answers.
+
+    Args:
+        prepared: Evaluates them.
+        title: For the page.
+        front: What they are compared with; None: nothing.
+    """
+
+    def __init__(
+        self, prepared: PreparedEvaluator, title: str, front: FrontPoints | None = None
+    ) -> None:
+        self._prepared = prepared
+        self._title = title
+        self._front = front
+        self._space = prepared.problem.space
+        self._axes = _axes(prepared)
+
+    def start(self) -> dict[str, Any]:
+        """What the page needs once: parameters, metrics, the front, designs to begin with."""
+        objectives = {item.metric.name: item.sense for item in self._axes}
+        names = dict.fromkeys([*objectives, *self._prepared.problem.metric_names])
+        known = self._prepared.problem.evaluator.metrics
+        return {
+            "name": self._title,
+            "evaluator": self._prepared.problem.evaluator_name,
+            "metrics": [
+                metric_document(metric_of(name, known), objectives.get(name), name in objectives)
+                for name in names
+            ],
+            "objectives": list(objectives),
+            "palette": palette.document(),
+            "parameters": [
+                _parameter_document(self._space, column, parameter)
+                for column, parameter in enumerate(self._space.parameters)
+            ],
+            "starts": self._starts(),
+            "front": self._front_document(),
+            "limits": [item.text for item in self._prepared.problem.constraints],
+        }
+
+    def answer(self, codes: Sequence[int]) -> dict[str, Any]:
+        """One design in full, or why there is none; with the nearest valid one.
+
+        Args:
+            codes: Of each parameter the position of its value, -1: absent.
+
+        Raises:
+            InputError: Not a position of each parameter.
+        """
+        began = time.perf_counter()
+        row = self._row(codes)
+        answer: dict[str, Any] = {"codes": row[0].tolist()}
+        try:
+            evaluated = self._prepared.explain_row(row)
+        except JobError as error:
+            answer |= {"broken": [str(error)], "account": None, "metrics": {}, "words": ""}
+        else:
+            answer |= self._evaluated(evaluated)
+        if answer["broken"]:
+            answer["nearest"] = self._nearest(row)
+        return answer | {"milliseconds": 1e3 * (time.perf_counter() - began)}
+
+    def times_ms(self, n: int) -> list[float]:
+        """Milliseconds that answers to ``n`` random changes take, one after the other."""
+        rng, codes = np.random.default_rng(0), self._starts()[0]["codes"]
+        times = []
+        for _ in range(n):
+            column = int(rng.integers(len(codes)))
+            codes[column] = int(rng.integers(len(self._space.parameters[column].values)))
+            answer = self.answer(codes)
+            codes = answer["codes"]
+            times.append(float(answer["milliseconds"]))
+        return times
+
+    def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
+        document = account_document(Account(evaluated), ())
+        return {
+            "words": design_words(self._space, [evaluated.design])[0],
+            "metrics": dict(evaluated.metrics),
+            "broken": evaluated.broken,
+            "place": self._place(evaluated.metrics) if not evaluated.broken else "",
+            "account": document,
+        }
+
+    def _row(self, codes: Sequence[int]) -> IntArray:
+        """(1, d) the canonical design; what a choice brings to life takes its first value."""
+        structure, n = self._space.structure, len(self._space.parameters)
+        if len(codes) != n:
+            raise InputError(f"expected {n} positions, got {len(codes)}", "codes")
+        row = np.array([codes], dtype=np.int64)
+        for column, parameter in enumerate(self._space.parameters):
+            if not -1 <= codes[column] < len(parameter.values):
+                raise InputError(
+                    f"expected -1 to {len(parameter.values) - 1}, got {codes[column]}",
+                    parameter.name,
+                )
+        row = structure.canonical(row)
+        for column in range(n):
+            if structure.is_lacking(row, column)[0]:
+                row[0, column] = 0
+        return structure.canonical(row)
+
+    def _place(self, metrics: Mapping[str, float]) -> str:
+        """Where a design stands against the front, in words."""
+        if self._front is None:
+            return ""
+        own = np.array([item.sign * metrics[item.metric.name] for item in self._axes])
+        as_good = (self._front.objectives <= own).all(axis=1)
+        if (self._front.objectives == own).all(axis=1).any():
+            return "It is a point of the front."
+        if not as_good.any():
+            return "Nothing on the front is at least as good in every objective."
+        n, position = int(as_good.sum()), int(np.flatnonzero(as_good)[0])
+        gains = _gains(self._axes, own, self._front.objectives[position])
+        return f"It is dominated by {n:,} of the front's points: one has {gains}."
+
+    def _nearest(self, row: IntArray) -> dict[str, Any] | None:
+        """The valid design that takes the fewest changes; of several the one most like it."""
+        space, seen = self._space, {row.tobytes()}
+        frontier = row
+        for _ in range(_ROUNDS):
+            rows = np.concatenate([space.neighbors(item) for item in frontier])
+            rows = np.unique(rows, axis=0) if len(rows) else rows
+            rows = rows[[item.tobytes() not in seen for item in rows]]
+            if not len(rows):
+                return None
+            seen |= {item.tobytes() for item in rows}
+            excess = self._excess(rows)
+            valid = np.flatnonzero(excess <= 0)
+            order = np.argsort(_differences(row, rows), kind="stable")
+            if len(valid):
+                chosen = rows[next(i for i in order if excess[i] <= 0)]
+                return {"codes": chosen.tolist(), "text": self._changes(row[0], chosen)}
+            frontier = rows[np.argsort(excess, kind="stable")[:_FOLLOWED]]
+        return None
+
+    def _excess(self, rows: IntArray) -> FloatArray:
+        """(n,) by how much designs break limits, all together; infinite where one failed."""
+        problem = self._prepared.problem
+        observed = problem.evaluate(rows, problem.deciding_metrics)
+        own = np.maximum(observed.violations, 0.0).sum(axis=1)
+        of_space = [np.maximum(values, 0.0) for values in self._space.violations(rows).values()]
+        total = own + np.sum(of_space, axis=0) if of_space else own
+        return np.asarray(np.nan_to_num(total, nan=np.inf))
+
+    def _changes(self, before: IntArray, after: IntArray) -> str:
+        parts = [
+            f"{parameter.name.replace('_', ' ')} {_text(parameter, before[k])} → "
+            f"{_text(parameter, after[k])}"
+            for k, parameter in enumerate(self._space.parameters)
+            if before[k] != after[k]
+        ]
+        return ", ".join(parts)
+
+    def _starts(self) -> list[dict[str, Any]]:
+        """Named designs of the space, and of the front its ends and points between them."""
+        starts = [
+            {"name": name, "codes": self._space.encode(design)[0].tolist()}
+            for name, design in self._space.designs.items()
+            if self._is_inside(design)
+        ]
+        if self._front is not None and len(self._front.rows):
+            n = len(self._front.rows)
+            places = np.unique(np.linspace(0, n - 1, 5).astype(np.int64)).tolist()
+            starts = [
+                {"name": f"front, {k + 1} of {n}", "codes": self._front.rows[k].tolist()}
+                for k in places
+            ] + starts
+        if not starts:
+            row = self._space.sample(np.random.default_rng(0), 1)
+            starts = [{"name": "a random design", "codes": row[0].tolist()}]
+        return starts
+
+    def _is_inside(self, design: Mapping[str, Any]) -> bool:
+        """Whether the space still has a named design; a campaign may fix a parameter otherwise."""
+        try:
+            self._space.encode(design)
+        except InputError:
+            return False
+        return True
+
+    def _front_document(self) -> dict[str, Any] | None:
+        if self._front is None:
+            return None
+        n = len(self._front.rows)
+        kept = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64))
+        values = self._front.objectives[kept]
+        return {
+            "is_exact": self._front.is_exact,
+            "points": [(item.sign * values[:, j]).tolist() for j, item in enumerate(self._axes)],
+            "codes": self._front.rows[kept].tolist(),
+            "words": design_words(self._space, self._space.decode(self._front.rows[kept])),
+        }
+
+
+def session_of_campaign(campaign: Campaign) -> Session:
+    """A campaign's problem, with its exact front if that is stored, or the one that was found."""
+    prepared = prepare_campaign(campaign)
+    problem, name = campaign.problem, campaign.definition.name
+    exact = stored_front(problem, campaign.folder)
+    if exact is not None:
+        front = FrontPoints(exact.representatives(), exact.objectives, True)
+    elif campaign.store_path.exists():
+        results = campaign.results()
+        positions = results.front()
+        front = FrontPoints(results.rows[positions], results.objectives[positions], False)
+    else:
+        return Session(prepared, name)
+    order = np.argsort(front.objectives[:, -1], kind="stable")
+    front = FrontPoints(front.rows[order], front.objectives[order], front.is_exact)
+    return Session(prepared, name, front if len(problem.objectives) > 1 else None)
+
+
+def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
+    """The objectives, or what is usually looked at where there is only one."""
+    problem = prepared.problem
+    known = {metric.name: metric for metric in problem.evaluator.metrics}
+    if len(problem.objectives) > 1 or not set(_USUAL_AXES) <= set(known):
+        return problem.objectives
+    return tuple(Objective(known[name], known[name].sense) for name in _USUAL_AXES)
+
+
+def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -> dict[str, Any]:
+    pool = next(
+        (name for name, pool in space.pools.items() if parameter.name.startswith(f"{name}_")), ""
+    )
+    title = parameter.name.removeprefix(f"{pool}_") if pool else parameter.name
+    return {
+        "name": parameter.name,
+        "title": title.replace("_", " "),
+        "pool": pool,
+        "values": [format_setting(value) for value in parameter.values],
+        "is_ordered": parameter.kind != "categorical",
+        "can_be_absent": bool(space.structure.has_absence[column]),
+    }
+
+
+def _text(parameter: Parameter, code: int) -> str:
+    return "none" if code < 0 else format_setting(parameter.values[code])
+
+
+def _differences(row: IntArray, rows: IntArray) -> FloatArray:
+    """(n,) changed parameters, then steps: the sum of both, the first weighing most."""
+    changed = (rows != row).sum(axis=1)
+    return np.asarray(changed * 1000.0 + np.abs(rows - row).sum(axis=1))
+
+
+def _gains(axes: Sequence[Objective], own: FloatArray, better: FloatArray) -> str:
+    words = []
+    for item, mine, theirs in zip(axes, own.tolist(), better.tolist(), strict=True):
+        name = item.metric.name.replace("_", " ")
+        change = abs(theirs - mine) / abs(mine) if mine else 0.0
+        if change:
+            words.append(f"{change:.1%} {'more' if item.sense == 'maximize' else 'less'} {name}")
+    return ", ".join(words)

@@ -1,0 +1,157 @@
+"""``codesign serve`` in a browser, as a reader uses it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codesign import api
+from codesign.cli import main
+
+_CAMPAIGN = """\
+space: memexplorer
+evaluator: {name: npu, profile: plain}
+workload: {model: llama-3.3-70b, trace: osworld, phase: prefill}
+objectives: [maximize throughput_tokens_per_s, minimize tdp_watts]
+constraints: [tdp_watts <= 300]
+fixed: {weight_format: mxint8, activation_format: mxint8, kv_format: mxint8, sram_3d_layers: 0,
+        tier2_technology: none, storage_priority: equal, dataflow: os, bandwidth_priority: equal}
+optimizers: [random]
+budget: 20
+seeds: 1
+"""
+_HANG_MS = 120_000
+"""However loaded a machine is, a page that has not answered by then never will."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "runs").mkdir()
+    (folder / "runs" / "small.yaml").write_text(_CAMPAIGN, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["enumerate", "small", "--json"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    """A running server and its address; interrupted at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codesign", "serve", "small"],
+        cwd=folder, stderr=subprocess.PIPE, text=True, env={**os.environ, "CODESIGN_COMPILED": "0"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    # On a loaded machine lines before it say that the command goes on.
+    first = next((line for line in process.stderr if line.startswith("http://127.0.0.1:")), "")
+    assert first
+    address = first.split()[0]
+    yield process, address
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser, served):
+    """One page for all tests: to open it takes longer than any of them."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(_HANG_MS)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda item: errors.append(item.text) if item.type == "error" else None)
+    page.goto(served[1])
+    page.wait_for_selector("#place .main-svg")
+    yield page
+    assert errors == []
+    page.close()
+
+
+def shown(page) -> int:
+    return int(page.get_attribute("html", "data-ready"))
+
+
+def after(page, deed) -> None:
+    """Do something and wait for the answer on the screen."""
+    before = shown(page)
+    deed()
+    page.wait_for_selector(f'html:not([data-ready="{before}"])')
+
+
+def slide(page, title, key) -> None:
+    def press() -> None:
+        page.get_by_label(title, exact=True).focus()
+        page.keyboard.press(key)
+
+    after(page, press)
+
+
+def test_a_slider_changes_the_design_and_its_numbers_are_those_of_evaluate(
+    page, folder, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    after(page, lambda: page.select_option("#start", label="Base"))
+    slide(page, "vector length", "ArrowLeft")
+    campaign = api.load_campaign("small")
+    text = page.inner_text("#outcome-A")
+    base = dict(campaign.problem.space.designs["Base"])
+    fixed = {name: base[name] for name in base if name in campaign.problem.space.names}
+    expected = api.evaluate_as(campaign, fixed | {"vector_length": 1024})
+    watts = expected.metrics["tdp_watts"]
+    assert f"{watts:.4g} W" in text and "VLEN 1024" in text
+
+
+def test_a_broken_limit_is_named_with_a_valid_choice_that_one_click_takes(page):
+    after(page, lambda: page.select_option("#start", label="Base"))
+    while "breaks capacity" not in page.inner_text("#outcome-A"):
+        slide(page, "tier1 stacks", "ArrowLeft")
+    assert "Nearest valid choice: " in page.inner_text("#outcome-A")
+    after(page, lambda: page.click("#outcome-A button"))
+    assert "breaks" not in page.inner_text("#outcome-A")
+
+
+def test_two_designs_stand_side_by_side_against_the_exact_front(page):
+    after(page, lambda: page.select_option("#start", "0"))
+    after(page, lambda: page.check('input[name="slot"][value="B"]'))
+    slide(page, "vector length", "End")
+    names = page.evaluate("document.getElementById('place').data.map((trace) => trace.name)")
+    assert names == ["exact front", "design A", "design B"]
+    assert page.locator("#parts-A .main-svg").count() and page.locator("#parts-B h3").count()
+    assert "better" in page.inner_text("#outcome-B") or "worse" in page.inner_text("#outcome-B")
+    page.check('input[name="slot"][value="A"]')  # as the page was
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_screen_and_axe_finds_nothing(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    while page.evaluate("document.querySelector('#place svg').clientWidth") >= width:
+        page.wait_for_timeout(50)  # charts follow a little later
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    violations = axe.Axe().run(page).response["violations"]
+    serious = [item["id"] for item in violations if item["impact"] in ("serious", "critical")]
+    assert serious == []
+
+
+def test_an_interrupt_ends_the_server_without_a_traceback(served):
+    process, _ = served
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0
+    assert process.stderr.read() == "ended\n"
+
+
+def test_bad_input_is_one_line(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert main(["serve", "smal"]) == 2
+    assert "Did you mean 'small'" in capsys.readouterr().err
+    assert main(["serve", "small", "--model", "llama-3.3-70b"]) == 2
+    assert "expected no --model" in capsys.readouterr().err
+    assert main(["serve", "--model", "nothing", "--phase", "decode", "--workload", "osworld"]) == 2
+    assert "--model" in capsys.readouterr().err

@@ -1,14 +1,17 @@
 """The application and its exit codes.
 
-0: fine; 1: the job ran and failed; 2: what was given cannot be used; 130: Ctrl-C.
+0: fine; 1: the job ran and failed, or no design keeps the limits; 2: what was given cannot be
+used; 130: Ctrl-C; 143: SIGTERM, which stops a command as Ctrl-C does.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cache
 from typing import Annotated, Any
@@ -34,25 +37,32 @@ from codesign.cli import (
     quantization,
     report,
     requirements,
+    result_cache,
     scaling,
     schema,
+    serve,
+    simulators,
     specialization,
     stages,
     validation,
     watch,
 )
 from codesign.cli.output import report_stream, reports_only, say
-from codesign.errors import CodesignError, JobError
+from codesign.cli.panels import HIDDEN, PanelGroup
+from codesign.errors import CodesignError, InfeasibleError, JobError
+from codesign.text import printable
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 _FAILED, _BAD_INPUT, _PIPE_CLOSED = 1, 2, 141
 _MOST_LINES = 10
+_MOST_CHARACTERS = 2000
 _DEBUG = "CODESIGN_DEBUG"
+_COMPLETION = "_CODESIGN_COMPLETE"
 
 app = typer.Typer(
     name="codesign",
+    cls=PanelGroup,
     help="Search memory and compute designs of LLM-inference accelerators.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -78,6 +88,7 @@ for _module in (
     export,
     figure,
     report,
+    serve,
     enumeration,
     front,
     compare,
@@ -89,6 +100,7 @@ for _module in (
     scaling,
     economics,
     library,
+    result_cache,
     accuracy,
     quantization,
     validation,
@@ -96,10 +108,11 @@ for _module in (
     costs,
     specialization,
     stages,
+    simulators,
     schema,
 ):
     for _command in _module.COMMANDS:
-        app.command()(reports_only(_command))
+        app.command(hidden=_command.__name__ in HIDDEN)(reports_only(_command))
 
 
 @cache
@@ -129,9 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Words after ``codesign``; those of the process if None.
     """
-    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
+    _log_printably()
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        with _stopped_by_sigterm():
+            return _run(sys.argv[1:] if arguments is None else list(arguments))
     except BrokenPipeError:
         # The reader (such as `head`) has seen enough. Python would complain at exit.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
@@ -139,10 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         # A campaign says how to go on.
         say(str(error) or "interrupted")
-        return INTERRUPTED
+        return TERMINATED if _is_termination(error) else INTERRUPTED
     except CodesignError as error:
         _explain(str(error))
-        return _FAILED if isinstance(error, JobError) else _BAD_INPUT
+        return _FAILED if isinstance(error, JobError | InfeasibleError) else _BAD_INPUT
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
@@ -151,7 +165,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _FAILED
 
 
+class _Termination(KeyboardInterrupt):
+    """SIGTERM, as a batch system or a container sends it."""
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """SIGTERM raises, so that a campaign can close its store and say how to go on."""
+
+    def stop(*_: object) -> None:
+        raise _Termination
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread: whoever calls us handles signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _is_termination(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, _Termination):
+        error = error.__context__
+    return error is not None
+
+
+def _log_printably() -> None:
+    """Log to stderr, a message a line, with control characters as escapes."""
+    logging.basicConfig(stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_PrintableFormatter("%(levelname)s: %(message)s"))
+
+
+class _PrintableFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _run(arguments: list[str]) -> int:
+    if _COMPLETION in os.environ:  # a shell asks; it answers and exits
+        words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+        command_tree(words[1] if len(words) > 2 else None).main(prog_name="codesign")
     command = command_tree(arguments[0] if arguments else None)
     try:
         # Not standalone, so that a closed pipe and Ctrl-C reach us under their own names.
@@ -183,4 +240,4 @@ def _explain(message: str) -> None:
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES} more"]
     for line in lines:
-        say(f"error: {line}")
+        say(f"error: {line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + '…'}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_options import (
@@ -63,7 +64,12 @@ OutputToken = Annotated[
 
 def arrivals(
     model: Model,
-    device: Annotated[str, typer.Option(help="Accelerator, or the path of its file.")],
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Accelerator, or the path of its file.", autocompletion=completion.devices
+        ),
+    ],
     tp: Tp = None,
     ep: Ep = None,
     machines: Annotated[int, typer.Option(help="Machines of --tp x --ep devices each.")] = 1,

@@ -2,29 +2,85 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from codesign.cli.output import AsJson, report, say
+from codesign.cli import completion
+from codesign.cli.output import AsJson, report, say, terminal_width
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.cli.tolerance import Tolerance, share
-from codesign.errors import InputError
+from codesign.errors import InputError, JobError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.analysis.uncertainty_results import RobustFront
-    from codesign.campaign import Campaign, Results
+    from codesign.campaign import Campaign, CampaignStatus, Results
+    from codesign.campaign.execution_settings import Execution
 
 Name: TypeAlias = Annotated[
-    str, typer.Argument(help="A campaign in runs/, or the path of its file.")
+    str,
+    typer.Argument(
+        help="A campaign in runs/, or the path of its file.", autocompletion=completion.campaigns
+    ),
 ]
 Folder: TypeAlias = Annotated[
     Path | None, typer.Option(help="Where campaigns have their folders. [runs]")
 ]
+
+ExecutorName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Where work is done: local, threads, parsl:FARM.yaml, dask:ADDRESS."),
+]
+
+
+Timeout: TypeAlias = Annotated[
+    str | None, typer.Option(help="Longest time for one design, such as '30 min'. [none]")
+]
+Retries: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, help="Further attempts at a design that failed or was lost.")
+]
+
+
+def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
+    """What a file says of the execution, with what flags say in its place.
+
+    Args:
+        execution: Of the file.
+        flags: By the file's keys; None: not given.
+
+    Raises:
+        InputError: A flag is no value of its key.
+    """
+    from pydantic import ValidationError
+
+    values = {key: value for key, value in flags.items() if value is not None}
+    try:
+        return type(execution).model_validate(execution.model_dump() | values)
+    except ValidationError as error:
+        lines = [
+            f"--{item['loc'][0]}: {item['msg'].removeprefix('Value error, ')}"
+            for item in error.errors()
+        ]
+        raise InputError(lines) from None
+
+
+Limit: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, help="The first so many designs. [a dozen over the whole front]"),
+]
+ShowAll: TypeAlias = Annotated[bool, typer.Option("--all", help="Every design of the front.")]
+
+
+def limit_of(limit: int | None, show_all: bool) -> int | None:
+    """What ``--limit`` and ``--all`` say together: a number of designs, or None for a selection."""
+    if show_all and limit is not None:
+        raise InputError(f"expected no --limit {limit}: --all shows every design", "--all")
+    return sys.maxsize if show_all else limit
 
 
 def run(
@@ -32,30 +88,52 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,
+    in_flight: Annotated[
+        int | None,
+        typer.Option(min=1, help="Designs of one run that are evaluated at the same time. [1]"),
+    ] = None,
+    executor: ExecutorName = None,
+    timeout: Timeout = None,
+    retries: Retries = None,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="Go on although inputs or code changed; what follows is marked.",
+        ),
+    ] = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
     from codesign import api
-    from codesign.cli.progress import make_progress
+    from codesign.cli.progress import CampaignBars
 
     campaign = api.load_campaign(name, folder)
-    campaign.run(make_progress(campaign), workers)
+    execution = execution_of(
+        campaign.definition.execution,
+        in_flight=in_flight,
+        executor=executor,
+        timeout=timeout,
+        retries=retries,
+    )
+    campaign.run(CampaignBars(campaign), workers, execution, accept_changes)
     results = campaign.results()
-    written = [campaign.store_path, *_write_all(results, campaign.folder)]
-    _report_results("run", campaign, results, written, None, share(tolerance), as_json)
+    front = campaign.front_results(results)
+    written = [campaign.store_path, *_write_all(results, front, campaign.folder)]
+    _report_results("run", campaign, results, front, written, None, share(tolerance), as_json)
 
 
-def _write_all(results: Results, folder: Path) -> list[Path]:
+def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
     """The files that every finished campaign has, as far as the libraries are there."""
     from codesign import api
     from codesign.errors import MissingExtraError
     from codesign.report import exports, figures
 
     written = [
-        exports.to_csv(results, folder / "front.csv", "front"),
-        exports.to_yaml(results, folder / "front.yaml", "front"),
+        exports.to_csv(front, folder / "front.csv", "front"),
+        exports.to_yaml(front, folder / "front.yaml", "front"),
     ]
     try:
         written.append(figures.save_convergence(results, folder / "convergence.png"))
@@ -70,45 +148,63 @@ def _report_results(
     command: str,
     campaign: Campaign,
     results: Results,
+    front: Results,
     written: Sequence[Path],
     limit: int | None,
     tolerance: float,
     as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
-    from codesign.problem import most_broken
     from codesign.report import results as results_report
     from codesign.report import uncertainty
+    from codesign.report.front_lines import front_lines
     from codesign.report.tables import pairs_table, text_line
 
     paths = [shown_path(path) for path in written]
 
     def document() -> dict[str, Any]:
         files = {"files": paths} if paths else {}
-        more = {"uncertainty": uncertainty.front_document(robust, results, limit)} if robust else {}
-        return results_report.front_document(results, limit, tolerance) | files | more
+        more = {"uncertainty": uncertainty.front_document(robust, front, limit)} if robust else {}
+        return results_report.front_document(results, front, limit, tolerance) | files | more
 
     def tables() -> list[RenderableType]:
         parts: list[RenderableType] = [
-            results_report.front_table(results, limit, tolerance=tolerance),
+            front_lines(front, terminal_width(), limit, tolerance=tolerance),
             text_line(""),
-            results_report.optimizers_table(results),
+            *([] if results.is_enumerated else [results_report.optimizers_table(results)]),
             text_line(results_report.reference_text(results)),
         ]
         if paths:
             parts += [text_line(""), pairs_table("Written", dict.fromkeys(paths, ""))]
-        return parts + (uncertainty.front_tables(robust, results, limit) if robust else [])
+        return parts + (uncertainty.front_tables(robust, front, limit) if robust else [])
 
     report(command, as_json, document, tables)
-    if len(results) and not len(results.front()):
-        done = ~results.failed
-        blame = most_broken({name: each[done] for name, each in results.violations.items()})
-        raise InputError(
-            f"none of {len(results):,} evaluated designs keeps every limit"
-            + (f" ({blame})" if blame else "")
-            + f"; all are stored in {shown_path(campaign.store_path)}",
-            campaign.definition.name,
-        )
+    if len(results) and not len(front.front()):
+        stored = shown_path(campaign.store_path)
+        raise JobError(f"{campaign.definition.name}: {_nothing_feasible(results)}; see {stored}")
+
+
+def _nothing_feasible(results: Results) -> str:
+    """The limit that most designs break, and the design that comes nearest to all limits."""
+    import numpy as np
+
+    from codesign.problem import most_broken, nearest_to_limits
+    from codesign.report.labels import design_words
+
+    problem = f"none of {len(results):,} evaluated designs keeps every limit"
+    done = np.flatnonzero(~results.failed)
+    if not len(done):
+        return f"{problem}: every evaluation failed"
+    violations = {name: values[done] for name, values in results.violations.items()}
+    nearest = nearest_to_limits(violations)
+    broken = [
+        f"{name!r} by {values[nearest]:.1%}"
+        for name, values in violations.items()
+        if values[nearest] > 0
+    ]
+    space = results.problem.space
+    words = design_words(space, space.decode(results.rows[done[[nearest]]]))[0]
+    return f"{problem}: {most_broken(violations)}. The nearest breaks {', '.join(broken)}: {words}"
 
 
 def shown_path(path: Path) -> str:
@@ -121,7 +217,8 @@ def shown_path(path: Path) -> str:
 
 def pareto(
     name: Name,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many designs.")] = None,
+    limit: Limit = None,
+    show_all: ShowAll = False,
     tolerance: Tolerance = None,
     robust: Annotated[
         bool,
@@ -142,18 +239,27 @@ def pareto(
 
     draws = sampling("--robust", robust, samples, seed)
     campaign = api.load_campaign(name, folder)
-    results = campaign.results()
+    results = campaign.results() if campaign.store_path.exists() else campaign.front_results()
+    front = campaign.front_results(results)
     robust_analysis = None
     if robust:
         from codesign.analysis.uncertainty import robust_front
 
-        robust_analysis = robust_front(results, **draws)
+        robust_analysis = robust_front(front, **draws)
+    listed = limit_of(limit, show_all)
     _report_results(
-        "pareto", campaign, results, [], limit, share(tolerance), as_json, robust_analysis
+        "pareto", campaign, results, front, [], listed, share(tolerance), as_json, robust_analysis
     )
 
 
-def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
+def status(
+    name: Name,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every checksum of the store.")
+    ] = False,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
     """Show how far a campaign has come."""
     from codesign import api
     from codesign.report import progress
@@ -166,52 +272,39 @@ def status(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
         lambda: progress.document(campaign_status) | {"evaluator": reading},
         lambda: progress.status_tables(campaign_status, reading),
     )
+    if verify:
+        damages = campaign.verify()
+        if damages:
+            raise InputError([f"damaged: {line}" for line in damages], str(campaign.store_path))
+        say(f"verified: nothing is damaged in {shown_path(campaign.store_path)}")
 
 
-def runs(folder: Folder = None, as_json: AsJson = False) -> None:
-    """List all campaigns, also those not yet started."""
-    from codesign.campaign import list_campaigns
-    from codesign.report import progress
-
-    campaigns = list_campaigns(folder)
-    report(
-        "runs",
-        as_json,
-        lambda: {"campaigns": [progress.document(campaign) for campaign in campaigns]},
-        lambda: progress.campaigns_tables(campaigns),
-    )
-
-
-def plot(
-    name: Name,
-    form: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
-    output: Annotated[
-        Path | None, typer.Option(help="Folder for the figures. [the campaign's]")
-    ] = None,
+def runs(
+    show_all: Annotated[
+        bool,
+        typer.Option("--all", help="Also the problems of comparisons (problem-NAME), not begun."),
+    ] = False,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw hypervolume against evaluations, and the front."""
-    from codesign import api
-    from codesign.report import figures
-    from codesign.report.drawing import check_format
-    from codesign.report.tables import text_line
+    """List the campaigns, also those not yet started."""
+    from codesign.campaign import list_campaigns
+    from codesign.report import progress
 
-    check_format(form)
-    campaign = api.load_campaign(name, folder)
-    results = campaign.results()
-    place = output or campaign.folder
-    written = [
-        figures.save_convergence(results, place / f"convergence.{form}"),
-        figures.save_front(results, place / f"front.{form}", api.evaluate_named(results.problem)),
-    ]
-    paths = [shown_path(path) for path in written]
+    listed = list_campaigns(folder)
+    campaigns = [item for item in listed if show_all or not _is_unused_problem(item)]
+    n_hidden = len(listed) - len(campaigns)
     report(
-        "plot",
+        "runs",
         as_json,
-        lambda: {"files": paths},
-        lambda: [text_line(f"wrote {path}") for path in paths],
+        lambda: {"campaigns": [progress.document(campaign) for campaign in listed]},
+        lambda: progress.campaigns_tables(campaigns, n_hidden),
     )
 
 
-COMMANDS: list[Callable[..., Any]] = [run, status, runs, pareto, plot]
+def _is_unused_problem(status: CampaignStatus) -> bool:
+    """Whether a campaign only states a problem of comparisons, and nobody has begun it."""
+    return status.name.startswith("problem-") and not status.done and status.problem is None
+
+
+COMMANDS: list[Callable[..., Any]] = [run, status, runs, pareto]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import Folder, shown_path
+from codesign.cli import completion
+from codesign.cli.campaigns import (
+    ExecutorName,
+    Folder,
+    Retries,
+    Timeout,
+    execution_of,
+    shown_path,
+)
 from codesign.cli.output import AsJson, report, say
 from codesign.errors import MissingExtraError
 
@@ -20,11 +28,18 @@ if TYPE_CHECKING:
 
 def compare(
     name: Annotated[
-        str, typer.Argument(help="A comparison in runs/ (compare-NAME), or the path of its file.")
+        str,
+        typer.Argument(
+            help="A comparison in runs/ (compare-NAME), or the path of its file.",
+            autocompletion=completion.comparisons,
+        ),
     ],
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,
+    executor: ExecutorName = None,
+    timeout: Timeout = None,
+    retries: Retries = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Run nothing; report what all have finished.")
     ] = False,
@@ -40,13 +55,16 @@ def compare(
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """
     from codesign.analysis.comparison import Comparison
-    from codesign.cli.progress import make_progress
+    from codesign.cli.progress import CampaignBars
     from codesign.report.drawing import check_format
 
     check_format(form)
     comparison = Comparison.load(name, folder)
     if not (partial or no_run):
-        comparison.run(make_progress, workers, say)
+        execution = execution_of(
+            comparison.definition.execution, executor=executor, timeout=timeout, retries=retries
+        )
+        comparison.run(CampaignBars, workers, say, execution)
     outcome = comparison.outcome(partial, workers, say)
     _report_outcome(comparison, outcome, _write_all(outcome, comparison.folder, form), as_json)
 

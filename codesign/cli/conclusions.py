@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, shown_path
-from codesign.cli.front import make_fronts_progress
 from codesign.cli.output import AsJson, report, say
 from codesign.errors import InputError, UnknownNameError
 
@@ -37,7 +36,8 @@ def conclusions(
     Finds the exact fronts with and without what the paper recommends, under both profiles; they
     are kept in the folders of the campaigns osworld-*, so that a second look takes no time.
     """
-    from codesign.campaign.campaign import results_folder
+    from codesign.campaign.status import results_folder
+    from codesign.cli.progress import FrontsBar
     from codesign.files import replacing
     from codesign.processes import n_cores
     from codesign.studies.conclusions import CLAIMS, answer_claims, page
@@ -49,7 +49,7 @@ def conclusions(
     for name in names or ():
         if name not in claims:
             raise UnknownNameError("claim", name, claims)
-    store = FrontStore(results_folder(folder), workers or n_cores(), make_fronts_progress())
+    store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
     answers = answer_claims(store, [claims[name] for name in names or claims])
     if output is not None:
         command = " ".join(["codesign conclusions", *(names or []), f"--output {output}"])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import flag_by_key, naming, prefix_problems
+from codesign.cli.flags import flag_by_key, naming, prefix_problems, token_count
 from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -44,7 +45,12 @@ _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_c
 
 
 def economics(
-    model: Annotated[str, typer.Option(help="Language model, or the path of a config.json.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Language model, or the path of a config.json.", autocompletion=completion.models
+        ),
+    ],
     device: Annotated[
         str | None, typer.Option(help="A device, or the path of its file. [h100]")
     ] = None,
@@ -66,10 +72,20 @@ def economics(
         typer.Option(help="Tokens that every request attends to, prompts not counted. [0]"),
     ] = None,
     prompt_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a prompt, whose prefill is counted.")
+        int | None,
+        typer.Option(
+            parser=token_count,
+            metavar="N|32K",
+            help="Tokens of a prompt, whose prefill is counted.",
+        ),
     ] = None,
     generated_tokens: Annotated[
-        int | None, typer.Option(help="Tokens generated after it; with --prompt-tokens.")
+        int | None,
+        typer.Option(
+            parser=token_count,
+            metavar="N|32K",
+            help="Tokens generated after it; with --prompt-tokens.",
+        ),
     ] = None,
     users: Annotated[
         int | None,
@@ -555,11 +571,11 @@ def _question(
     else:
         context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
         counted += "with the prefill of their prompts"
-    question = {"context": context}
+    formats_by_key = {f"{name}_format": value for name, value in vars(formats).items()}
+    question = {"formats": format_words(formats_by_key), "context": context}
     question |= {} if users is None else {"users": user_words(users)}
     question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
     return question | {
-        "formats": format_words({f"{name}_format": value for name, value in vars(formats).items()}),
         "counted": counted,
     }
 

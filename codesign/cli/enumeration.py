@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import Folder, Name, shown_path
-from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.campaigns import ExecutorName, Folder, Limit, Name, ShowAll, limit_of, shown_path
+from codesign.cli.output import AsJson, report, terminal_width
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.campaign import Campaign
-    from codesign.enumeration import EnumerationProgress, ExactFront
+    from codesign.enumeration import ExactFront, KeptFront
 
 
 _OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
@@ -29,12 +28,23 @@ def enumerate_(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many points.")] = None,
+    executor: ExecutorName = None,
+    limit: Limit = None,
+    show_all: ShowAll = False,
     output: Annotated[
         Path | None,
         typer.Option(
             help="Also write the front's designs; by its ending: csv, json, yaml, parquet, xlsx, "
             "md, or log for Optuna."
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRICS",
+            help="Also find all designs that tighter limits on these metrics may bring to the "
+            "front, for the sliders of 'codesign report': names with commas between, or 'usual' "
+            "for die edge, area, unit cost and latency.",
         ),
     ] = None,
     tolerance: Tolerance = None,
@@ -47,16 +57,30 @@ def enumerate_(
     tables of the campaign then show each optimizer's share of the exact hypervolume.
     """
     from codesign import api, plugins
+    from codesign.cli.progress import EnumerationBar
 
+    listed = limit_of(limit, show_all)
     write = plugins.load("exports", _ending(output), "--output") if output else None
     campaign = api.load_campaign(name, folder)
     began = time.perf_counter()
-    front = campaign.exact_front(workers, make_enumeration_progress())
+    names = _metrics_to_keep(campaign, keep) if keep is not None else ()
+    front = campaign.exact_front(workers, EnumerationBar(), executor)
+    kept = campaign.kept_front(names, workers, EnumerationBar(), executor) if names else None
     seconds = time.perf_counter() - began
     files = []
     if write is not None and output is not None:
         files.append(shown_path(write(campaign.exact_results(front, listed=True), output, "front")))
-    _report_front(campaign, front, seconds, limit, share(tolerance), files, as_json)
+    _report_front(campaign, front, kept, seconds, listed, share(tolerance), files, as_json)
+
+
+def _metrics_to_keep(campaign: Campaign, keep: str) -> tuple[str, ...]:
+    from codesign.enumeration.kept import keeping, usual_metrics
+
+    names = tuple(name.strip() for name in keep.split(","))
+    if names == ("usual",):
+        names = usual_metrics(campaign.problem)
+    keeping(campaign.problem, names, "--keep")  # wrong names are told before the first block
+    return names
 
 
 def _ending(output: Path) -> str:
@@ -67,6 +91,7 @@ def _ending(output: Path) -> str:
 def _report_front(
     campaign: Campaign,
     front: ExactFront,
+    kept: KeptFront | None,
     seconds: float,
     limit: int | None,
     tolerance: float,
@@ -79,21 +104,14 @@ def _report_front(
 
     def document() -> dict[str, Any]:
         more = {"files": files} if files else {}
-        return exact.document(results, front, seconds, limit, tolerance) | more
+        return exact.document(results, front, seconds, limit, tolerance, kept) | more
 
     def tables() -> list[RenderableType]:
-        return exact.tables(results, front, seconds, limit, files, tolerance)
+        return exact.tables(
+            results, front, seconds, terminal_width(), limit, files, tolerance, kept
+        )
 
     report("enumerate", as_json, document, tables)
-
-
-def make_enumeration_progress() -> EnumerationProgress | None:
-    """A bar on standard error if that is a terminal, else nothing."""
-    if not sys.stderr.isatty():
-        return None
-    from codesign.cli.progress import EnumerationBar
-
-    return EnumerationBar(make_console(to_stderr=True))
 
 
 enumerate_.__name__ = "enumerate"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.campaigns import Folder
-from codesign.cli.flags import flag_by_key, naming
+from codesign.cli.flags import flag_by_key, naming, token_count
 from codesign.cli.output import AsJson, make_console, report, say
+from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.errors import InputError, UnknownNameError
 
@@ -30,38 +32,59 @@ def evaluate(
     campaign: Annotated[
         str | None,
         typer.Option(
-            help="Evaluate exactly as this campaign does: its space, evaluator, workload, limits."
+            help="Evaluate exactly as this campaign does: its space, evaluator, workload, limits.",
+            autocompletion=completion.campaigns,
         ),
     ] = None,
     space: Annotated[
-        str | None, typer.Option(help="Design space, or the path of its file. [memexplorer]")
+        str | None,
+        typer.Option(
+            help="Design space, or the path of its file. [memexplorer]",
+            autocompletion=completion.spaces,
+        ),
     ] = None,
     design: Annotated[
         str | None,
         typer.Option(
             help="A design that the space or the design file names; with --campaign also its "
-            "number on the front."
+            "number on the front.",
+            autocompletion=completion.designs,
         ),
     ] = None,
+    pick: Pick = None,
     design_file: Annotated[
         Path | None,
-        typer.Option(help="YAML file with a design, or with a front as `export` writes it."),
+        typer.Option(
+            help="YAML file with a design, or with a front as `export` writes it; with --campaign "
+            "only its designs are taken."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Language model, or the path of a config.json.")
+        str | None,
+        typer.Option(
+            help="Language model, or the path of a config.json.", autocompletion=completion.models
+        ),
     ] = None,
     workload: Annotated[
         str | None, typer.Option(help="Named trace, see `codesign workloads`.")
     ] = None,
     prompt_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a prompt; instead of --workload.")
+        int | None,
+        typer.Option(
+            parser=token_count, metavar="N|32K", help="Tokens of a prompt; instead of --workload."
+        ),
     ] = None,
     generated_tokens: Annotated[
-        int | None, typer.Option(help="Tokens generated after it; instead of --workload.")
+        int | None,
+        typer.Option(
+            parser=token_count,
+            metavar="N|32K",
+            help="Tokens generated after it; instead of --workload.",
+        ),
     ] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode.")] = None,
     request: Annotated[
@@ -92,17 +115,18 @@ def evaluate(
     draws = sampling("--uncertainty", uncertainty, samples, seed)
     if campaign is not None:
         own = {
-            "--space": space, "--design-file": design_file, "--model": model,
-            "--workload": workload, "--prompt-tokens": prompt_tokens,
-            "--generated-tokens": generated_tokens, "--phase": phase, "--request": request,
-            "--evaluator": evaluator, "--option": option,
+            "--space": space, "--model": model, "--workload": workload,
+            "--prompt-tokens": prompt_tokens, "--generated-tokens": generated_tokens,
+            "--phase": phase, "--request": request, "--evaluator": evaluator, "--option": option,
         }  # fmt: skip
         _refuse(own, f"the campaign {campaign} says all of it")
         loaded = api.load_campaign(campaign, folder)
-        title, result = _of_campaign(loaded, design, read_pairs("--set", settings))
+        chosen = design_or_pick(design, pick)
+        title, values = _values_for(loaded, chosen, design_file)
+        result = _of_campaign(loaded, values, read_pairs("--set", settings))
         _report(result, title, draws if uncertainty else None, as_json)
         return
-    _refuse({"--folder": folder}, "it is the place of a --campaign")
+    _refuse({"--folder": folder, "--pick": pick}, "it is of a --campaign")
     file = _DesignFile.read(design_file)
     more = read_pairs("--request", request, as_yaml=True)
     options = read_pairs("--option", option, as_yaml=True)
@@ -140,19 +164,32 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
         raise InputError(f"expected no {', '.join(flags)}: {why}")
 
 
-def _of_campaign(
-    campaign: Campaign, design: str | None, settings: Mapping[str, str]
-) -> tuple[str, EvaluatedDesign]:
-    """Title and account of a design, evaluated as the campaign does."""
+def _values_for(
+    campaign: Campaign, design: str | None, design_file: Path | None
+) -> tuple[str, Mapping[str, Any]]:
+    """Title and values of a design: of a file, of the campaign's front, of its space; or none."""
     from codesign import api
 
-    values = {} if design is None else api.design_of_campaign(campaign, design)
+    name = campaign.definition.name
+    if design_file is not None:
+        return f"{name}, {design or design_file.stem}", _DesignFile.read(design_file).choose(design)
+    if design is None:
+        return name, {}
+    words, values = api.design_of_campaign(campaign, design)
+    return f"{name}, {words}", values
+
+
+def _of_campaign(
+    campaign: Campaign, values: Mapping[str, Any], settings: Mapping[str, str]
+) -> EvaluatedDesign:
+    """A design, evaluated as the campaign does."""
+    from codesign import api
+
     merged = {**values, **settings}
-    _check_design(merged, campaign.problem.space, "--design or --set")
+    _check_design(merged, campaign.problem.space, "--design, --design-file or --set")
     result = api.evaluate_as(campaign, merged)
     _say_what_moved(settings, result.design)
-    name = campaign.definition.name
-    return name if design is None else f"{name}, design {design}", result
+    return result
 
 
 def _check_design(values: Mapping[str, Any], space: DesignSpace, flags: str) -> None:
@@ -300,9 +337,10 @@ class _DesignFile:
         """The designs of a file; none without one."""
         if path is None:
             return cls("", {"designs": {}})
-        from codesign.schema import read_document
+        from codesign.schema import MOST_NODES, read_document
 
-        return cls(str(path), read_document(path).data)
+        # An export repeats the parameters of each of its designs.
+        return cls(str(path), read_document(path, 10 * MOST_NODES).data)
 
     def choose(self, name: str | None) -> Mapping[str, Any]:
         """The design of that name; the only one if no name is given."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError, UnknownNameError
+from codesign.cli.picking import Pick, design_or_pick
+from codesign.errors import InfeasibleError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
@@ -43,8 +45,12 @@ def export(
     ] = None,
     design: Annotated[
         str | None,
-        typer.Option(help="Of one design: its number on the front, or its name in the space."),
+        typer.Option(
+            help="Of one design: its number on the front, or its name in the space.",
+            autocompletion=completion.designs,
+        ),
     ] = None,
+    pick: Pick = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Also of a campaign that has not ended.")
     ] = False,
@@ -57,10 +63,13 @@ def export(
     from codesign.report.tables import text_line
 
     check_scope(scope or "front")
+    design = design_or_pick(design, pick)
     of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
     chosen = _format(form, output, [*of_results, *of_design])
     _check_together(chosen, chosen in of_design, scope, design)
-    results = api.load_campaign(name, folder).results()
+    campaign = api.load_campaign(name, folder)
+    # Of every observation the searched ones; of a front, the one whose numbers name designs.
+    results = campaign.results() if scope == "all" else campaign.front_results()
     where = "csv has no place to say so" if chosen == "csv" else "the file says so too"
     notes = check_ended(results, name, partial, "export", where)
     if chosen in of_design:
@@ -68,6 +77,7 @@ def export(
         written = _write_design(chosen, subject, output)
         paths = [shown_path(path) for path in written.paths]
         notes += written.notes
+        notes += [subject.place_words] if subject.place is not None else []
         notes += [subject.standing] if subject.is_folded else []
         if subject.evaluated.broken:
             say(f"warning: {subject.title} breaks {', '.join(subject.evaluated.broken)}")
@@ -75,6 +85,7 @@ def export(
         # People choose from a page; programs get every design.
         wanted = scope or ("folded" if chosen == "markdown" else "front")
         _check_not_empty(results, wanted)
+        notes += [f"the designs of {results.front_words}"] if wanted != "all" else []
         write = plugins.load("exports", chosen)
         paths = [shown_path(write(results, output, wanted))]
     lines = [*(f"wrote {path}" for path in paths), *(f"note: {note}" for note in notes)]
@@ -122,7 +133,7 @@ def _check_together(form: str, is_of_design: bool, scope: str | None, design: st
 
 def _check_not_empty(results: Results, scope: str) -> None:
     if scope != "all" and not len(results.front()):
-        raise InputError(
+        raise InfeasibleError(
             f"none of {len(results):,} evaluated designs keeps every limit, so there is no front; "
             "--scope all writes them as they are",
             results.definition.name,

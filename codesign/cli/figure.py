@@ -8,33 +8,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.export import check_ended
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError, UnknownNameError
+from codesign.cli.picking import Pick, design_or_pick
+from codesign.errors import InfeasibleError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
+    from codesign.report.chosen import ChosenDesign
 
 _OF_CAMPAIGN = ("convergence", "front")
 _OF_DESIGN = ("roofline", "breakdown", "hierarchy", "system")
 
 
 def figure(
-    kind: Annotated[
-        str, typer.Argument(help="convergence, front, roofline, breakdown, hierarchy or system.")
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[KIND] CAMPAIGN",
+            help="KIND: convergence, front, roofline, breakdown, hierarchy or system; the first "
+            "two if none is named; 'all' draws a sheet of all of them, each 3.5 and 7.2 in wide.",
+            autocompletion=completion.campaigns,
+        ),
     ],
-    name: Name,
     form: Annotated[str | None, typer.Option("--format", help="pdf, svg or png. [pdf]")] = None,
     design: Annotated[
         str | None,
         typer.Option(
             help="For roofline, breakdown, hierarchy and system: number on the front, or name in "
-            "the space. The first three draw a machine; of a system, one of each pool."
+            "the space. The first three draw a machine; of a system, one of each pool.",
+            autocompletion=completion.designs,
         ),
     ] = None,
+    pick: Pick = None,
     output: Annotated[
-        Path | None, typer.Option(help="The file to write. [in the campaign's folder]")
+        Path | None,
+        typer.Option(help="The file to write; without KIND the folder. [in the campaign's folder]"),
     ] = None,
     width: Annotated[
         str | None,
@@ -52,14 +63,20 @@ def figure(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw one figure for a paper: fonts embedded, the same bytes every time."""
+    """Draw figures for a paper: fonts embedded, the same bytes every time."""
     from codesign import api
     from codesign.report.drawing import check_format
     from codesign.report.tables import text_line
 
-    known = (*_OF_CAMPAIGN, *_OF_DESIGN)
-    if kind not in known:
-        raise UnknownNameError("figure", kind, known)
+    design = design_or_pick(design, pick)
+    if len(words) == 1:
+        options = {"--design": design, "--width": width, "--partial": partial or None}
+        flags = [flag for flag, value in options.items() if value is not None]
+        if flags:
+            raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
+        _draw_both("figure", words[0], form or "pdf", output, folder, as_json)
+        return
+    kind, name = _kind_and_name(words)
     ending = _ending(form, output)
     check_format(ending)
     if kind in _OF_DESIGN and design is None:
@@ -70,14 +87,22 @@ def figure(
         raise InputError(f"{kind} shows the whole campaign; it takes no design", "--design")
     width_mm = None if width is None else _width_mm(width)
     campaign = api.load_campaign(name, folder)
-    results = campaign.results()
+    chosen = None if design is None else api.choose_design(campaign.front_results(), design)
+    results = campaign.results() if chosen is None or kind == "all" else chosen.results
     notes = check_ended(results, name, partial, "draw", "the figure says so too")
+    if chosen is not None:
+        notes += [chosen.place_words] if chosen.place is not None else []
+        if chosen.evaluated.broken:
+            say(f"warning: {chosen.title} breaks {', '.join(chosen.evaluated.broken)}")
     file = kind if design is None else f"{kind}-{design.replace(' ', '-')}"
     path = output or campaign.folder / f"{file}.{ending}"
-    if design is None:
+    if kind == "all":
+        sheet = output or campaign.folder / f"contact-sheet.{form or 'png'}"
+        written = [shown_path(_draw_all(results, chosen, sheet))]
+    elif chosen is None:
         written = [shown_path(_draw_campaign(kind, results, path, width_mm))]
     else:
-        written = [shown_path(x) for x in _draw_design(kind, results, design, path, width_mm)]
+        written = [shown_path(x) for x in _draw_design(kind, chosen, path, width_mm)]
     lines = [*(f"wrote {file}" for file in written), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
     report(
@@ -86,6 +111,54 @@ def figure(
         lambda: {"files": written} | more,
         lambda: [text_line(line) for line in lines],
     )
+
+
+def plot(
+    name: Name,
+    form: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for the figures. [the campaign's]")
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw what 'codesign figure CAMPAIGN' draws, as PNG: the earlier word for it."""
+    _draw_both("plot", name, form, output, folder, as_json)
+
+
+def _draw_both(
+    command: str, name: str, form: str, output: Path | None, folder: Path | None, as_json: bool
+) -> None:
+    """Hypervolume against evaluations, and the front, as far as the campaign has come."""
+    from codesign import api
+    from codesign.report import figures
+    from codesign.report.drawing import check_format
+    from codesign.report.tables import text_line
+
+    check_format(form)
+    campaign = api.load_campaign(name, folder)
+    results = campaign.results()
+    place = output or campaign.folder
+    written = [
+        figures.save_convergence(results, place / f"convergence.{form}"),
+        figures.save_front(results, place / f"front.{form}", api.evaluate_named(results.problem)),
+    ]
+    paths = [shown_path(path) for path in written]
+    report(
+        command,
+        as_json,
+        lambda: {"files": paths},
+        lambda: [text_line(f"wrote {path}") for path in paths],
+    )
+
+
+def _kind_and_name(words: list[str]) -> tuple[str, str]:
+    known = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
+    if words[0] not in known:
+        raise UnknownNameError("figure", words[0], known)
+    if len(words) > 2:
+        raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
+    return words[0], words[1]
 
 
 def _width_mm(text: str) -> float:
@@ -119,7 +192,7 @@ def _draw_campaign(kind: str, results: Results, path: Path, width_mm: float | No
     if kind == "convergence":
         return figures.save_convergence(results, path, width_mm)
     if not results.feasible.any():
-        raise InputError(
+        raise InfeasibleError(
             f"none of {len(results):,} evaluated designs keeps every limit, so there is no front",
             results.definition.name,
         )
@@ -127,15 +200,11 @@ def _draw_campaign(kind: str, results: Results, path: Path, width_mm: float | No
 
 
 def _draw_design(
-    kind: str, results: Results, design: str, path: Path, width_mm: float | None
+    kind: str, chosen: ChosenDesign, path: Path, width_mm: float | None
 ) -> tuple[Path, ...]:
-    from codesign import api
     from codesign.report import design_figures, hierarchy_figure, system_figure
     from codesign.report.exports.designs import write_machines
 
-    chosen = api.choose_design(results, design)
-    if chosen.evaluated.broken:
-        say(f"warning: {chosen.title} breaks {', '.join(chosen.evaluated.broken)}")
     if kind == "system":
         return (system_figure.save_system(chosen, path, width_mm),)
     draw = {
@@ -146,4 +215,29 @@ def _draw_design(
     return write_machines(lambda item, place: (draw(item, place, width_mm),), chosen, path)
 
 
-COMMANDS: list[Callable[..., Any]] = [figure]
+def _draw_all(results: Results, chosen: ChosenDesign | None, sheet: Path) -> Path:
+    """Every figure that campaign and design have, at each width, on one sheet."""
+    from tempfile import TemporaryDirectory
+
+    from codesign.report.contact_sheet import SHEET_WIDTHS_MM, save_contact_sheet
+
+    pictures: dict[str, list[Path]] = {}
+    with TemporaryDirectory() as folder:
+        for kind in (*_OF_CAMPAIGN, *(_OF_DESIGN if chosen is not None else ())):
+            for width_mm in SHEET_WIDTHS_MM:
+                path = Path(folder, f"{kind}-{width_mm:g}.png")
+                drawn: tuple[Path, ...]
+                try:
+                    if kind in _OF_DESIGN and chosen is not None:
+                        drawn = _draw_design(kind, chosen, path, width_mm)
+                    else:
+                        drawn = (_draw_campaign(kind, results, path, width_mm),)
+                except InputError:
+                    break  # such as the links of a machine by itself
+                for file in drawn:
+                    title = file.stem.replace(f"-{width_mm:g}", "")
+                    pictures.setdefault(title, []).append(file)
+        return save_contact_sheet(pictures, sheet)
+
+
+COMMANDS: list[Callable[..., Any]] = [figure, plot]

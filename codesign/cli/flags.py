@@ -9,6 +9,26 @@ from contextlib import contextmanager
 from codesign.errors import InputError
 
 
+def token_count(text: str) -> int:
+    """The tokens that a flag states, such as 4096 or 32K.
+
+    Raises:
+        BadParameter: It is no whole number.
+    """
+    import typer
+
+    from codesign.schema import read_count
+
+    value = read_count(text)
+    if isinstance(value, int):
+        return value
+    try:
+        return int(text)
+    except ValueError:
+        problem = f"expected a whole number such as 4096 or 32K, got {text!r}"
+        raise typer.BadParameter(problem) from None
+
+
 @contextmanager
 def prefix_problems(flag: str) -> Iterator[None]:
     """Put a flag before what is wrong with its value."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import naming, prefix_problems, token_count
 from codesign.cli.output import AsJson, make_console, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -42,7 +43,12 @@ _FLAGS = {
 
 
 def forecast(
-    model: Annotated[str, typer.Option(help="Language model, or the path of a config.json.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Language model, or the path of a config.json.", autocompletion=completion.models
+        ),
+    ],
     tops: Annotated[
         float | None, typer.Option(help="Peak, in 10^12 operations per second.")
     ] = None,
@@ -53,10 +59,18 @@ def forecast(
         str | None, typer.Option(help="A device whose datasheet gives what is left out.")
     ] = None,
     prompt_tokens: Annotated[
-        int | None, typer.Option(help=f"Tokens of a prompt. [{_DEFAULT_PROMPT}]")
+        int | None,
+        typer.Option(
+            parser=token_count, metavar="N|32K", help=f"Tokens of a prompt. [{_DEFAULT_PROMPT}]"
+        ),
     ] = None,
     generated_tokens: Annotated[
-        int | None, typer.Option(help=f"Tokens generated after it. [{_DEFAULT_GENERATED}]")
+        int | None,
+        typer.Option(
+            parser=token_count,
+            metavar="N|32K",
+            help=f"Tokens generated after it. [{_DEFAULT_GENERATED}]",
+        ),
     ] = None,
     workload: Annotated[
         str | None, typer.Option(help="Named trace, see `codesign workloads`.")

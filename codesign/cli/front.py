@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Name, shown_path
-from codesign.cli.enumeration import make_enumeration_progress
-from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.analysis.insight import FrontExplanation, FrontsProgress
+    from codesign.analysis.insight import FrontExplanation
     from codesign.campaign import Campaign
 
 _VARIATIONS = "variations"
@@ -37,6 +35,12 @@ def explain_front(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one per core if not given.")
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Of a system: ask for fronts of variations too, which takes hours."
+        ),
+    ] = False,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,18 +56,22 @@ def explain_front(
     from codesign.analysis import insight
     from codesign.campaign.definition import load_problem
     from codesign.campaign.reference import minimized
+    from codesign.cli.progress import EnumerationBar, FrontsBar
     from codesign.processes import n_cores
 
     _check(step, output)
     campaign = api.load_campaign(name, folder)
-    front = campaign.exact_front(workers, make_enumeration_progress())
+    is_thorough = thorough or not campaign.problem.space.pools
+    if not is_thorough:
+        say("note: why values are absent and what limits cost was not asked; --thorough asks it")
+    front = campaign.exact_front(workers, EnumerationBar())
     reference = campaign.exact_results(front).reference_point
     fronts = insight.Fronts(
         campaign.problem,
         folder=campaign.folder / _VARIATIONS,
         workers=workers or campaign.definition.workers or n_cores(),
         rebuild=partial(load_problem, resources.find("runs", name).resolve()),
-        progress=make_fronts_progress(),
+        progress=FrontsBar(),
     )
     explanation = insight.explain_front(
         fronts,
@@ -71,6 +79,7 @@ def explain_front(
         minimized(campaign.problem, reference),
         step / 100.0,
         share(tolerance),
+        is_thorough,
     )
     _report(explanation, campaign, output, as_json)
 
@@ -105,17 +114,6 @@ def _report(
 
     more = {"evaluator": reading} | ({"files": files} if files else {})
     report("explain-front", as_json, lambda: document(explanation, name) | more, tables)
-
-
-def make_fronts_progress() -> FrontsProgress:
-    """A bar on standard error if that is a terminal, else nothing."""
-    from codesign.analysis.insight.variation import QuietFronts
-
-    if not sys.stderr.isatty():
-        return QuietFronts()
-    from codesign.cli.progress import FrontsBar
-
-    return FrontsBar(make_console(to_stderr=True))
 
 
 explain_front.__name__ = "explain-front"

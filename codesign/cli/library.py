@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from codesign.cli.output import AsJson, report
+from codesign.cli import completion
+from codesign.cli.output import AsJson, report, say
+from codesign.errors import InputError
+from codesign.resources import Kind, listed
+
+T = TypeVar("T")
 
 
 def memtech(
     name: Annotated[
-        str | None, typer.Argument(help="A technology, or the path of its file.")
+        str | None,
+        typer.Argument(
+            help="A technology, or the path of its file.", autocompletion=completion.technologies
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the memory technologies, or show one with its sources."""
-    from codesign.memtech import load_library, load_technology
+    from codesign.memtech import load_technology
     from codesign.report import library
 
     if name is None:
-        technologies = load_library()
+        technologies = _usable("memtech", load_technology)
         report(
             "technologies",
             as_json,
@@ -33,13 +41,27 @@ def memtech(
     report("technology", as_json, lambda: technology, lambda: library.technology_tables(technology))
 
 
+def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
+    """What can be read of a kind, by name; of the rest is said on stderr what is wrong with it."""
+    items = {}
+    for name, path in listed(kind).items():
+        try:
+            items[name] = load(str(path))
+        except InputError as error:
+            for problem in error.problems:
+                say(f"cannot be used: {problem}")
+    return items
+
+
 def spaces(as_json: AsJson = False) -> None:
     """List the design spaces."""
-    from codesign import api
+    from codesign.memtech import TechnologyLibrary, load_technology
     from codesign.report import library
-    from codesign.resources import listed
+    from codesign.space import load_space
 
-    design_spaces = {name: api.load_space(path) for name, path in listed("spaces").items()}
+    technologies = TechnologyLibrary(_usable("memtech", load_technology))
+    catalogs = {"memtech": technologies.catalog()}
+    design_spaces = _usable("spaces", lambda path: load_space(path, catalogs))
 
     def document() -> dict[str, Any]:
         documents = {
@@ -52,7 +74,12 @@ def spaces(as_json: AsJson = False) -> None:
 
 
 def space(
-    name: Annotated[str, typer.Argument(help="A design space, or the path of its file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A design space, or the path of its file.", autocompletion=completion.spaces
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show a design space: parameters, constraints, size, named designs."""
@@ -70,7 +97,11 @@ def space(
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="A model, or the path of a Hugging Face config.json.")
+        str | None,
+        typer.Argument(
+            help="A model, or the path of a Hugging Face config.json.",
+            autocompletion=completion.models,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

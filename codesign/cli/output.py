@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
 
+from codesign.cli.heartbeat import heartbeat
+from codesign.text import printable
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import (
+        Console,
+        ConsoleOptions,
+        ConsoleRenderable,
+        RenderableType,
+        RenderHook,
+    )
+    from rich.segment import Segment
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")
@@ -25,14 +36,16 @@ _stdout: ContextVar[TextIO | None] = ContextVar("stdout", default=None)
 def reports_only(command: Callable[..., None]) -> Callable[..., None]:
     """The command with standard output kept for its report.
 
-    What anybody else prints meanwhile, a plug-in say, goes to stderr.
+    What anybody else prints meanwhile, a plug-in say, goes to stderr, and so does a line every 30 s
+    that says how far the command has come.
     """
 
     @wraps(command)
     def quiet(*arguments: Any, **options: Any) -> None:
         token = _stdout.set(sys.stdout)
+        name = command.__name__.replace("_", "-").strip("-")
         try:
-            with redirect_stdout(sys.stderr):
+            with redirect_stdout(sys.stderr), heartbeat(name, say):
                 command(*arguments, **options)
         finally:
             _stdout.reset(token)
@@ -71,13 +84,43 @@ def report(
 
 
 def make_console(to_stderr: bool = False) -> Console:
-    """A console on stdout or stderr that neither interprets nor recolors what it prints."""
+    """A console on stdout or stderr that neither interprets nor recolors what it prints.
+
+    Control characters in names and paths are printed as escapes: a terminal would obey them.
+    """
     from rich.console import Console
 
     stream = sys.stderr if to_stderr else report_stream()
-    return Console(file=stream, highlight=False, emoji=False, markup=False)
+    console = Console(file=stream, highlight=False, emoji=False, markup=False)
+    # Not derived from Rich's class: a command that prints no table does not load Rich.
+    console.push_render_hook(cast("RenderHook", _PrintableHook()))
+    return console
+
+
+class _PrintableHook:
+    """Rich's hook through which everything goes that a console prints."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Printable(renderable) for renderable in renderables]
+
+
+@dataclass(frozen=True)
+class _Printable:
+    """What a renderable prints, without control characters in its text."""
+
+    renderable: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.renderable, options):
+            # What Rich itself tells the terminal, such as to move the cursor, is marked so.
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or of the place that a report goes to."""
+    return make_console().width
 
 
 def say(message: str) -> None:
-    """One line for the person at the terminal; never part of a report."""
-    print(message, file=sys.stderr)
+    """A line for the person at the terminal; never part of a report."""
+    print(printable(message), file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.flags import naming
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_options import (
@@ -49,7 +50,12 @@ _MOST_CHOICES = 20
 
 def platform(
     model: Model,
-    device: Annotated[str, typer.Option(help="Accelerator, or the path of its file.")],
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Accelerator, or the path of its file.", autocompletion=completion.devices
+        ),
+    ],
     tp: Tp = None,
     pp: Pp = None,
     ep: Ep = None,

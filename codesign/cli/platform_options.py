@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import naming, prefix_problems, token_count
 from codesign.cli.output import say
 from codesign.errors import InputError
 
@@ -37,7 +38,12 @@ _WORKLOAD = {
 """Flag by the workload's key."""
 FLAGS = {**DEGREE_FLAGS, **_WORKLOAD, "batch_size": "--batch"}
 
-Model = Annotated[str, typer.Option(help="Language model, or the path of a config.json.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Language model, or the path of a config.json.", autocompletion=completion.models
+    ),
+]
 UseCase = Annotated[
     str | None,
     typer.Option(
@@ -45,9 +51,19 @@ UseCase = Annotated[
         "personal-assistant."
     ),
 ]
-Prompt = Annotated[int | None, typer.Option(help="Tokens of a prompt; instead of --use-case.")]
+Prompt = Annotated[
+    int | None,
+    typer.Option(
+        parser=token_count, metavar="N|32K", help="Tokens of a prompt; instead of --use-case."
+    ),
+]
 Generated = Annotated[
-    int | None, typer.Option(help="Tokens generated after it; instead of --use-case.")
+    int | None,
+    typer.Option(
+        parser=token_count,
+        metavar="N|32K",
+        help="Tokens generated after it; instead of --use-case.",
+    ),
 ]
 Beams = Annotated[int | None, typer.Option(help="Answers generated side by side.")]
 Chunk = Annotated[int | None, typer.Option(help="Prompt tokens prefilled in one pass. [all]")]

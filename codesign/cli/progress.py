@@ -1,11 +1,12 @@
-"""Progress bars on a terminal; nothing where nobody watches."""
+"""How far a command has come: bars on a terminal, a line every 30 s elsewhere.
+
+The line is that of :mod:`codesign.cli.heartbeat`, in the words of the bars.
+"""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,9 +19,39 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from codesign.cli.heartbeat import describe_by, duration_words
+from codesign.cli.output import make_console
+
 if TYPE_CHECKING:
     from codesign.campaign import Campaign, Run
-    from codesign.campaign import Progress as CampaignProgress
+
+
+def _bars(*columns: ProgressColumn) -> Progress:
+    """Bars on stderr; if that is no terminal they only count, and the heartbeat says how far."""
+    console = make_console(to_stderr=True)
+    bars = Progress(
+        *columns,
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=console,
+        # Prints of libraries stay where they belong.
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=not console.is_terminal,
+    )
+    describe_by(lambda: None if bars.live.is_started else _words(bars))
+    return bars
+
+
+def _words(bars: Progress) -> str:
+    """What the last bar would show, which is that of the whole, while it is not finished."""
+    task = bars.tasks[-1] if bars.tasks else None
+    if task is None or task.finished or not task.total:
+        return ""
+    left = task.time_remaining
+    words = (
+        f"{task.description} {task.completed:,.0f} of {task.total:,.0f} ({task.percentage:.1f} %)"
+    )
+    return words.strip() + (f", about {duration_words(left)} left" if left is not None else "")
 
 
 class _RateColumn(ProgressColumn):
@@ -34,28 +65,19 @@ class _RateColumn(ProgressColumn):
         return Text(f"{speed:,.{digits}f}/s", style="progress.data.speed")
 
 
-class ProgressBars:
+class CampaignBars:
     """One bar per optimizer over all its seeds, and one for the whole.
 
     Args:
         campaign: Whose definition says how much there is to do.
-        console: On standard error.
     """
 
-    def __init__(self, campaign: Campaign, console: Console) -> None:
+    def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
         self._tasks: dict[str, TaskID] = {}
         self._total: TaskID | None = None
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _RateColumn(),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            console=console,
-            # Prints of libraries stay where they belong.
-            redirect_stdout=False,
-            redirect_stderr=False,
+        self._bars = _bars(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _RateColumn()
         )
 
     def start(self, total: int, done: int) -> None:
@@ -84,21 +106,13 @@ class ProgressBars:
 
 
 class EnumerationBar:
-    """One bar over the designs of a space, with the time that is left.
+    """One bar over the designs of a space, with the time that is left."""
 
-    Args:
-        console: On standard error.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self._bars = Progress(
+    def __init__(self) -> None:
+        self._bars = _bars(
             TextColumn("designs"),
             BarColumn(),
             TextColumn("{task.percentage:.1f} % of {task.total:,.0f}"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            console=console,
-            redirect_stdout=False,
-            redirect_stderr=False,
         )
 
     def start(self, total: int, done: int) -> None:
@@ -116,23 +130,11 @@ class EnumerationBar:
 
 
 class FrontsBar:
-    """One bar over a row of exact fronts, with what is being enumerated.
+    """One bar over a row of exact fronts, with what is being enumerated."""
 
-    Args:
-        console: On standard error.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self._bars = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            TextColumn("{task.description}"),
-            console=console,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._task = self._bars.add_task("", total=0)
+    def __init__(self) -> None:
+        self._bars = _bars(BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        self._task = self._bars.add_task("exact fronts", total=0)
 
     def expect(self, n: int) -> None:
         """``n`` more fronts may come."""
@@ -153,31 +155,11 @@ class FrontsBar:
         self._bars.stop()
 
 
-def make_progress(campaign: Campaign) -> CampaignProgress | None:
-    """Bars on standard error if that is a terminal, else nothing."""
-    if not sys.stderr.isatty():
-        return None
-    return ProgressBars(campaign, Console(stderr=True))
-
-
 class SequenceBar:
-    """One bar over the sequences of a measurement.
+    """One bar over the sequences of a measurement."""
 
-    Args:
-        console: On standard error.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            TextColumn("sequences"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            console=console,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            disable=not console.is_terminal,
-        )
+    def __init__(self) -> None:
+        self._bar = _bars(TextColumn("sequences"), BarColumn(), MofNCompleteColumn())
         self._task: TaskID | None = None
 
     def __enter__(self) -> SequenceBar:
@@ -188,7 +170,7 @@ class SequenceBar:
 
     def start_total(self, total: int, done: int) -> None:
         """Show the bar."""
-        self._task = self._bar.add_task("", total=total, completed=done)
+        self._task = self._bar.add_task("sequences", total=total, completed=done)
         self._bar.start()
 
     def advance_sequence(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.output import AsJson, report
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,6 +41,7 @@ def quantize(
 
     The table is written after each combination; interrupted, it goes on when run again.
     """
+    from codesign.cli.progress import SequenceBar
     from codesign.errors import MissingExtraError
 
     try:
@@ -56,16 +57,10 @@ def quantize(
     ]
     settings = TableSettings(model, text, context, sequences, calibration, seed, device)
     path = output or Path(f"accuracy-{model.resolve().name}.json")
-    with _progress() as bar:
+    with SequenceBar() as bar:
         table = measure_table(settings, choices, path, bar.start_total, bar.advance_sequence)
     document = {**table, "file": str(path)}
     report("quantize", as_json, lambda: document, lambda: _tables(document))
-
-
-def _progress() -> Any:
-    from codesign.cli.progress import SequenceBar
-
-    return SequenceBar(make_console(to_stderr=True))
 
 
 def _tables(document: dict[str, Any]) -> Iterable[RenderableType]:
@@ -95,6 +90,7 @@ def mix_formats(
 
     Weights and inputs are mixed. As many sequences again measure the mixtures that were chosen.
     """
+    from codesign.cli.progress import SequenceBar
     from codesign.errors import MissingExtraError
 
     try:
@@ -107,7 +103,7 @@ def mix_formats(
         model, text, tuple(formats.split(",")), algorithm, context, sequences, calibration, device
     )
     limits = [_number(word) for word in average_bits.split(",")] if average_bits else []
-    with _progress() as bar:
+    with SequenceBar() as bar:
         document = mixture_table(
             settings, limits, divergence, bar.start_total, bar.advance_sequence
         )

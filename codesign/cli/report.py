@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.analysis.uncertainty_results import Swing
-    from codesign.campaign import Campaign
+    from codesign.campaign import Campaign, Results
     from codesign.evaluated_design import EvaluatedDesign
     from codesign.problem import Problem
     from codesign.report.page.designs import Named
     from codesign.report.page.explained import Explainer
+    from codesign.report.page.recommendations import Judge
 
 _LEAST_PERIOD_S = 1.0
 
@@ -45,6 +47,14 @@ def report_page(
             "its name in the space. Repeatable. [those of the front, the knees, the named ones]",
         ),
     ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Draws over the ranges of technologies for the recommended designs; 200 if not "
+            "given; 0: ranges are not asked.",
+        ),
+    ] = None,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -55,11 +65,16 @@ def report_page(
 
     campaign = api.load_campaign(name, folder)
     path = output or campaign.folder / "report.html"
-    state = _write(campaign, path, every, design or [], share(tolerance))
+
+    def write() -> str:
+        return _write(campaign, path, every, design or [], share(tolerance), samples)
+
+    state = write()
+    describe_by(lambda: None if every else "")
     while every is not None and state == "running":
         say(f"wrote {shown_path(path)}; again in {every:g} s while the campaign runs")
         time.sleep(every)
-        state = _write(campaign, path, every, design or [], share(tolerance))
+        state = write()
     written, size = shown_path(path), path.stat().st_size
     report(
         "report",
@@ -75,17 +90,75 @@ def _write(
     every: float | None,
     requested_designs: list[str],
     tolerance: float,
+    samples: int | None,
 ) -> str:
     """Write the page once; returns the state that it shows."""
     from codesign.report.page.page import write_page
 
     # The state first: what is stored after it was asked for does no harm.
     status = campaign.status()
-    results = campaign.results()
+    is_searched = campaign.store_path.exists()
+    results = campaign.results() if is_searched else campaign.front_results()
+    is_joined = is_searched and results.exact is not None
     problem = results.problem
-    named, explainer = _named(problem), _explainer(problem)
-    write_page(path, results, status, named, explainer, every, requested_designs, tolerance)
+    write_page(
+        path,
+        results,
+        status,
+        _named(problem),
+        _explainer(problem),
+        every,
+        requested_designs,
+        tolerance,
+        campaign.front_results(results) if is_joined else None,
+        _judge(results, samples),
+        campaign.stored_kept_front(),
+    )
     return status.state
+
+
+_SIMULATORS = {"npu": "simulation"}
+"""The evaluator that finds by simulation what another has in closed form."""
+
+
+def _judge(results: Results, samples: int | None) -> Judge | None:
+    """Whoever else can be asked about designs of a campaign: other profiles, a simulation.
+
+    None where hundreds of further designs are too many to ask for: of programs and plug-ins, and
+    of results whose inputs are not those of today.
+    """
+    from dataclasses import replace
+    from typing import get_args
+
+    from codesign import api, plugins
+    from codesign.analysis.insight.neighborhood import Reading
+    from codesign.campaign.stored_inputs import StoredEvaluator
+    from codesign.errors import CodesignError
+    from codesign.execution.guard import is_foreign
+    from codesign.report.page.recommendations import SAMPLES, Judge
+
+    choice, problem = results.definition.evaluator, results.problem
+    if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
+        return None
+    profile = getattr(problem.evaluator, "profile", None)
+    field = plugins.load("evaluators", choice.name).Options.model_fields.get("profile")
+    others = [name for name in get_args(field.annotation) if name != profile] if field else []
+    wanted = [(f"profile {name}", choice.name, {"profile": name}) for name in others]
+    if choice.name in _SIMULATORS:
+        wanted.append(("simulation", _SIMULATORS[choice.name], {}))
+    readings, omitted = [], []
+    for name, evaluator, options in wanted:
+        try:
+            built = api.build_evaluator(
+                evaluator, results.definition.workload, choice.options | options
+            )
+        except CodesignError as error:
+            omitted.append(f"{name}: {str(error).splitlines()[0]}")
+        else:
+            is_costly = evaluator != choice.name
+            reading = replace(problem, evaluator=built, evaluator_name=evaluator)
+            readings.append(Reading(name, reading, is_costly))
+    return Judge(readings, SAMPLES if samples is None else samples, omitted)
 
 
 def _named(problem: Problem) -> Named | None:

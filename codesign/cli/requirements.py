@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +88,7 @@ def requirements(
 
     workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
     evaluator = _evaluator(workload, option, device)
-    limits = _read_limits(evaluator, first_token, output_token)
+    limits = _read_limits(evaluator, first_token, output_token, users is not None)
     questions = {"--batch": batch, "--users": users, "--requests-per-s": requests_per_s}
     chosen = [flag for flag, value in questions.items() if value is not None]
     if len(chosen) > 1:
@@ -146,11 +147,11 @@ def _question(
     shares["links"] = options.link_efficiency
     sustained = ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share)
     return {
+        "formats": format_words(others),
         "model": request.model,
         "context": context_words(request.prompt, request.generated, request.n_beams),
         **_demand(together, users, load),
         "limits": limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s),
-        "formats": format_words(others),
         **({"sustained": sustained} if sustained else {}),
         "profile": options.profile,
     }
@@ -248,12 +249,17 @@ def _costs(evaluator: PlatformEvaluator, row: Mapping[str, Any]) -> dict[str, An
 
 
 def _read_limits(
-    evaluator: PlatformEvaluator, first_token: str | None, output_token: str | None
+    evaluator: PlatformEvaluator,
+    first_token: str | None,
+    output_token: str | None,
+    is_steady: bool,
 ) -> LatencyLimits:
     from codesign.evaluators.platform.requirements import LatencyLimits
 
     stated = limits_of(evaluator)
-    first = None if stated is None else stated.time_to_first_token_s
+    # In a steady state the output tokens alone set a rate; other questions need both limits.
+    unlimited = math.inf if is_steady else None
+    first = unlimited if stated is None else stated.time_to_first_token_s
     step = None if stated is None else stated.time_per_output_token_s
     first = _seconds("--first-token", first_token, first)
     step = _seconds("--output-token", output_token, step)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, shown_path
-from codesign.cli.front import make_fronts_progress
 from codesign.cli.output import AsJson, report, say
 from codesign.errors import InputError
 
@@ -48,7 +47,8 @@ def specialization(
     alike: the best ratio of machines, what specialising buys in throughput and watts. The fronts
     are kept, so that a second look takes no time.
     """
-    from codesign.campaign.campaign import results_folder
+    from codesign.campaign.status import results_folder
+    from codesign.cli.progress import FrontsBar
     from codesign.files import replacing
     from codesign.processes import n_cores
     from codesign.report.drawing import check_format
@@ -72,7 +72,7 @@ def specialization(
     settings = [SystemSetting(name, model, limit, machines, fixed) for name in names]
     place = results_folder(folder) / _FOLDER
     place.mkdir(parents=True, exist_ok=True)
-    answers = answer_traces(settings, place, workers or n_cores(), make_fronts_progress())
+    answers = answer_traces(settings, place, workers or n_cores(), FrontsBar())
     if figure is not None:
         page.save_figure(answers, figure)
         say(f"wrote {shown_path(figure)}")

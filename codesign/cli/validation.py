@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from codesign.cli.flags import prefix_problems
+from codesign.cli.flags import prefix_problems, token_count
+from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
 from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.simulation import SimulationEvaluator
+    from codesign.studies.validation.study import Study
 
 
 def validate(
@@ -47,10 +49,10 @@ def validate(
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
     from codesign.studies.validation.page import study_tables, write_page
-    from codesign.studies.validation.studies import STUDIES, compare_table, run_study
+    from codesign.studies.validation.studies import STUDIES, compare_table
 
     if table is None:
-        studies = [run_study(name, seed, size) for name in names or STUDIES]
+        studies = [_run(name, seed, size) for name in names or STUDIES]
     elif names is None or len(names) != 1:
         raise InputError("expected one study, kernels, requests or arrivals", "--table")
     else:
@@ -70,12 +72,23 @@ def validate(
     )
 
 
+def _run(name: str, seed: int, size: int | None) -> Study:
+    from codesign.studies.validation.studies import run_study
+
+    describe_by(lambda: f"study {name}")
+    return run_study(name, seed, size)
+
+
 def timeline(
     design: Annotated[str, typer.Option(help="A design that the space names.")],
     model: Annotated[str, typer.Option(help="Language model, or the path of a config.json.")],
     phase: Annotated[str, typer.Option(help="prefill or decode.")],
-    prompt_tokens: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 4096,
-    generated_tokens: Annotated[int, typer.Option(help="Tokens generated after it.")] = 1,
+    prompt_tokens: Annotated[
+        int, typer.Option(parser=token_count, metavar="N|32K", help="Tokens of a prompt.")
+    ] = 4096,
+    generated_tokens: Annotated[
+        int, typer.Option(parser=token_count, metavar="N|32K", help="Tokens generated after it.")
+    ] = 1,
     space: Annotated[str, typer.Option(help="Design space.")] = "memexplorer",
     option: Annotated[
         list[str] | None,

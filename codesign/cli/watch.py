@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.campaigns import Folder, Name
+from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, make_console, report, report_stream, say
 from codesign.errors import InputError
 
@@ -41,6 +42,7 @@ def watch(
         frame = look.frame()
         report("watch", as_json, lambda: frame_document(frame), lambda: frame_tables(frame))
     else:
+        describe_by(lambda: None)  # the frames say it
         frame = _live(look, interval)
     if frame.status.state == "stopped":
         say(f"note: nobody runs this campaign; 'codesign run {name}' goes on")
@@ -81,7 +83,7 @@ class _Look:
     def _results(self) -> Results:
         """The stored state; only the first call checks that the definition still fits."""
         from codesign.campaign.results import read_results
-        from codesign.campaign.store import open_store
+        from codesign.campaign.store_file import open_store
 
         if self._first is None:
             self._first = self._campaign.results()

@@ -1,0 +1,62 @@
+"""Names that the shell completes: read from folders, without loading what they name.
+
+A shell waits for the answer, so nothing heavy is imported. A name is not checked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codesign.resources import Kind, listed
+
+
+def campaigns(incomplete: str) -> list[str]:
+    """Campaigns by the names of their files."""
+    return _beginning("runs", incomplete)
+
+
+def comparisons(incomplete: str) -> list[str]:
+    """Comparisons by the names of their files."""
+    return _beginning("comparisons", incomplete)
+
+
+def spaces(incomplete: str) -> list[str]:
+    """Design spaces by the names of their files."""
+    return _beginning("spaces", incomplete)
+
+
+def technologies(incomplete: str) -> list[str]:
+    """Memory technologies by the names of their files."""
+    return _beginning("memtech", incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    """Bundled language models."""
+    return _stems("workload/models", incomplete)
+
+
+def devices(incomplete: str) -> list[str]:
+    """Bundled devices."""
+    return _stems("hardware/devices", incomplete)
+
+
+def designs(incomplete: str) -> list[str]:
+    """Recommended designs of a front, and those that the default space names."""
+    from codesign.errors import CodesignError
+    from codesign.resources import find
+    from codesign.schema import read_document
+
+    try:
+        named = read_document(find("spaces", "memexplorer")).data.get("designs", {})
+    except CodesignError:
+        named = {}
+    return [name for name in ("knee", "frugal", "fastest", *named) if name.startswith(incomplete)]
+
+
+def _beginning(kind: Kind, incomplete: str) -> list[str]:
+    return [name for name in listed(kind) if name.startswith(incomplete)]
+
+
+def _stems(folder: str, incomplete: str) -> list[str]:
+    files = (Path(__file__).parents[1] / folder).glob("*.yaml")
+    return sorted(path.stem for path in files if path.stem.startswith(incomplete))

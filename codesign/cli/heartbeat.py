@@ -1,0 +1,86 @@
+"""A line on stderr every 30 seconds that says how far a command has come.
+
+Every command has one, so that none is silent for long, also into a file or a pipe. Where a bar on a
+terminal shows the same, nothing is said.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+EVERY_S = 30.0
+"""Seconds between two lines."""
+
+
+class Heartbeat:
+    """Says at intervals how far a command has come.
+
+    Args:
+        command: What it is called.
+        say: Prints a line.
+        every_s: Seconds between two lines.
+    """
+
+    def __init__(self, command: str, say: Callable[[str], None], every_s: float = EVERY_S) -> None:
+        self._command, self._say, self._every_s = command, say, every_s
+        self._begin = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self.describe: Callable[[], str | None] = str
+        """How far the command has come, in words; None if the user sees it without them."""
+
+    def start(self) -> None:
+        """Begin to say it."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say no more."""
+        self._over.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._every_s):
+            words = self.describe()
+            if words is not None:
+                elapsed = duration_words(time.monotonic() - self._begin)
+                self._say(": ".join(filter(None, [f"{self._command}, {elapsed}", words])))
+
+
+def duration_words(seconds: float) -> str:
+    """A duration in two parts at most.
+
+    >>> duration_words(3725)
+    '1 h 2 min'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 1:
+        return f"{rest} s"
+    hours, minutes_of_hour = divmod(minutes, 60)
+    return f"{hours} h {minutes_of_hour} min" if hours else f"{minutes} min {rest} s"
+
+
+_heartbeat: ContextVar[Heartbeat | None] = ContextVar("heartbeat", default=None)
+
+
+@contextmanager
+def heartbeat(command: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Say at intervals, while the block runs, how far the command has come."""
+    own = Heartbeat(command, say, EVERY_S)
+    token = _heartbeat.set(own)
+    own.start()
+    try:
+        yield
+    finally:
+        own.stop()
+        _heartbeat.reset(token)
+
+
+def describe_by(describe: Callable[[], str | None]) -> None:
+    """Let ``describe`` say from now on how far the running command has come."""
+    own = _heartbeat.get()
+    if own is not None:
+        own.describe = describe

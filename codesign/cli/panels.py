@@ -1,0 +1,61 @@
+"""The panels of ``codesign --help``: commands by what they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+PANELS = {
+    "Search": ("run", "status", "watch", "runs", "enumerate", "cache", "simulators"),
+    "Understand": ("pareto", "evaluate", "explain-front", "timeline", "serve"),
+    "Share": ("report", "figure", "export"),
+    "Systems and cost": (
+        "platform", "requirements", "arrivals", "scaling", "economics", "forecast",
+    ),
+    "Research": (
+        "compare", "validate", "conclusions", "specialization", "costs", "stages", "accuracy",
+        "quantize", "mix-formats", "bench",
+    ),
+    "Catalogue": (
+        "spaces", "space", "memtech", "models", "workloads", "metrics", "optimizers", "evaluators",
+        "schema",
+    ),
+}  # fmt: skip
+"""Commands by panel, in the order in which both are listed."""
+_REST = "More"
+HIDDEN = ("plot",)
+"""Earlier words for a command; they work and are not listed."""
+
+
+def panel_of(command: str) -> str:
+    """The panel of a command; a last one for those that no panel names."""
+    return next((panel for panel, names in PANELS.items() if command in names), _REST)
+
+
+class PanelGroup(typer.core.TyperGroup):
+    """Commands whose help is listed by panel."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names in the order of the panels."""
+        order = [name for names in PANELS.values() for name in names]
+        known = super().list_commands(ctx)
+        return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each panel."""
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names), default=0)
+        for panel in dict.fromkeys(map(panel_of, names)):
+            commands = {name: self.get_command(ctx, name) for name in names}
+            rows = [
+                (name, command.get_short_help_str(width))
+                for name, command in commands.items()
+                if command is not None and not command.hidden and panel_of(name) == panel
+            ]
+            if rows:
+                with formatter.section(panel):
+                    # Names of all panels end in one column.
+                    formatter.write_dl(
+                        [(name.ljust(max(map(len, names))), text) for name, text in rows]
+                    )

@@ -1,0 +1,35 @@
+"""The option ``--pick`` of commands whose ``--design`` may be one of a front."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from codesign.errors import InputError, UnknownNameError
+
+PICKS = ("knee", "frugal", "fastest")
+
+Pick: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(PICKS),
+        help="A recommended design of the front in the place of --design.",
+        autocompletion=lambda: list(PICKS),
+    ),
+]
+
+
+def design_or_pick(design: str | None, pick: str | None) -> str | None:
+    """What ``--design`` or ``--pick`` says.
+
+    Raises:
+        InputError: Both are given, or there is no such pick.
+    """
+    if pick is None:
+        return design
+    if design is not None:
+        raise InputError(f"expected no --design {design}: --pick chooses the design", "--pick")
+    if pick not in PICKS:
+        raise UnknownNameError("pick", pick, PICKS, "--pick")
+    return pick

@@ -1,0 +1,103 @@
+"""A local page on which designs are changed by sliders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.campaigns import Folder
+from codesign.cli.flags import naming
+from codesign.cli.heartbeat import describe_by
+from codesign.cli.output import report, say
+from codesign.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from codesign.serve.session import Session
+
+_FLAGS = {"model": "--model", "phase": "--phase", "trace": "--workload"}
+
+
+def serve(
+    campaign: Annotated[
+        str | None,
+        typer.Argument(help="Its space, evaluator, workload, limits, and its front if it has one."),
+    ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(help="Without a campaign: design space, or its file. [memexplorer]"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Without a campaign: language model, or its config.json.")
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="Without a campaign: a trace.")] = None,
+    phase: Annotated[
+        str | None, typer.Option(help="Without a campaign: prefill or decode.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On this machine; 0: any.")] = 0,
+    measure: Annotated[
+        int | None,
+        typer.Option(min=1, help="Serve nothing; time the answers to so many random changes."),
+    ] = None,
+    folder: Folder = None,
+) -> None:
+    """Open designs to change: sliders move, and roofline, power and the place on the front follow.
+
+    The address that is printed works on this machine only, until Ctrl-C.
+    """
+    flags = {"--space": space, "--model": model, "--workload": workload, "--phase": phase}
+    own = [flag for flag, value in flags.items() if value is not None]
+    if campaign is not None and own:
+        raise InputError(f"expected no {', '.join(own)}: the campaign {campaign} says all of it")
+    try:
+        from codesign.serve import server
+    except ImportError as error:
+        raise MissingExtraError("a served page", "serve") from error
+    session = _session(campaign, folder, space, model, workload, phase)
+    if measure is not None:
+        _report_times(session, measure)
+        return
+    listener, token = server.listen(port), server.new_token()
+    say(f"http://{server.HOST}:{listener.getsockname()[1]}/{token}/  (Ctrl-C ends it)")
+    describe_by(lambda: None)  # it serves until it is ended
+    with suppress(KeyboardInterrupt):
+        server.serve(session, listener, token)
+    say("ended")
+
+
+def _session(
+    campaign: str | None,
+    folder: Path | None,
+    space: str | None,
+    model: str | None,
+    workload: str | None,
+    phase: str | None,
+) -> Session:
+    from codesign import api
+    from codesign.serve.session import Session, session_of_campaign
+
+    if campaign is not None:
+        return session_of_campaign(api.load_campaign(campaign, folder))
+    design_space = api.load_space(space or "memexplorer")
+    evaluator = "system" if design_space.pools else "npu"
+    with naming(_FLAGS):
+        prepared = api.prepare(
+            space=design_space, model=model, workload=workload, phase=phase, evaluator=evaluator
+        )
+    title = ", ".join(filter(None, [design_space.name, model, workload, phase]))
+    return Session(prepared, title)
+
+
+def _report_times(session: Session, n: int) -> None:
+    from codesign.report.tables import pairs_table
+
+    times = sorted(session.times_ms(n))
+    places = {"median": n // 2, "99 of 100": min(n - 1, (99 * n) // 100), "slowest": n - 1}
+    pairs = {name: f"{times[place]:.1f} ms" for name, place in places.items()}
+    report("serve", False, dict, lambda: [pairs_table(f"{n:,} changes answered", pairs)])
+
+
+COMMANDS: list[Callable[..., Any]] = [serve]

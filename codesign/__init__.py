@@ -17,6 +17,7 @@ __all__ = [
     "load_library",
     "load_model",
     "load_space",
+    "prepare",
     "to_frame",
 ]
 

@@ -9,17 +9,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codesign import plugins
-from codesign.errors import JobError, UnknownNameError
-from codesign.evaluated_design import EvaluatedDesign
+from codesign.errors import InputError, JobError, UnknownNameError
+from codesign.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.evaluators.base import Evaluator, Explains, Explanation
+from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.compiled import load_now
+from codesign.evaluators.system import SystemEvaluator
 from codesign.memtech import load_library
 from codesign.problem import Problem, build_problem
 from codesign.report.figures import MarkedDesigns
@@ -42,6 +45,7 @@ __all__ = [
     "load_library",
     "load_model",
     "load_space",
+    "prepare",
     "to_frame",
 ]
 
@@ -111,6 +115,35 @@ def evaluate(
         InputError: Something that was given is unknown or does not fit together.
         JobError: The evaluator failed on this design.
     """
+    return prepare(
+        space=space,
+        model=model,
+        workload=workload,
+        phase=phase,
+        evaluator=evaluator,
+        options=options,
+    ).explain(design)
+
+
+def prepare(
+    *,
+    space: str | Path | DesignSpace = "memexplorer",
+    model: str | None = None,
+    workload: str | Mapping[str, Any] | None = None,
+    phase: str | None = None,
+    evaluator: str | Evaluator = "npu",
+    options: Mapping[str, Any] | None = None,
+) -> PreparedEvaluator:
+    """Build all that does not depend on a design, to evaluate many of them one after the other.
+
+    Where numba is installed the compiled loop is loaded at once, which takes a second, and three
+    the first time. Arguments and errors as of :func:`evaluate`, without the design.
+
+    Examples:
+        >>> prepared = prepare(model="llama-3.3-70b", workload="osworld", phase="decode")
+        >>> prepared.evaluate("D1", ["tdp_watts"]).metrics["tdp_watts"] < 700
+        True
+    """
     where = space if isinstance(space, DesignSpace) else load_space(space)
     keys = {"trace": workload} if isinstance(workload, str) else dict(workload or {})
     inputs = {"model": model, "phase": phase, **keys}
@@ -119,8 +152,107 @@ def evaluate(
         name, built = evaluator, build_evaluator(evaluator, stated_inputs, options)
     else:
         name, built = type(evaluator).__name__, evaluator
-    problem = _problem(where, built, name)
-    return _evaluate_row(problem, find_design(where, design), stated_inputs, options or {})
+    record = {"evaluator": name, "workload": stated_inputs, "options": options or {}}
+    return PreparedEvaluator(_problem(where, built, name), record)
+
+
+def prepare_campaign(campaign: Campaign | Results) -> PreparedEvaluator:
+    """The same with space, evaluator, workload and limits of a campaign."""
+    definition = campaign.definition
+    record = {
+        "campaign": definition.name,
+        "evaluator": campaign.problem.evaluator_name,
+        "workload": definition.workload,
+        "options": definition.evaluator.options,
+    }
+    return PreparedEvaluator(campaign.problem, record)
+
+
+@dataclass(frozen=True)
+class PreparedEvaluator:
+    """Evaluates single designs; see :func:`prepare`.
+
+    Attributes:
+        problem: Space, evaluator and the constraints of a campaign.
+        inputs: What the caller stated: evaluator, workload, options, campaign.
+    """
+
+    problem: Problem
+    inputs: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.problem.evaluator, NpuEvaluator | SystemEvaluator):
+            load_now()
+
+    def evaluate(
+        self, design: str | Mapping[str, Any], metrics: Sequence[str] | None = None
+    ) -> AssessedDesign:
+        """Metrics and limits of one design, by its name or by value of each parameter.
+
+        Args:
+            design: As of :func:`codesign.evaluate`.
+            metrics: Those wanted; all if None.
+
+        Raises:
+            InputError: An unknown name, parameter, value or metric.
+            JobError: The evaluator failed on this design.
+        """
+        space = self.problem.space
+        row = find_design(space, design)
+        names = None if metrics is None else self._with_deciding(metrics)
+        observed = self.problem.evaluate(row, names)
+        if observed.failures:
+            raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
+        limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
+        wanted = self.problem.metric_names if metrics is None else metrics
+        return AssessedDesign(
+            design=space.decode(row)[0],
+            metrics={name: float(observed.metrics[name][0]) for name in wanted},
+            violations=_limits_of(space, row) | dict(limits),
+        )
+
+    def _with_deciding(self, metrics: Sequence[str]) -> list[str]:
+        known = self.problem.metric_names
+        for name in metrics:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        return list(dict.fromkeys([*metrics, *self.problem.deciding_metrics]))
+
+    def explain(self, design: str | Mapping[str, Any]) -> EvaluatedDesign:
+        """One design with operators, memory levels, power and cost.
+
+        Raises:
+            InputError: An unknown name, parameter or value.
+            JobError: The evaluator failed on this design.
+        """
+        return self.explain_row(find_design(self.problem.space, design))
+
+    def explain_row(self, row: IntArray) -> EvaluatedDesign:
+        """The same of a (1, d) row of the space."""
+        space, evaluator = self.problem.space, self.problem.evaluator
+        columns = space.columns(row)
+        if isinstance(evaluator, Explains):
+            explanation = evaluator.explain(columns)
+        else:
+            explanation = _without_rows(self.problem, row)
+        limits = {**_limits_of(space, row), **explanation.violations}
+        if self.problem.constraints:
+            observed = self.problem.evaluate(row, self.problem.deciding_metrics)
+            own = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
+            limits |= dict(own)
+        return EvaluatedDesign(
+            space=space,
+            evaluator=evaluator,
+            inputs=self.inputs,
+            design=space.decode(row)[0],
+            derived={name: float(values[0]) for name, values in space.derived(row).items()},
+            explanation=explanation,
+            violations=limits,
+        )
+
+
+def _limits_of(space: DesignSpace, row: IntArray) -> dict[str, float]:
+    return {name: float(values[0]) for name, values in space.violations(row).items()}
 
 
 def _problem(space: DesignSpace, evaluator: Evaluator, name: str) -> Problem:
@@ -142,27 +274,6 @@ def find_design(space: DesignSpace, design: str | Mapping[str, Any]) -> IntArray
     return space.encode(space.designs[design], f"design {design}")
 
 
-def _evaluate_row(
-    problem: Problem, row: IntArray, workload: Mapping[str, Any], options: Mapping[str, Any]
-) -> EvaluatedDesign:
-    space, evaluator = problem.space, problem.evaluator
-    columns = space.columns(row)
-    if isinstance(evaluator, Explains):
-        explanation = evaluator.explain(columns)
-    else:
-        explanation = _without_rows(problem, row)
-    limits = {name: float(values[0]) for name, values in space.violations(row).items()}
-    return EvaluatedDesign(
-        space=space,
-        evaluator=evaluator,
-        inputs={"evaluator": problem.evaluator_name, "workload": workload, "options": options},
-        design=space.decode(row)[0],
-        derived={name: float(values[0]) for name, values in space.derived(row).items()},
-        explanation=explanation,
-        violations=limits | dict(explanation.violations),
-    )
-
-
 def choose_design(results: Results, name: str) -> ChosenDesign:
     """A design of a campaign in full: by its number on the front, or by the name that its space
     gives it.
@@ -174,23 +285,31 @@ def choose_design(results: Results, name: str) -> ChosenDesign:
     from codesign.report.chosen import ChosenDesign, find_chosen
 
     label, row = find_chosen(results, name)
-    return ChosenDesign(label, results, _evaluate_as(results, row))
+    return ChosenDesign(label, results, prepare_campaign(results).explain_row(row))
 
 
-def design_of_campaign(campaign: Campaign, name: str) -> Mapping[str, Any]:
-    """Value by parameter of a design: by its number on the front that is stored, or by the name
-    that the campaign's space gives it.
+def design_of_campaign(campaign: Campaign, name: str) -> tuple[str, Mapping[str, Any]]:
+    """A design by its number on the front (:meth:`Campaign.front_results`), or by the name that the
+    campaign's space gives it: where it stands, in words, and its value by parameter.
 
     Raises:
         InputError: No such design; no results yet; the definition is not that of the results.
     """
-    from codesign.report.chosen import find_chosen, front_number
+    from codesign.campaign.stored_inputs import StoredEvaluator
+    from codesign.report.chosen import PICK_KEYS, find_chosen, front_number
 
-    if front_number(name) is None and not campaign.store_path.exists():
-        row = find_design(campaign.problem.space, name)
-    else:
-        _, row = find_chosen(campaign.results(), name)
-    return campaign.problem.space.decode(row)[0]
+    space = campaign.problem.space
+    is_on_front = front_number(name) is not None or name in PICK_KEYS
+    if name in space.designs or not (is_on_front or campaign.store_path.exists()):
+        return f"design {name}", space.decode(find_design(space, name))[0]
+    results = campaign.front_results()
+    if isinstance(results.problem.evaluator, StoredEvaluator):
+        raise InputError(
+            f"design {name!r} was evaluated with other inputs than today's: "
+            f"{'; '.join(campaign.status().notices)}"
+        )
+    label, row = find_chosen(results, name)
+    return f"design {name}: {label} of {results.front_words}", space.decode(row)[0]
 
 
 def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesign:
@@ -204,19 +323,7 @@ def evaluate_as(campaign: Campaign, design: Mapping[str, Any]) -> EvaluatedDesig
         InputError: A value that the campaign's space does not have.
         JobError: The evaluator failed on it.
     """
-    return _evaluate_as(campaign, campaign.problem.space.encode(design, "design"))
-
-
-def _evaluate_as(campaign: Campaign | Results, row: IntArray) -> EvaluatedDesign:
-    problem, definition = campaign.problem, campaign.definition
-    observed = problem.evaluate(row)
-    limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
-    evaluated = _evaluate_row(problem, row, definition.workload, definition.evaluator.options)
-    return replace(
-        evaluated,
-        inputs={"campaign": definition.name, **evaluated.inputs},
-        violations={**evaluated.violations, **dict(limits)},
-    )
+    return prepare_campaign(campaign).explain(design)
 
 
 def _without_rows(problem: Problem, row: IntArray) -> Explanation:

@@ -7,17 +7,19 @@ such as ``tier1_technology.bandwidth``; the space never learns what the things a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Numbers by name and attribute.
+    """Numbers and words by name and attribute.
 
     Attributes:
         units: Unit of each attribute, as ``units.py`` reads it (gives its dimension).
         entries: For each name, its attributes in coherent SI units; the same keys as ``units``.
+        words: For each attribute that is no number, such as ``family``, the word of each name.
     """
 
     units: Mapping[str, str]
     entries: Mapping[str, Mapping[str, float]]
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -98,6 +98,9 @@ def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
     Returns:
         (n,) number of each one's value, and (u,) a position of each value, in ascending order.
     """
+    if len(key) == 1:  # as of a single design, for which tables would take most of the time
+        nothing: IntArray = np.zeros(1, dtype=np.int64)
+        return nothing, nothing
     if limit > 4 * len(key) + _SMALL:
         order = np.argsort(key)
         is_first = np.empty(len(key), dtype=bool)

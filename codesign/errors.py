@@ -3,7 +3,7 @@
 CodesignError
 ├── InputError      what the user gave cannot be used: exit code 2, nothing was changed
 │   ├── UnknownNameError     a name that is not in the list it must come from
-│   ├── InfeasibleError      no design of a space keeps every limit
+│   ├── InfeasibleError      no design of a space keeps every limit: exit code 1
 │   └── StoreError      a campaign's store is corrupt, locked, or belongs to another definition
 ├── MissingExtraError    an optional library is needed and absent: exit code 2, says what to install
 └── JobError        the job ran and failed (every design failed, no space left): exit code 1
@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+
+_MOST_CHARACTERS = 200
+"""Of a name that is repeated in a message and compared with the known ones."""
 
 
 class CodesignError(Exception):
@@ -64,14 +67,19 @@ class JobError(CodesignError):
 
 def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 24) -> str:
     """One line for an unknown name: the nearest known one, then the list (at most ``most``)."""
-    names = sorted(known)
-    close = difflib.get_close_matches(str(got), names, n=1, cutoff=0.5)
+    names, word = sorted(known), str(got)
+    close = _nearest(word, names) if len(word) <= _MOST_CHARACTERS else None
+    # A name that reads as it was written is not what was meant: 2 is not '2'.
+    hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
+    listed = ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    shown_word = word if len(word) <= _MOST_CHARACTERS else f"{word[:_MOST_CHARACTERS]}…"
+    return f"unknown {kind} {shown_word!r}.{hint} Known: {listed or 'none'}."
+
+
+def _nearest(word: str, names: Sequence[str]) -> str | None:
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     if not close:
         folded = {name.lower(): name for name in names}
-        close = [
-            folded[match]
-            for match in difflib.get_close_matches(str(got).lower(), folded, n=1, cutoff=0.5)
-        ]
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    listed = ", ".join(names[:most]) + (", …" if len(names) > most else "")
-    return f"unknown {kind} {str(got)!r}.{hint} Known: {listed or 'none'}."
+        matches = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.5)
+        close = [folded[match] for match in matches]
+    return close[0] if close else None

@@ -15,7 +15,43 @@ from codesign.evaluators.base import (
     ServesPools,
     reading_of,
 )
+from codesign.notebook import metric_text, table_html
 from codesign.space import DesignSpace
+
+
+@dataclass(frozen=True)
+class AssessedDesign:
+    """The metrics and limits of one design, without what explains them.
+
+    Attributes:
+        design: Value by parameter; None where absent.
+        metrics: Values by name; NaN where the evaluator has none.
+        violations: Relative excess over every limit; ``<= 0`` is within.
+    """
+
+    design: Mapping[str, Value]
+    metrics: Mapping[str, float]
+    violations: Mapping[str, float]
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every limit is kept."""
+        return all(value <= 0 for value in self.violations.values())
+
+    @property
+    def broken(self) -> list[str]:
+        """The limits that the design breaks, in words."""
+        return _broken(self.violations)
+
+    def _repr_html_(self) -> str:
+        """The metrics in a notebook."""
+        metrics = ((name, f"{value:.6g}") for name, value in self.metrics.items())
+        state = "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
+        return table_html(f"A design that {state}", ("metric", "value"), metrics)
+
+
+def _broken(violations: Mapping[str, float]) -> list[str]:
+    return [f"{name} (by {excess:.1%})" for name, excess in violations.items() if excess > 0]
 
 
 @dataclass(frozen=True)
@@ -104,9 +140,20 @@ class EvaluatedDesign:
     @property
     def broken(self) -> list[str]:
         """The limits that the design breaks, in words."""
-        return [
-            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
+        return _broken(self.violations)
+
+    def _repr_html_(self) -> str:
+        """The design and its metrics in a notebook."""
+        values = {name: value for name, value in self.design.items() if value is not None}
+        units = {metric.name: metric for metric in self.evaluator.metrics}
+        metrics = [
+            (name, metric_text(value, units[name]) if name in units else f"{value:.4g}")
+            for name, value in self.metrics.items()
         ]
+        state = "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
+        return table_html(f"{self.space.name}: {state}", ("metric", "value"), metrics) + table_html(
+            "Design", ("parameter", "value"), ((k, str(v)) for k, v in values.items())
+        )
 
     @property
     def is_feasible(self) -> bool:

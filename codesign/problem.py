@@ -5,6 +5,7 @@ This is the only place where a sign is flipped: what is maximized enters the sea
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from codesign.errors import InputError, JobError, UnknownNameError, describe_unk
 from codesign.evaluators.base import (
     Evaluation,
     Evaluator,
+    Failure,
     Features,
     HasAccounts,
     KeepsLimits,
@@ -24,6 +26,7 @@ from codesign.evaluators.base import (
     PoolDescription,
     Predicts,
     ServesPools,
+    TakesParameters,
 )
 from codesign.metrics import Metric, Sense
 from codesign.space import DesignSpace, Expression
@@ -101,7 +104,7 @@ class Observations:
         violations: (n, c) columns as in ``violation_names``; ``<= 0`` is within; NaN where failed.
         violation_names: The evaluator's limits, then the problem's constraints on metrics.
         metrics: (n,) values by name, NaN where failed or not reported.
-        failures: Reason by position, for designs without a result.
+        failures: By position, for designs without a result.
     """
 
     rows: IntArray
@@ -109,7 +112,7 @@ class Observations:
     violations: FloatArray
     violation_names: tuple[str, ...]
     metrics: Mapping[str, FloatArray]
-    failures: Mapping[int, str]
+    failures: Mapping[int, Failure]
 
     @property
     def failed(self) -> BoolArray:
@@ -231,8 +234,8 @@ class Problem:
         """Evaluate designs of the space.
 
         An evaluator that raises on a batch is given its halves, down to the designs at fault;
-        these are recorded as failed, as are designs with an objective or a violation that is
-        not a number, or an infinite objective.
+        these are recorded as failed, and designs with an objective or a violation that is
+        not a number, or an infinite objective, as bad output.
 
         Args:
             rows: (n, d) designs.
@@ -241,9 +244,23 @@ class Problem:
         Raises:
             JobError: The evaluator's answer has the wrong shape or lacks an objective.
         """
+        return self.observed(rows, self._attempt(rows, metrics))
+
+    def observed(self, rows: IntArray, evaluation: Evaluation) -> Observations:
+        """What an evaluator's answer for designs means for this problem.
+
+        Args:
+            rows: (n, d) designs.
+            evaluation: Of these designs.
+
+        Raises:
+            JobError: The answer has the wrong shape or lacks an objective.
+        """
         n = len(rows)
-        evaluation = self._attempt(rows, metrics)
-        failures = {int(i): str(reason) for i, reason in evaluation.failures.items()}
+        failures = {
+            int(i): reason if isinstance(reason, Failure) else Failure("failed", str(reason))
+            for i, reason in evaluation.failures.items()
+        }
         failed = np.zeros(n, dtype=bool)
         failed[list(failures)] = True
         metric_values = self._metrics_of(evaluation, n, failed)
@@ -264,9 +281,11 @@ class Problem:
 
     def provenance(self) -> dict[str, Any]:
         """Everything the observations depend on, as JSON values."""
+        space = self.space.provenance()
+        evaluator = _without_unused(self.evaluator.provenance(), json.dumps(space, default=str))
         return {
-            "space": self.space.provenance(),
-            "evaluator": {"name": self.evaluator_name, **self.evaluator.provenance()},
+            "space": space,
+            "evaluator": {"name": self.evaluator_name, **evaluator},
             "objectives": [str(objective) for objective in self.objectives],
             "constraints": [constraint.text for constraint in self.constraints],
         }
@@ -278,6 +297,8 @@ class Problem:
             if metrics is None:
                 return self.evaluator.evaluate(columns)
             return self.evaluator.evaluate(columns, metrics)
+        except JobError:  # no design's fault
+            raise
         except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
             if n == 1:
                 return Evaluation({}, {}, {0: _words(error)})
@@ -322,16 +343,17 @@ class Problem:
         self,
         metrics: Mapping[str, FloatArray],
         violations: Mapping[str, FloatArray],
-        failures: dict[int, str],
+        failures: dict[int, Failure],
     ) -> None:
         """Add the designs whose numbers cannot be used."""
         for objective in self.objectives:
             values = metrics[objective.metric.name]
             for i in np.flatnonzero(~np.isfinite(values)).tolist():
-                failures.setdefault(i, f"metric {objective.metric.name} is {values[i]:g}")
+                text = f"metric {objective.metric.name} is {values[i]:g}"
+                failures.setdefault(i, Failure("bad-output", text))
         for name, values in violations.items():
             for i in np.flatnonzero(np.isnan(values)).tolist():
-                failures.setdefault(i, f"violation of {name!r} is nan")
+                failures.setdefault(i, Failure("bad-output", f"violation of {name!r} is nan"))
 
     def _violations_of(
         self,
@@ -368,6 +390,16 @@ def most_broken(violations: Mapping[str, FloatArray]) -> str:
     return f"{broken[worst]:,} break {worst!r}, {by}"
 
 
+def nearest_to_limits(violations: Mapping[str, FloatArray]) -> int:
+    """The position of the design whose largest excess is the smallest.
+
+    Args:
+        violations: (n,) relative excess by limit, of one or more designs that did not fail.
+    """
+    largest = np.max(np.stack(list(violations.values())), axis=0)
+    return int(np.argmin(largest))
+
+
 def build_problem(
     space: DesignSpace,
     evaluator: Evaluator,
@@ -384,12 +416,15 @@ def build_problem(
         objectives: Such as ``maximize throughput_tokens_per_s``.
         constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
         evaluator_name: For messages and provenance.
-        where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``, ...
+        where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``,
+            ``evaluator.OPTION``, ...
 
     Raises:
         InputError: With every problem found, the nearest valid choice where there is one.
     """
     places = where or {}
+    if isinstance(evaluator, TakesParameters):
+        evaluator = _with_parameters(evaluator, space.names, places)
     evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
     problems = _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
     wanted: list[Objective] = []
@@ -407,13 +442,28 @@ def build_problem(
         except InputError as error:
             problems += error.problems
     problems += _objective_problems(objectives, wanted, places)
-    problems += _absent_problems(space, evaluator, wanted, conditions)
+    problems += absent_problems(space, evaluator, wanted, conditions)
     if problems:
         raise InputError(problems)
     limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
     if limits and isinstance(evaluator, KeepsLimits):
         evaluator = evaluator.within_limits(limits)
     return Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name)
+
+
+def _with_parameters(
+    evaluator: TakesParameters, names: Sequence[str], places: Mapping[str, str]
+) -> Evaluator:
+    """The evaluator for a space's parameters; its problems with the places of its options."""
+    try:
+        return evaluator.with_parameters(names)
+    except InputError as error:
+        problems = []
+        for problem in error.problems:
+            option, _, text = problem.partition(": ")
+            place = places.get(f"evaluator.{option}")
+            problems.append(f"{place}: {text}" if place else problem)
+        raise InputError(problems) from None
 
 
 def with_pools_of(
@@ -536,7 +586,7 @@ def read_constraint(
     return Constraint(text, expression, known, _bound(expression, space, evaluator), where)
 
 
-def _absent_problems(
+def absent_problems(
     space: DesignSpace,
     evaluator: Evaluator,
     wanted: Sequence[Objective],
@@ -565,6 +615,25 @@ def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> 
     if match[2].startswith("<") != (senses[match[1]] == "minimize"):
         return None
     return float(space.parse(match[3]).evaluate({}))
+
+
+def _without_unused(described: Any, space: str) -> Any:
+    """What an evaluator says of itself without the off-chip memories that its space never names.
+
+    So a new file in the library changes no problem but those that may use it.
+    """
+    if not isinstance(described, Mapping):
+        return described
+    return {
+        key: {
+            name: item
+            for name, item in value.items()
+            if item.get("place") != "off-chip" or json.dumps(name) in space
+        }
+        if key == "memtech"
+        else _without_unused(value, space)
+        for key, value in described.items()
+    }
 
 
 def _joined(

@@ -6,6 +6,7 @@ value; this loader does none of that, and remembers the line of every key.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +14,28 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from yaml.composer import Composer
-from yaml.constructor import SafeConstructor
+from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
 from codesign.errors import InputError, describe_unknown
+from codesign.text import CONTROL, one_line
 from codesign.units import parse_quantity
 
 KeyPath: TypeAlias = tuple[str | int, ...]
+
+MOST_NODES = 100_000
+"""Keys, values and items that a file may have, each as often as aliases repeat it. A file of
+designs may have ten times as many."""
+_NODES = "keys, values and items"
+_MOST_LEVELS = 64
+_MOST_BYTES_PER_NODE = 100
+_MOST_FALLBACK_CHARACTERS = 50_000
+"""A longer text is not read a second time by the slow parser for the wording of its mistake."""
+_MOST_PROBLEMS = 50
+_LARGEST_INTEGER = 2**63 - 1
 
 
 class Record(BaseModel):
@@ -51,7 +64,52 @@ Fraction: TypeAlias = Annotated[float, quantity("1")]
 """A plain number; ``"75 %"`` is read as 0.75."""
 
 
-class _Loader(yaml.SafeLoader):
+_COUNT = re.compile(r"(\d{1,12})\s*(k|K|Ki|Mi)")
+_MULTIPLES = {"k": 1000, "K": 1024, "Ki": 1024, "Mi": 1024**2}
+
+
+def read_count(value: object) -> object:
+    """A whole number written short, as model cards do: ``32K`` is 32,768 and ``32k`` 32,000.
+
+    >>> read_count("32K")
+    32768
+    """
+    match = _COUNT.fullmatch(value.strip()) if isinstance(value, str) else None
+    return int(match[1]) * _MULTIPLES[match[2]] if match else value
+
+
+Positive: TypeAlias = Annotated[
+    int, BeforeValidator(read_count), Field(ge=1, le=10**9, strict=True)
+]
+"""A whole number from 1; see :func:`read_count`. More than 1e9 of anything is a slip."""
+Natural: TypeAlias = Annotated[int, BeforeValidator(read_count), Field(ge=0, le=10**9, strict=True)]
+"""A whole number from 0."""
+
+
+class _Counting(Composer):
+    """A composer that stops at a number of nodes, before they fill the memory."""
+
+    most_nodes = MOST_NODES
+    n_nodes = 0
+    depth = 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        self.n_nodes += 1
+        if self.n_nodes > self.most_nodes:
+            raise _TooLargeError(f"expected at most {self.most_nodes:,} {_NODES}, got more")
+        if self.depth >= _MOST_LEVELS:
+            raise _TooLargeError(f"expected at most {_MOST_LEVELS} levels of nesting, got more")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _TooLargeError(Exception):
+    """More nodes than a file may have, or more of them inside one another."""
+
+
+class _Loader(_Counting, yaml.SafeLoader):
     """SafeLoader with YAML 1.2's scalars: only true/false are truth values, 1e9 is a number."""
 
 
@@ -76,7 +134,12 @@ _Loader.add_implicit_resolver(
 
 
 def _read_int(loader: yaml.SafeLoader, node: ScalarNode) -> int:
-    return int(str(loader.construct_scalar(node)).replace("_", ""))
+    text = str(loader.construct_scalar(node)).replace("_", "")
+    # The length first: Python refuses, in words of its own, to read thousands of digits.
+    if len(text.lstrip("+-0")) <= 19 and abs(value := int(text)) <= _LARGEST_INTEGER:
+        return value
+    problem = f"expected a whole number up to {_LARGEST_INTEGER}, got {text[:40]}"
+    raise ConstructorError(None, None, problem, node.start_mark)
 
 
 def _read_float(loader: yaml.SafeLoader, node: ScalarNode) -> float:
@@ -97,7 +160,7 @@ def _fast_loader() -> type[Any]:
         return _Loader
     from yaml._yaml import CParser
 
-    class _FastLoader(Composer, CParser, SafeConstructor, Resolver):
+    class _FastLoader(_Counting, CParser, SafeConstructor, Resolver):
         yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
         yaml_constructors = _Loader.yaml_constructors
 
@@ -142,38 +205,57 @@ class Document:
         return f"{self.source}{line}: {dotted}" if dotted else f"{self.source}{line}"
 
 
-def read_document(path: Path | str) -> Document:
+def read_document(path: Path | str, most_nodes: int = MOST_NODES) -> Document:
     """Read a YAML file whose root is a mapping.
 
+    Args:
+        path: Of the file.
+        most_nodes: Keys, values and items that it may have.
+
     Raises:
-        InputError: The file cannot be read, is not YAML, repeats a key, or has another root.
+        InputError: The file cannot be read, is too large, is not YAML, repeats a key, or has
+            another root.
     """
-    return parse_document(*read_text(path))
+    return parse_document(*read_text(path, most_nodes), most_nodes)
 
 
-def read_text(path: Path | str) -> tuple[str, str]:
+def read_text(path: Path | str, most_nodes: int = MOST_NODES) -> tuple[str, str]:
     """The text of a file, and the file's name for messages.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: The file cannot be read, or is far longer than ``most_nodes`` nodes are.
     """
     source = _display_path(Path(path))
+    most_bytes = most_nodes * _MOST_BYTES_PER_NODE
     try:
-        return Path(path).read_text(encoding="utf-8"), source
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(f"cannot be read: {reason}", source) from error
+        with Path(path).open("rb") as file:  # not its size first: a pipe has none
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise InputError(f"expected at most {most_bytes:,} bytes, got more", source)
+        return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read(), source
+    except (OSError, ValueError) as error:  # a null byte in a path is a ValueError
+        raise InputError(f"cannot be read: {_reason(error)}", source) from error
 
 
-def parse_document(text: str, source: str) -> Document:
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    return str(getattr(error, "strerror", None) or error)
+
+
+def parse_document(text: str, source: str, most_nodes: int = MOST_NODES) -> Document:
     """As :func:`read_document`, from text; ``source`` is only for messages."""
     try:
         try:
-            data, lines, problems = _load(text, source, _FastLoader)
+            data, lines, problems = _load(text, source, _FastLoader, most_nodes)
         except yaml.YAMLError:  # PyYAML's own parser words it alike on every machine
-            data, lines, problems = _load(text, source, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+            if len(text) > _MOST_FALLBACK_CHARACTERS:
+                raise
+            data, lines, problems = _load(text, source, _Loader, most_nodes)
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError, TypeError) as error:
         raise InputError(_yaml_problem(error), source) from error
+    except _TooLargeError as error:
+        raise InputError(str(error), source) from None
     if problems:
         raise InputError(problems)
     if not isinstance(data, dict):
@@ -183,18 +265,20 @@ def parse_document(text: str, source: str) -> Document:
 
 
 def _load(
-    text: str, source: str, loader_class: type[Any]
+    text: str, source: str, loader_class: type[Any], most_nodes: int = MOST_NODES
 ) -> tuple[Any, dict[KeyPath, int], list[str]]:
     """The data of a text, the line of each key, and a problem for each repeated key."""
     loader = loader_class(text)
+    loader.most_nodes = most_nodes
     try:
         node = loader.get_single_node()
-        lines: dict[KeyPath, int] = {}
-        problems = _index(node, (), lines, source)
+        index = _Index(source, most_nodes)
+        index.add(node, ())
+        problems = index.problems
         data = None if problems or node is None else loader.construct_document(node)
     finally:
         loader.dispose()
-    return data, lines, problems
+    return data, index.lines, problems
 
 
 def overlaid(document: Document, base: Document) -> Document:
@@ -228,38 +312,73 @@ def overlaid(document: Document, base: Document) -> Document:
 
 def _display_path(path: Path) -> str:
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
+        return one_line(str(path.resolve().relative_to(Path.cwd())))
     except (ValueError, OSError):
-        return str(path)
+        return one_line(str(path))
 
 
 def _yaml_problem(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "not valid YAML: it repeats itself by an alias"
     mark = getattr(error, "problem_mark", None)
     reason = getattr(error, "problem", None) or str(error).splitlines()[0]
     return f"not valid YAML: {reason}" + (f" (line {mark.line + 1})" if mark else "")
 
 
-def _index(node: Node | None, path: KeyPath, lines: dict[KeyPath, int], source: str) -> list[str]:
-    """Fill ``lines``; returns a problem for each repeated or non-text key."""
-    problems: list[str] = []
-    if isinstance(node, MappingNode):
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            name = key.value if isinstance(key, ScalarNode) else "?"
-            here = (*path, name)
-            if not isinstance(key, ScalarNode):
-                problems.append(f"{source}:{line}: expected a plain key")
-            elif here in lines:
-                problems.append(
-                    f"{source}:{line}: {name}: the key is given twice (first on line {lines[here]})"
-                )
-            lines.setdefault(here, line)
-            problems += _index(value, here, lines, source)
-    elif isinstance(node, SequenceNode):
-        for position, item in enumerate(node.value):
-            lines[(*path, position)] = item.start_mark.line + 1
-            problems += _index(item, (*path, position), lines, source)
-    return problems
+class _Index:
+    """The line of every key and item of a document, and what its nodes may not have.
+
+    What an alias repeats counts each time, so that a few lines cannot stand for 1e9 values.
+    """
+
+    def __init__(self, source: str, most_nodes: int) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self.problems: list[str] = []
+        self._source = source
+        self._most_nodes = most_nodes
+        self._n_nodes = 0
+
+    def add(self, node: Node | None, path: KeyPath) -> None:
+        """Take in a node that stands at ``path``, and all below it.
+
+        Raises:
+            _TooLargeError: More nodes than a file may have.
+        """
+        self._n_nodes += 1
+        if self._n_nodes > self._most_nodes:
+            raise _TooLargeError(f"expected at most {self._most_nodes:,} {_NODES}, got more")
+        if isinstance(node, MappingNode):
+            for key, value in node.value:
+                self._add_key(key, path)
+                name = key.value if isinstance(key, ScalarNode) else "?"
+                self.add(value, (*path, name))
+        elif isinstance(node, SequenceNode):
+            for position, item in enumerate(node.value):
+                self.lines[(*path, position)] = item.start_mark.line + 1
+                self.add(item, (*path, position))
+        elif isinstance(node, ScalarNode) and CONTROL.search(node.value):
+            where = f"{self._source}:{node.start_mark.line + 1}"
+            self.problems.append(
+                f"{where}: expected no control characters, got {node.value[:80]!r}"
+            )
+
+    def _add_key(self, key: Node, path: KeyPath) -> None:
+        line = key.start_mark.line + 1
+        where = f"{self._source}:{line}"
+        if not isinstance(key, ScalarNode):
+            self.problems.append(f"{where}: expected a plain key")
+            return
+        here = (*path, key.value)
+        if here in self.lines:
+            first = self.lines[here]
+            self.problems.append(
+                f"{where}: {one_line(key.value)}: the key is given twice (first on line {first})"
+            )
+        elif CONTROL.search(key.value):
+            self.problems.append(
+                f"{where}: expected a key without control characters, got {key.value[:80]!r}"
+            )
+        self.lines.setdefault(here, line)
 
 
 R = TypeVar("R", bound=BaseModel)
@@ -281,13 +400,15 @@ def to_record(document: Document, record: type[R], data: object = None, path: Ke
         return record.model_validate(document.data if data is None else data)
     except ValidationError as error:
         errors = error.errors()
-        raise InputError(
-            [
-                _problem(document, record, path, item)
-                for item in errors
-                if not _follows(item, errors)
-            ]
-        ) from None
+        problems = [
+            _problem(document, record, path, item)
+            for item in errors[:_MOST_PROBLEMS]
+            if not _follows(item, errors)
+        ]
+        more = len(errors) - _MOST_PROBLEMS
+        if more > 0:
+            problems.append(f"{document.where(*path)}: {more:,} more problems")
+        raise InputError(problems) from None
 
 
 def _follows(problem: Any, errors: Sequence[Any]) -> bool:
@@ -299,9 +420,12 @@ def _follows(problem: Any, errors: Sequence[Any]) -> bool:
 
 
 def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: Any) -> str:
-    location = tuple(part for part in item["loc"] if _is_written(part))
-    where = document.where(*path, *location)
     kind, got = item["type"], item.get("input")
+    location = tuple(part for part in item["loc"] if _is_written(part))
+    if kind == "extra_forbidden":  # the last part is the file's own, whatever it looks like
+        outer = item["loc"][:-1]
+        location = (*(part for part in outer if _is_written(part)), item["loc"][-1])
+    where = document.where(*path, *location)
     if kind == "extra_forbidden":
         known = _fields_at(record, location[:-1])
         return f"{where}: {describe_unknown('key', location[-1], known)}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.conformance import check_evaluator
-from codesign.optimizers.base import KeySet, Optimizer, SearchSpace, initial_designs
+from codesign.optimizers.base import KeySet, KnowsPending, Optimizer, SearchSpace, initial_designs
 from codesign.schema import Record
 from codesign.space import DesignSpace, parse_space
 
@@ -97,7 +97,8 @@ def check_optimizer(
     It proposes admissible designs in canonical form, none twice, at most as many as asked for
     and none only if there are no more; asking changes nothing; told the same history, at once
     or in pieces, a fresh one goes on with the same suggestions; it takes failed evaluations,
-    infeasible starts, infinite violations, constant objectives and tiny spaces.
+    infeasible starts, infinite violations, constant objectives and tiny spaces. One that knows
+    pending designs proposes none of them and changes nothing if there are none.
 
     Args:
         factory: The class as it is registered.
@@ -126,6 +127,7 @@ def check_optimizer(
     _Check(factory, SearchSpace(tiny, tiny.contains), seed, options, _TASKS[0]).exhaust()
     some = SearchSpace(ours, lambda rows: ours.contains(rows) & (rows[:, 1] == 0))
     _Check(factory, some, seed, options, _TASKS[0]).exhaust()
+    _Check(factory, search, seed, options, _TASKS[0]).ask_beside_pending()
 
 
 def _require(kept: object, promise: str) -> None:
@@ -178,6 +180,34 @@ class _Check:
                 f"a fresh optimizer that is told the same history {words} goes on with the "
                 "same suggestions",
             )
+
+    def ask_beside_pending(self) -> None:
+        """Asked while designs are pending, and told these in another order."""
+        optimizer = self._fresh()
+        if not isinstance(optimizer, KnowsPending):
+            return
+        self._tell(optimizer, self._initial)
+        self._require(
+            np.array_equal(optimizer.ask(3), optimizer.ask(3, self._search.no_rows)),
+            "without pending designs it proposes the same as ever",
+        )
+        pending = self._search.no_rows
+        for n in (3, 1, 1, 2):
+            rows = optimizer.ask(n, pending)
+            self._require(
+                np.array_equal(rows, optimizer.ask(n, pending)),
+                "asking twice gives the same designs",
+            )
+            self._look_at(rows, n)
+            keys = self._search.space.keys
+            self._require(
+                not np.isin(keys(rows), keys(pending)).any(), "it proposes no pending design"
+            )
+            pending = np.concatenate([pending, rows])
+            if n == 1:
+                # Not in the order of the proposals.
+                self._tell(optimizer, pending[-1:])
+                pending = pending[:-1]
 
     def exhaust(self) -> None:
         """Until nothing is left: every admissible design is proposed, then none."""

@@ -14,9 +14,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from codesign.errors import InputError
+
+_MOST_POWER = 9
+"""The largest exponent that a unit is read with; none that is used has more than 3."""
 
 BASES = ("s", "m", "B", "J", "FLOP", "token", "USD", "g", "K")
 """Base dimensions, in the order of ``Unit.exponents``: time, length, data, energy, arithmetic,
@@ -101,10 +104,11 @@ def _atoms() -> dict[str, Unit]:
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d+)(?:[eE][-+]?\d+)?"
 _QUANTITY = re.compile(rf"^\s*({_NUMBER})\s*(.*?)\s*$")
+_MOST_CHARACTERS = 200
 _FACTOR = re.compile(r"([*/]?)\s*([A-Za-zµ%]+|1)(?:\^(-?\d+))?\s*")
 
 
-@cache
+@lru_cache(maxsize=1024)
 def parse_unit(text: str) -> Unit:
     """The unit written as factors joined by ``*`` and ``/``, such as ``pJ/bit`` or ``mW/GB``.
 
@@ -119,9 +123,16 @@ def parse_unit(text: str) -> Unit:
         atom = _atoms().get(match[2])
         if atom is None:
             raise InputError(_unknown_unit(match[2], text))
-        exponent = int(match[3] or 1) * (-1 if match[1] == "/" else 1)
+        exponent = _exponent(match[3] or "1") * (-1 if match[1] == "/" else 1)
         unit, position = unit * atom.power(exponent), match.end()
     return unit
+
+
+def _exponent(text: str) -> int:
+    digits = text.lstrip("-0") or "0"
+    if len(digits) > 1:
+        raise InputError(f"expected an exponent of a unit up to {_MOST_POWER}, got {text}")
+    return -int(digits) if text.startswith("-") else int(digits)
 
 
 def _unknown_unit(atom: str, text: str) -> str:
@@ -130,13 +141,18 @@ def _unknown_unit(atom: str, text: str) -> str:
     return f"unknown unit {atom!r} in {text!r}{hint}"
 
 
+def _match(text: str) -> re.Match[str] | None:
+    """A number and what follows it; in long texts none is looked for, since it takes long."""
+    return _QUANTITY.match(text) if len(text) <= _MOST_CHARACTERS else None
+
+
 def split_quantity(text: str) -> tuple[float, Unit, str]:
     """The number in coherent SI units, its unit, and the unit's text.
 
     Raises:
         InputError: The text is not a number followed by a unit.
     """
-    match = _QUANTITY.match(text)
+    match = _match(text)
     if match is None:
         raise InputError(f"expected a number with a unit, got {text!r}")
     unit = parse_unit(match[2])
@@ -158,17 +174,25 @@ def parse_quantity(value: object, expected: str) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"expected a quantity in {expected}, got {value!r}")
     if isinstance(value, str):
-        if _QUANTITY.match(value) is None and wanted == DIMENSIONLESS:
+        if wanted == DIMENSIONLESS and _match(value) is None:
             raise InputError(f"expected a finite number, got {value!r}")
         number, unit, text = split_quantity(value)
     else:
-        number, unit, text = float(value), DIMENSIONLESS, ""
+        number, unit, text = _as_float(value), DIMENSIONLESS, ""
     if unit.exponents != wanted.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
         raise InputError(f"expected a quantity in {expected or 'a plain number'}, got {got}")
     if not math.isfinite(number):
         raise InputError(f"expected a finite quantity in {expected}, got {value!r}")
     return number
+
+
+def _as_float(value: float) -> float:
+    """``value`` as a float; infinite where it is a whole number beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def format_quantity(value: float, unit: str, digits: int = 4) -> str:

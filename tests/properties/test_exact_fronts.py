@@ -12,14 +12,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.enumeration import enumerate_front
+from codesign.enumeration import enumerate_front, kept_front
 from codesign.enumeration.decomposition import Decomposition, Part
+from codesign.enumeration.kept import keeping
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem import build_problem, read_constraint
 from codesign.space import load_space, parse_space
 from codesign.workload import Request
 
@@ -296,3 +297,63 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n, ba
                     assert (values >= metric.sign * best[metric.name]).all(), (metric.name, level)
         assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= bounded
         assert set(COST_METRICS) <= bounded
+
+
+KEPT = ("shoreline_mm", "area_mm2", "unit_cost_usd", "time_to_first_token_s")
+
+
+def texts_of(limits):
+    """Constraints that say the same; every kept metric is better if it is less."""
+    sign = {"throughput_tokens_per_s": ">="}
+    return tuple(f"{name} {sign.get(name, '<=')} {bound!r}" for name, bound in limits.items())
+
+
+@pytest.mark.parametrize("seed", [31, 32])
+def test_the_front_under_random_tighter_limits_is_a_filter_of_kept_designs(seed, tmp_path):
+    problem, opaque = both("llama-3.3-70b", "prefill", 2, seed, largest=6_000)
+    kept = kept_front(problem, KEPT, tmp_path)
+    rng, sizes = np.random.default_rng(seed), []
+    values = {
+        item.metric.name: item.sign * kept.front.objectives[:, column]
+        for column, item in enumerate(kept.problem.objectives)
+    }
+    for _ in range(8):
+        names = rng.permutation(list(values))[: rng.integers(1, 4)].tolist()
+        limits = {name: float(rng.choice(values[name])) for name in names}
+        positions = kept.within(limits)
+        sizes.append(len(positions))
+        constraints = ("tdp_watts <= 700", *texts_of(limits))
+        brute = replace(
+            opaque,
+            constraints=tuple(
+                read_constraint(text, problem.space, problem.evaluator) for text in constraints
+            ),
+        )
+        front = front_of(brute)
+        expected = np.empty((0, 2)) if isinstance(front, str) else front.objectives
+        assert np.array_equal(kept.front.objectives[positions, :2], expected), limits
+    assert max(sizes) > 3
+
+
+def test_a_latency_within_which_the_batch_is_chosen_is_not_kept():
+    problem, _ = both("llama-3.3-70b", "decode", 2, 3, {"profile": "plain", "batch": "best"})
+    with pytest.raises(InputError, match="time_per_output_token_s: a tighter limit on it changes"):
+        keeping(problem, ["time_per_output_token_s"])
+    stated, _ = both("llama-3.3-70b", "decode", 2, 3, batch=12)
+    assert len(keeping(stated, ["time_per_output_token_s"]).objectives) == 3
+
+
+def test_limits_that_are_said_to_choose_nothing_do_not_change_a_design():
+    for phase, batch in (("prefill", None), ("decode", 12)):
+        npu = evaluator("llama-3.3-70b", phase, (("profile", "plain"),), batch)
+        assert npu.choosing_metrics(whole_space().names) == frozenset()
+        problem = build_problem(whole_space(), npu, OBJECTIVES[2], (), "npu")
+        rows = problem.space.sample(np.random.default_rng(3), 400)
+        rows = rows[problem.admits(rows)]
+        free = problem.evaluate(rows)
+        median = float(np.median(free.metrics["phase_time_s"]))
+        limited = replace(problem, evaluator=npu.within_limits({"phase_time_s": median}))
+        inside = free.metrics["phase_time_s"] <= median
+        found = limited.evaluate(rows)
+        for name in problem.metric_names:
+            assert np.array_equal(free.metrics[name][inside], found.metrics[name][inside])

@@ -13,6 +13,7 @@ from codesign.enumeration.decomposition import Decomposition, Part
 from codesign.enumeration.enumerate import enumerate_front
 from codesign.errors import InfeasibleError
 from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
@@ -167,6 +168,34 @@ def test_the_composed_front_is_that_of_every_system_evaluated(seed):
 )
 def test_the_same_with_three_pools(seed, roles):
     assert_composition_is_exact(seed, roles)
+
+
+FORMATS = ("weight_format", "activation_format", "kv_format")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_limit", [True, False], ids=["as a limit", "as an objective"])
+def test_the_same_with_formats_that_cost_accuracy(seed, is_limit):
+    rng = np.random.default_rng(seed)
+    pools = {role: random_pool(rng, n_open=1) for role in ("prefill", "decode")}
+    for pool in pools.values():
+        pool["machines"] = [1, 3]
+        pool["fixed"] = {k: v for k, v in pool["fixed"].items() if k not in FORMATS[seed % 2 :]}
+    link = {"from": "prefill", "to": "decode", "bandwidth": "450 GB/s", "latency": "1 us"}
+    text = {"pools": pools, "links": {"link": link | {"energy": "1.3 pJ/bit"}}}
+    space = parse_space(json.dumps(text), catalogs(), "random")
+    objectives = [THROUGHPUT, TDP, *([] if is_limit else ["maximize accuracy_recovery"])]
+    workload = SystemWorkload(model="llama-3.3-70b", trace="osworld")
+    judged = SystemEvaluator(workload, SystemOptions(npu=NpuOptions(accuracy=True)))
+    problem = build_problem(space, judged, objectives, [], "system")
+    if is_limit:
+        metrics = problem.evaluate(every_system(problem)).metrics
+        names = ("accuracy_recovery", "accuracy_recovery_low")
+        limits = [f"{name} >= {float(np.median(metrics[name]))!r}" for name in names]
+        problem = build_problem(space, judged, objectives, limits, "system")
+    expected = brute_force_front(problem)
+    assert expected
+    assert {tuple(point) for point in composed_front(problem).objectives.tolist()} == expected
 
 
 @pytest.mark.slow

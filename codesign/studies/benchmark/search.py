@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.campaign.observations import Layout, ObservationBatch, Run, Status
-from codesign.campaign.store import create_store, open_store
+from codesign.campaign.store_file import create_store, open_store
 from codesign.columns import FloatArray
 from codesign.pareto import HypervolumeTracker, hypervolume
 from codesign.studies.benchmark.rates import Row

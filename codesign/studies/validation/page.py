@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,8 +60,15 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     parts.append(_table("Errors", _stated(_SUMMARY, study.summary), study.summary))
     if study.targets:
         parts.append(_table("Promises", _TARGETS, study.targets))
-    parts += [text_line(f"Note: {note}") for note in study.notes]
+    parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]
+    if study.notes:
+        parts.append(text_line("The notes in full: --json, or --write FOLDER."))
     return parts
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first period after a lower-case word, which no abbreviation ends in."""
+    return re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
 def write_page(studies: Sequence[Study], folder: Path, command: str) -> list[Path]:

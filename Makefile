@@ -7,26 +7,32 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Two OpenMP threads are slower than one here; work is spread over processes instead.
 export OMP_NUM_THREADS ?= 1
+# The theme otherwise advertises its successor at every build.
+export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench gallery interop clean
+.PHONY: help demo test check site bench gallery interop clean contact-sheet
 
 help: ## Show the commands
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(READY) ## Run the main job: search the memory of an NPU for OSWorld prefill
 	$(BIN)/codesign run osworld-prefill
 
-test: check ## Check everything: style, types, layers, one small campaign, tests
+test: check ## Check everything: style, types, layers, documentation, one small campaign, tests
 	$(BIN)/pytest
 
 check: $(READY) ## All of `make test` but the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell codesign spaces memtech runs README.md CHANGELOG.md
+	$(BIN)/codespell codesign docs spaces memtech runs README.md CHANGELOG.md
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet
 	folder=$$(mktemp -d) && cd $$folder && $(CURDIR)/$(BIN)/codesign run smoke && rm -r $$folder
+
+site: $(READY) ## Build the documentation in build/site, with every link checked
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY) ## Measure the evaluator
 	$(BIN)/codesign bench
@@ -35,7 +41,9 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 	folder=$$(mktemp -d) && cd $$folder \
 		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
 		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
-		&& $(CURDIR)/$(BIN)/codesign plot osworld-prefill --output $(CURDIR)/docs/images \
+		&& $(CURDIR)/$(BIN)/codesign figure osworld-prefill --format png --output $(CURDIR)/docs/images \
+		&& $(CURDIR)/$(BIN)/python $(CURDIR)/docs/recommended.py osworld-prefill \
+			$(CURDIR)/docs/images/recommended.png \
 		&& for kind in roofline breakdown hierarchy; do \
 			$(CURDIR)/$(BIN)/codesign figure $$kind osworld-prefill --design P1 --format png \
 				--output $(CURDIR)/docs/images/$$kind.png || exit 1; done \
@@ -48,6 +56,13 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 			--output $(CURDIR)/docs/gallery/osworld-prefill.html \
 		&& rm -r $$folder
 	$(BIN)/python docs/screenshots.py docs/gallery/osworld-prefill.html docs/images
+
+contact-sheet: $(READY) ## Draw every figure at both widths on one sheet, to look at
+	folder=$$(mktemp -d) && cd $$folder \
+		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
+		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
+		&& $(CURDIR)/$(BIN)/codesign figure all osworld-prefill --design P1 \
+			--output $(CURDIR)/contact-sheet.png && rm -r $$folder
 
 interop: $(READY) ## Load every export in its consumer, each in a new environment (10 minutes)
 	folder=$$(mktemp -d) && XDG_CACHE_HOME=$$folder \

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _WIDTH, _HEIGHT = 1200, 760
-_PICTURES = {"page-front": "#front", "page-designs": "#chosen .pair"}
+_PICTURES = {"page-answer": "header", "page-front": "#front", "page-designs": "#chosen .pair"}
 """File and what is at the top of it."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +11,26 @@ from pathlib import Path
 import pytest
 
 from codesign import api
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium on the machine; where there is none, tests that ask for it are skipped."""
+    api_of_playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: it drives the browser"
+    )
+    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if found is None:
+        # The rest of the gate must run where nobody installed a browser.
+        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed")
+    with api_of_playwright.sync_playwright() as playwright:
+        # As root, which containers are, Chromium starts only without its sandbox.
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=found, args=options)
+        yield opened
+        opened.close()
 
 
 class _StopsEarly:

@@ -11,7 +11,7 @@ import pytest
 
 import codesign
 from codesign.cli import app as cli_app
-from codesign.cli import main
+from codesign.cli import main, panels
 from codesign.errors import JobError, MissingExtraError
 from codesign.memtech import load_library
 from codesign.metrics import ALL_METRICS
@@ -73,7 +73,37 @@ def test_the_module_is_the_command():
 
 def test_without_a_command_there_is_help(capsys):
     assert main([]) == 0
-    assert "Commands:" in capsys.readouterr().out
+    assert "Search:\n  run  " in capsys.readouterr().out
+
+
+def test_the_help_lists_every_command_in_a_panel(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for panel in panels.PANELS:
+        assert f"\n{panel}:\n" in out
+    assert "\nMore:\n" not in out  # a new command belongs in a panel
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("run osw", "osworld-prefill"),
+        ("evaluate --model qwen3-3", "qwen3-32b"),
+        ("evaluate --design kn", "knee"),
+        ("platform --device h100-s", "h100-sxm"),
+        ("compare compare-sm", "compare-small"),
+        ("memtech hbf", "hbf"),
+        ("space dtl", "dtlz2"),
+    ],
+)
+def test_the_shell_completes_names(line, name, monkeypatch, capsys):
+    words = f"codesign {line}"
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setenv("_CODESIGN_COMPLETE", "complete_bash")
+    with pytest.raises(SystemExit, match="0"):
+        main([])
+    assert name in capsys.readouterr().out.split()
 
 
 def test_every_command_has_help_that_fits_the_list(capsys):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from codesign.cli import main
+from codesign.text import printable
 
 _EVALUATE = ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--phase", "prefill"]
 _OSWORLD = ["--workload", "osworld"]
@@ -59,12 +60,14 @@ class Case:
         said: Parts of the message.
         files: Text by path.
         most_lines: How long the message may be, where one mistake has several consequences.
+        code: With which the command ends: 1 where only no design keeps the limits.
     """
 
     arguments: list[str]
     said: list[str]
     files: dict[str, str | bytes] = field(default_factory=dict)
     most_lines: int = 3
+    code: int = 2
 
 
 def _technology(old: str, new: str, *said: str) -> Case:
@@ -282,8 +285,8 @@ CASES = {
     "a fixed parameter that is unknown": _campaign(
         "initial: 4", "initial: 4\n    fixed: {dataflw: ws}", "a.yaml:9: fixed", "'dataflow'"
     ),
-    "a limit that no design keeps": _campaign(
-        "[tdp_watts <= 700]", "[vector_length < 128]", "vector_length < 128"
+    "a limit that no design keeps": replace(
+        _campaign("[tdp_watts <= 700]", "[vector_length < 128]", "vector_length < 128"), code=1
     ),
     "results before the first run": Case(
         ["pareto", "a.yaml"], ["no results yet", "codesign run"], {"a.yaml": _CAMPAIGN}
@@ -322,6 +325,28 @@ CASES = {
         ["run", "a.yaml"], ["runs/a", "cannot be made"],
         {"a.yaml": _CAMPAIGN, "runs/a": ""},
     ),
+    "an exponent beyond all units": _technology(
+        "24 GB", "24 GB^99999", "a.yaml:5: capacity: expected an exponent of a unit up to 9"),
+    "an exponent in a limit": _space(
+        "width <= 2", "width <= 2 GB^99999", "expected an exponent of a unit up to 9, got 99999"),
+    "a number of 5000 digits": _technology("24 GB", "9" * 5000, "expected a whole number up to"),
+    "300 million seeds": _campaign(
+        "budget: 8", "budget: 8\n    seeds: 300000000",
+        "a.yaml:10: seeds: expected a number of seeds from 1 to 10000, or a list", "got 300000000"),
+    "a sample of 1e11 designs": _campaign(
+        "budget: 8", "budget: 8\n    reference_sample: 99999999999", "reference_sample: input"),
+    "an unknown key in brackets": _technology(
+        "place:", "'place[/red]': 1\n    place:", "unknown key 'place[/red]'."),
+    "a key that colors the terminal": _technology(
+        "place:", '"\\e[31ma": 1\n    place:', r"expected a key without control", r"'\x1b[31ma'"),
+    "a path that colors the terminal": Case(
+        ["memtech", "./a\x1b[31m\n.yaml"], [r"a\x1b[31m\n.yaml: not valid YAML"],
+        {"a\x1b[31m\n.yaml": "["}),
+    "a name that colors the terminal": Case(["memtech", "a\x1b[31m"], [r"'a\x1b[31m'"]),
+    "a command that colors the terminal": Case(["a\x1b[31m"], [r"no such command", r"\x1b[31m"]),
+    "1e12 tokens of a prompt": Case(
+        [*_EVALUATE, "--prompt-tokens", "9" * 12, "--generated-tokens", "1"],
+        ["--prompt-tokens: input should be less than or equal to 1000000000"]),
 }  # fmt: skip
 
 
@@ -349,10 +374,11 @@ def test_bad_input_is_refused_in_a_line_with_exit_code_2(
     code = main(case.arguments)
 
     out, err = capsys.readouterr()
-    assert (code, out) == (2, "")
+    assert (code, out) == (case.code, "")
     assert 1 <= len(err.splitlines()) <= case.most_lines, err
     assert all(line.startswith("error: ") for line in err.splitlines()), err
     assert "Traceback" not in err
+    assert printable(err) == err
     for part in case.said:
         assert part in err
     assert _content(tmp_path) == before
@@ -368,3 +394,18 @@ def test_with_json_the_error_still_goes_to_stderr(name, tmp_path: Path, monkeypa
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
+
+
+def test_a_file_that_cannot_be_used_does_not_keep_the_others_from_being_listed(
+    tmp_path: Path, monkeypatch, capsys
+):
+    for folder in ("memtech", "spaces", "runs"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "bad.yaml").write_text("a: [\n", encoding="utf-8")
+    (tmp_path / "spaces" / "good.yaml").write_text(textwrap.dedent(_SPACE), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for command, name in (("memtech", "hbf"), ("spaces", "good"), ("runs", "smoke")):
+        assert main([command]) == 0
+        out, err = capsys.readouterr()
+        assert f"\n{name} " in out
+        assert f"{'runs' if command == 'runs' else command}/bad.yaml: not valid YAML" in out + err

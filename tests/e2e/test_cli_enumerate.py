@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import codesign
+from codesign.campaign.exact import joined
 from codesign.cli import main
 
 _CAMPAIGN = """\
@@ -100,19 +103,32 @@ def test_a_table_for_people_and_the_designs_for_the_next_tool(capsys):
     [
         (["trail"], "unknown campaign 'trail'. Did you mean 'trial'?"),
         (["trial", "--output", "front.xyz"], "'xyz'"),
+        (["trial", "--keep", "area"], "--keep: unknown metric 'area'. Did you mean 'area_mm2'?"),
         (["hot"], "no design of space 'memexplorer' is feasible"),
         (["hot"], "break 'tdp_watts <= 1', nearest over by "),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_leaves_nothing(capsys, arguments, message):
     _write("hot", watts=1)
-    assert main(["enumerate", *arguments]) == 2
+    assert main(["enumerate", *arguments]) == (1 if arguments == ["hot"] else 2)
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert not Path("front.xyz").exists()
     assert not list(Path("runs").glob("hot/*"))
+
+
+def test_what_tighter_limits_may_bring_to_the_front_is_kept_and_told(capsys):
+    before = _json(capsys, "enumerate", "trial")
+    front = _json(capsys, "enumerate", "trial", "--keep", "area_mm2, unit_cost_usd")
+    kept = front.pop("kept")
+    assert kept["metrics"] == ["area_mm2", "unit_cost_usd"]
+    assert kept["limitable"] == ["throughput_tokens_per_s", "tdp_watts", *kept["metrics"]]
+    assert kept["n_points"] > front["n_points"]
+    assert {**before, "seconds": 0} == {**front, "seconds": 0}
+    assert main(["enumerate", "trial", "--keep", "usual"]) == 0
+    assert "points for tighter limits" in capsys.readouterr().out
 
 
 class _CtrlC:
@@ -137,7 +153,7 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
     _write("long")
     whole = _json(capsys, "enumerate", "long", "--folder", "undisturbed")
     monkeypatch.setattr("codesign.enumeration.enumerate._LEAST_DESIGNS", 1)
-    monkeypatch.setattr("codesign.cli.enumeration.make_enumeration_progress", _CtrlC)
+    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", _CtrlC)
     assert main(["enumerate", "long", "--workers", "1", "--json"]) == 130
     out, err = capsys.readouterr()
     assert out == ""
@@ -145,10 +161,37 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
     assert [path.suffix for path in Path("runs/long").iterdir()] == [".part"]
     again = _CtrlC()
     again.blocks = 3
-    monkeypatch.setattr("codesign.cli.enumeration.make_enumeration_progress", lambda: again)
+    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda: again)
     front = _json(capsys, "enumerate", "long", "--workers", "2")
     assert again.done_before > 0
     for name in ("points", "hypervolume", "n_front_designs"):
         assert front[name] == whole[name]
     assert front["n_evaluated"] + front["n_repeated"] + front["n_excluded"] == front["n_designs"]
     assert [path.suffix for path in Path("runs/long").iterdir()] == [".npz"]
+
+
+def test_every_command_numbers_along_the_exact_front(capsys):
+    points = _json(capsys, "enumerate", "trial", "--folder", "numbered")["points"]
+    folder = ("--folder", "numbered")
+    assert main(["report", "trial", *folder]) == 0  # never run: the exact front is all there is
+    capsys.readouterr()
+    for is_run in (False, True):
+        if is_run:
+            _json(capsys, "run", "trial", *folder)
+        front = _json(capsys, "pareto", "trial", *folder)
+        assert front["front_is_exact"]
+        assert [item["design"] for item in front["observations"]] == [x["design"] for x in points]
+        evaluated = _json(capsys, "evaluate", "--campaign", "trial", "--design", "2", *folder)
+        assert evaluated["metrics"]["tdp_watts"] == points[1]["metrics"]["tdp_watts"]
+        sheet = ("--format", "spec-sheet", "--design", "2", "--output", "sheet.md")
+        assert main(["export", "trial", *sheet, *folder]) == 0
+        assert f"front 2 of the exact front, {len(points)} points" in capsys.readouterr().out
+
+
+def test_the_page_lists_designs_that_tie_with_a_point_once():
+    campaign = codesign.load_campaign("trial", "numbered")
+    exact = campaign.exact_front()
+    every_design = replace(campaign.exact_results(exact, listed=True), front_run=None)
+    assert len(every_design.front()) >= len(exact)
+    both = joined(every_design, campaign.exact_results(exact))
+    assert len(both.front()) == len(exact)

@@ -6,8 +6,10 @@ import configparser
 import csv
 import json
 import math
+import re
 import warnings
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ import yaml
 
 import codesign
 from codesign.cli import main
+
+_ENDS = ["min", "typ", "max"]
 
 _CAMPAIGN = """\
 name: trial
@@ -49,7 +53,7 @@ def folder(tmp_path_factory, break_off) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["run", "trial", "--json"]) == 0
-        assert main(["run", "hopeless", "--json"]) == 2
+        assert main(["run", "hopeless", "--json"]) == 1
         break_off(codesign.load_campaign("half"))
     return folder
 
@@ -73,10 +77,10 @@ def _export(tmp_path: Path, name: str, *arguments: str) -> Path:
 def test_openpyxl_reads_the_observations_and_the_provenance(results, tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.load_workbook(_export(tmp_path, "all.xlsx", "--scope", "all"))
-    assert book.sheetnames == ["observations", "metrics", "provenance"]
+    assert book.sheetnames == ["observations", "chart", "metrics", "provenance"]
     header, *lines = book["observations"].iter_rows(values_only=True)
     assert len(lines) == len(results) == 24
-    column = [line[header.index("tdp_watts")] for line in lines]
+    column = [line[header.index("tdp_watts [W]")] for line in lines]
     assert column == pytest.approx(results.metrics["tdp_watts"].tolist(), rel=1e-14)
     assert "pe_array" in header
     notes = dict(book["provenance"].iter_rows(min_row=2, values_only=True))
@@ -85,6 +89,22 @@ def test_openpyxl_reads_the_observations_and_the_provenance(results, tmp_path):
     assert notes["evaluated"] == "24 of 24"
     units = {row[0]: row[1] for row in book["metrics"].iter_rows(min_row=2, values_only=True)}
     assert units["tdp_watts"] == "W"
+    assert book["provenance"].max_row < 80
+
+
+def test_openpyxl_reads_a_chart_of_throughput_against_tdp(results, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(_export(tmp_path, "front.xlsx"))
+    (chart,) = book["chart"]._charts
+    (series,) = chart.series
+    header = [cell.value for cell in book["observations"][1]]
+    for place, metric in ((series.xVal, "tdp_watts [W]"), (series.yVal, "throughput_tokens_per_s")):
+        sheet, cells = place.numRef.f.replace("$", "").split("!")
+        column = [cell.value for (cell,) in book[sheet][cells]]
+        assert len(column) == len(results.front())
+        (name,) = [name for name in header if name.startswith(metric)]
+        place_of_column = header.index(name) + 1
+        assert column[0] == book[sheet].cell(row=2, column=place_of_column).value
 
 
 def test_the_markdown_has_a_line_for_each_design_of_the_front(results, tmp_path):
@@ -203,7 +223,7 @@ def test_a_markdown_parser_finds_one_table_with_every_design(results, tmp_path):
 def test_a_markdown_parser_finds_the_tables_of_a_spec_sheet(tmp_path):
     path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
     tables = _tables_of_markdown(path.read_text("utf-8"))
-    assert [table[0][0] for table in tables[:4]] == ["part", "level", "parameter", "metric"]
+    assert [table[0][0] for table in tables[:4]] == ["part", "level", "memory", "metric"]
     assert all(len(line) == len(table[0]) for table in tables for line in table)
 
 
@@ -274,7 +294,8 @@ def test_what_is_stored_so_far_says_in_the_file_that_it_is_a_part(tmp_path, caps
     command = ["export", "half", "--partial", "--format", form, "--output", str(path), "--json"]
     assert main(command) == 0
     assert json.loads(capsys.readouterr().out)["notes"] == [
-        f"half is {_STATE}; the file says so too"
+        f"half is {_STATE}; the file says so too",
+        "the designs of the front of 4 searched designs",
     ]
     note = _note_in(path, form)
     assert (note["state"], note["evaluated"]) == ("stopped", "4 of 24")
@@ -426,6 +447,41 @@ def test_a_spec_sheet_says_what_to_build(tmp_path):
         assert part in text
 
 
+def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
+    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
+    text = path.read_text("utf-8")
+    for part in (
+        "2048x256 matrix array, 2,048-lane vector unit, 3 stacked SRAM layers",
+        "| tier 1: HBM4, 12-high stack | 2 | 2048 bit × 7.81 Gbit/s | 2 TB/s | 15 mm | 15 / 22 /",
+        "| tier 2: High Bandwidth Flash, one stack | 1 | not known |",
+        "## Decided: the design's parameters",
+        "| wafer_usd | 7500 / 9346 / 10000 | 2022-07 |",
+        "## Not modelled",
+        "| accuracy | 0.9999 | 0.9918 to 1.0000 | estimated |",
+    ):
+        assert part in text
+    budgets = [table for table in _tables_of_markdown(text) if table[0] == ["part", *_ENDS]]
+    assert len(budgets) == 3
+    for table in budgets:
+        *parts, total = (
+            [float(cell.split()[0].replace(",", "")) for cell in row[1:]] for row in table[1:]
+        )
+        assert np.sum(parts, axis=0) == pytest.approx(total, rel=1e-3)
+        assert total[0] < total[1] < total[2]
+
+
+def test_the_block_diagram_of_a_spec_sheet_shows_dies_layers_and_links(tmp_path):
+    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
+    assert "![Block diagram](p1-blocks.svg)" in path.read_text("utf-8")
+    drawing = ElementTree.parse(tmp_path / "p1-blocks.svg").getroot()
+    words = [item.text for item in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert "2 × 2048 bit × 7.81 Gbit/s" in words
+    assert [f"layer {number}: 3D-stacked SRAM, one layer" in words for number in (1, 2, 3, 4)] == [
+        True, True, True, False,
+    ]  # fmt: skip
+    assert "2 compute dies side by side" in words
+
+
 def test_a_spec_sheet_says_which_edge_is_not_charged(tmp_path):
     path = _export(tmp_path, "p2.md", "--format", "spec-sheet", "--design", "P2")
     text = path.read_text("utf-8")
@@ -456,7 +512,6 @@ def test_every_design_of_the_front_can_be_exported_by_its_number(results, tmp_pa
         (["trial", "--format", "csv", "--design", "1"], "--design: csv holds many designs"),
         (["trial", "--format", "genz", "--design", "1", "--scope", "all"], "it has no --scope"),
         (["trial", "--format", "csv", "--scope", "fornt"], "unknown scope 'fornt'"),
-        (["hopeless", "--format", "optuna"], "hopeless: none of 24 evaluated designs keeps every"),
         (["hopeless", "--format", "genz", "--design", "1"], "by number: none on the front"),
     ],
 )
@@ -465,6 +520,16 @@ def test_what_cannot_be_exported_is_one_line_and_no_file(tmp_path, capsys, argum
     out, err = capsys.readouterr()
     assert out == "" and message in err and len(err.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_campaign_without_a_feasible_design_names_the_limit_and_the_nearest_one(capsys):
+    assert main(["pareto", "hopeless"]) == 1
+    message = capsys.readouterr().err
+    assert (
+        "hopeless: none of 24 evaluated designs keeps every limit: 24 break 'tdp_watts" in message
+    )
+    assert re.search(r"The nearest breaks 'tdp_watts <= 1' by [\d.]+%: \d+x\d+, VLEN", message)
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize("design", [[], ["--format", "scalesim", "--design", "P1"]])

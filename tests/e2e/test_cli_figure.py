@@ -39,6 +39,11 @@ workers: 1
 """
 
 
+_FEW = "kv_format: mxint8, vector_length: 2048, tier3_technology: none, storage_priority: equal, \
+dataflow: os, bandwidth_priority: equal, tier2_technology: lpddr5x"
+"""So few designs that the exact front is found at once."""
+
+
 def _define(folder: Path, name: str, budget: int) -> None:
     text = _CAMPAIGN.replace("NAME", name).replace("BUDGET", str(budget))
     (folder / "runs" / f"{name}.yaml").write_text(text, encoding="utf-8")
@@ -53,6 +58,11 @@ def folder(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["run", "trial", "--json"]) == 0
+        few = folder / "runs" / "trial-few.yaml"
+        _define(folder, "trial-few", 12)
+        text = few.read_text(encoding="utf-8").replace("kv_format: mxint8", _FEW)
+        few.write_text(text.replace("seeds: 1", "seeds: 2"), encoding="utf-8")
+        assert main(["run", "trial-few", "--json"]) == 0
     return folder
 
 
@@ -205,6 +215,14 @@ def test_the_hierarchy_is_drawn_to_the_scale_of_the_published_numbers(monkeypatc
         (["figure", "front", "nothing"], "unknown campaign 'nothing'"),
         (["figure", "front", "trial", "--format", "pdf", "--output", "a.svg"], "ends in .pdf"),
         (["figure", "front", "smoke"], "has no results yet"),
+        (
+            ["figure", "trial", "--design", "1"],
+            "--design: expected a kind of figure before 'trial'",
+        ),
+        (
+            ["figure", "roofline", "trial", "--pick", "kne"],
+            "unknown pick 'kne'. Did you mean 'knee'",
+        ),
         (["figure", "front", "trial", "--width", "89"], "--width: expected a quantity in mm"),
         (["figure", "front", "trial", "--width", "1cm"], "expected 60 to 400 mm, got 10 mm; near"),
         (["figure", "front", "trial", "--width", "3.5inch"], "--width: unknown unit 'inch'"),
@@ -330,3 +348,61 @@ def test_times_to_wait_are_in_words():
     assert [describe_time(seconds) for seconds in (0.4, 59.6, 3599.0, 3600.0, 90061.0)] == [
         "0 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "25 h 01 min",
     ]  # fmt: skip
+
+
+def _texts(figure) -> list[tuple[str, object]]:
+    """Every text that is drawn, with its box in pixels."""
+    from matplotlib.axis import Axis
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    ticks = set()
+    for axis in figure.findobj(Axis):
+        drawn = axis._update_ticks() if axis.get_visible() and axis.axes.axison else []
+        inside = {label for tick in drawn for label in (tick.label1, tick.label2)}
+        every = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        ticks |= {x for tick in every for x in (tick.label1, tick.label2)} - inside
+    hidden = {x for axes in figure.axes if not axes.axison for x in axes.xaxis.findobj(Text)}
+    hidden |= {x for axes in figure.axes if not axes.axison for x in axes.yaxis.findobj(Text)}
+    texts = [
+        item
+        for item in figure.findobj(Text)
+        if item.get_visible() and item.get_text().strip() and item not in ticks | hidden
+    ]
+    # Of an annotation without its leader.
+    return [(item.get_text(), Text.get_window_extent(item, renderer)) for item in texts]
+
+
+def _overprints(figure) -> list[str]:
+    """Pairs of texts whose boxes meet by more than a pixel."""
+    figure.draw_without_rendering()
+    listed, pairs = _texts(figure), []
+    for i, (first, a) in enumerate(listed):
+        for second, b in listed[i + 1 :]:
+            wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+            high = min(a.y1, b.y1) - max(a.y0, b.y0)
+            if wide > 1.0 and high > 1.0:
+                pairs.append(f"{first!r} on {second!r}")
+    return pairs
+
+
+def test_no_label_of_any_figure_overprints_another_and_a_sheet_shows_them(
+    folder, monkeypatch, capsys
+):
+    from matplotlib.figure import Figure
+
+    found: dict[str, list[str]] = {}
+    save = Figure.savefig
+
+    def looked_at(figure, path, **settings):
+        found[f"{Path(path).name} {len(found)}"] = _overprints(figure)
+        save(figure, path, **settings)
+
+    monkeypatch.setattr(Figure, "savefig", looked_at)
+    assert main(["enumerate", "trial-few", "--json"]) == 0
+    assert main(["figure", "all", "trial-few", "--design", "1", "--json"]) == 0
+    assert (folder / "runs/trial-few/contact-sheet.png").stat().st_size > 100_000
+    assert len(found) == 2 * len(_KINDS) + 1
+    assert {name: pairs for name, pairs in found.items() if pairs} == {}
+    capsys.readouterr()

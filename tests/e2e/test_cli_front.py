@@ -103,7 +103,6 @@ def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
     ("arguments", "said"),
     [
         (["tinny"], "Did you mean 'tiny'?"),
-        (["never"], "break 'tdp_watts <= 3', nearest over by "),
         (["tiny", "--step", "0"], "--step: expected a percentage above 0 and below 100, got 0"),
         (["tiny", "--step", "100"], "--step: expected a percentage above 0 and below 100, got 100"),
         (["tiny", "--output", "a.txt"], "--output: expected a file that ends in .md, got 'a.txt'"),
@@ -115,6 +114,11 @@ def test_what_cannot_be_used_is_said_in_one_line(arguments, said, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err and err.count("\n") == 1
+
+
+def test_a_limit_that_no_design_keeps_is_blamed(capsys):
+    assert main(["explain-front", "never"]) == 1
+    assert "break 'tdp_watts <= 3', nearest over by " in capsys.readouterr().err
 
 
 def test_processes_find_the_same_front_of_a_variation(folder, monkeypatch):

@@ -71,6 +71,7 @@ INVOCATIONS = {
     "pareto": ["pareto trial", "pareto trial --robust --samples 10"],
     "status": ["status begun"],
     "runs": ["runs"],
+    "cache": ["cache", "cache verify", "cache prune --max-size 1GB"],
     "watch": ["watch trial --once"],
     "plot": ["plot trial --format svg"],
     "export": [
@@ -131,6 +132,7 @@ INVOCATIONS = {
     "optimizers": ["optimizers"],
     "evaluators": ["evaluators"],
     "schemas": ["schema"],
+    "simulators": ["simulators"],
 }
 _ELSEWHERE = {
     "bench": "bench",  # takes a while: tests/unit/studies/benchmark/test_benchmark.py

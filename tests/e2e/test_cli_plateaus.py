@@ -70,4 +70,4 @@ def test_a_folded_design_can_be_exported_and_the_file_names_the_cheaper_one(fold
     assert said in _export("x.md", *sheet, str(place + 1))
     assert f"note: {said}" in " ".join(capsys.readouterr().out.split())
     assert folded.count_words(host) in _export("y.md", *sheet, str(host + 1))
-    assert "note: front" not in capsys.readouterr().out
+    assert "which is cheaper" not in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,12 +124,14 @@ def test_tables_name_designs_by_pool(capsys):
     for words in (["pareto", "pair-run.yaml"], ["enumerate", "pair-run.yaml"]):
         text = run(capsys, *words)
         assert "prefill 1× [2048x" in text
-        assert "\n   decode " in text
+        assert re.search(r"\n +decode ", text)
         assert "prefill_pe_array=" not in text
 
 
 def test_the_front_of_a_system_is_explained(capsys):
     text = run(capsys, "explain-front", "pair-run.yaml")
+    assert "tdp_watts <= 2800" in text and "was not asked" in text
+    text = run(capsys, "explain-front", "pair-run.yaml", "--thorough")
     assert "- tdp_watts <= 2800: " in text
     assert "bounds the machines of a pool" in text
 
@@ -292,7 +295,8 @@ def test_a_system_that_nobody_can_build_says_what_stands_in_the_way(
     text = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
     text = text.replace("tdp_watts <= 2800", constraints)
     Path("bad-run.yaml").write_text(text, encoding="utf-8")
-    assert main(["enumerate", "bad-run.yaml"]) == 2
+    is_refused = "constraints." in expected
+    assert main(["enumerate", "bad-run.yaml"]) == (2 if is_refused else 1)
     (line,) = capsys.readouterr().err.splitlines()
     assert expected in line
 

@@ -155,6 +155,7 @@ def test_pareto_prints_how_robust_the_front_is(width, capsys, monkeypatch):
     assert max(len(line) for line in out.splitlines()) <= width
     assert "Robust front" in out
     assert "in every draw all of 30 evaluated designs are compared" in " ".join(out.split())
+    assert "designs of the front keep every limit over all ranges" in " ".join(out.split())
 
 
 def test_every_design_of_the_front_has_its_share(capsys):
@@ -228,3 +229,12 @@ def test_an_evaluator_without_technologies_is_refused(capsys, tmp_path, monkeypa
     for command in ([*toy, "--uncertainty"], ["pareto", "toys", "--robust"]):
         line = _refused(capsys, *command)
         assert "evaluator 'toy' has no technologies with ranges to vary" in line
+
+
+def test_the_interval_of_a_metric_is_in_the_unit_of_its_heading(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(EVALUATE) == 0
+    metrics, intervals = capsys.readouterr().out.split("\nUncertainty", 1)
+    (row,) = [line.split() for line in metrics.splitlines() if line.startswith("power density")]
+    interval = next(line for line in intervals.splitlines() if line.startswith("power density"))
+    assert row[2:4] == [interval.split()[3], interval.split()[2]]  # such as 549.6 and mW/mm^2

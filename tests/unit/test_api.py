@@ -11,6 +11,7 @@ import codesign
 from codesign import api
 from codesign.columns import Columns
 from codesign.errors import InputError, JobError
+from codesign.evaluated_design import AssessedDesign
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import METRICS
 from codesign.problem import build_problem
@@ -172,3 +173,33 @@ def test_a_gpu_is_evaluated_with_its_datasheet_power_and_said_to_be_an_ideal_arr
     assert any("array is ideal" in note for note in shown.notes)
     npu = codesign.evaluate(design="P1", **P1)
     assert not any("array is ideal" in note for note in npu.notes)
+
+
+def test_a_prepared_evaluator_says_what_evaluate_says():
+    prepared = codesign.prepare(**P1)
+    expected = codesign.evaluate(design="P1", **P1)
+    assessed = prepared.evaluate("P1")
+    assert assessed.metrics == pytest.approx(dict(expected.metrics), nan_ok=True)
+    assert assessed.design == expected.design and assessed.is_feasible and not assessed.broken
+    assert {name for name, _ in assessed.violations.items()} >= {"capacity", "shoreline"}
+    assert prepared.explain(expected.design).operators == expected.operators
+    few = prepared.evaluate("P1", ["tdp_watts"])
+    assert few.metrics == {"tdp_watts": assessed.metrics["tdp_watts"]}
+    with pytest.raises(InputError, match=r"unknown metric 'tdp'. Did you mean 'tdp_watts'"):
+        prepared.evaluate("P1", ["tdp"])
+
+
+def test_a_prepared_evaluator_names_what_a_design_breaks():
+    prepared = codesign.prepare(**P1)
+    small = {**prepared.evaluate("Base").design, "tier1_stacks": 1}
+    assessed = prepared.evaluate(small)
+    assert not assessed.is_feasible and assessed.broken[0].startswith("capacity (by ")
+
+
+def test_records_show_themselves_in_a_notebook_with_every_text_escaped():
+    prepared = codesign.prepare(**P1)
+    html = prepared.explain("P1")._repr_html_()
+    assert "keeps every limit" in html and "tdp_watts" in html and len(html) < 4000
+    assert "tdp_watts" in prepared.evaluate("P1")._repr_html_()
+    design = AssessedDesign({}, {"<script>": 1.0}, {"<b>": 1.0})
+    assert "<script>" not in design._repr_html_() and "<b>" not in design._repr_html_()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError
+from codesign.evaluators.base import Failure
 from codesign.metrics import METRICS
 from codesign.problem import Objective, build_problem, cost_column
 from codesign.space import parse_space
@@ -112,10 +113,10 @@ def test_failed_designs_have_a_reason_and_no_numbers():
     rows = np.array([[x, 2] for x in (2, 3, 5, 6, 7)])
     seen = built.evaluate(rows)
     assert seen.failures == {
-        1: "ZeroDivisionError: the toy broke",
-        2: "metric gain_tokens is nan",
-        3: "metric power_watts is inf",
-        4: "gave up on 7",
+        1: Failure("failed", "ZeroDivisionError: the toy broke"),
+        2: Failure("bad-output", "metric gain_tokens is nan"),
+        3: Failure("bad-output", "metric power_watts is inf"),
+        4: Failure("failed", "gave up on 7"),
     }
     assert seen.feasible.tolist() == [True, False, False, False, False]
     assert np.isnan(seen.objectives[1:]).all()

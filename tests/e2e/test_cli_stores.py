@@ -1,0 +1,128 @@
+"""Stores at the command line: stopped by a signal, damaged, copied, with changed inputs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from codesign.campaign import Campaign
+from codesign.cli import main
+
+PLUGINS = Path(__file__).parents[1] / "unit" / "campaign" / "plugins"
+CAMPAIGN = {
+    "space": "square",
+    "evaluator": {"name": "toy", "delay_s": 0.05},
+    "execution": {"isolated": False},
+    "objectives": ["maximize gain_tokens", "minimize power_watts"],
+    "optimizers": ["random"],
+    "reference_sample": 2,
+    "initial": 2,
+    "batch": 1,
+    "budget": 500,
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PLUGINS))
+    monkeypatch.chdir(tmp_path)
+    for name in ("spaces", "runs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "spaces" / "square.yaml").write_text(
+        "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"
+    )
+    write(tmp_path)
+    return tmp_path
+
+
+def write(folder, **changes):
+    (folder / "runs" / "toys.yaml").write_text(yaml.safe_dump({**CAMPAIGN, **changes}))
+
+
+def lines_of(capsys):
+    return capsys.readouterr().err.splitlines()
+
+
+@pytest.fixture
+def finished(folder, capsys):
+    write(folder, evaluator="toy", budget=6)
+    assert main(["run", "toys"]) == 0
+    capsys.readouterr()
+    return folder / "runs" / "toys" / "campaign.sqlite"
+
+
+def test_sigterm_stops_a_campaign_as_ctrl_c_does(folder):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PLUGINS), *sys.path])}
+    code = "import sys; from codesign.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, "run", "toys", "--workers", "1"]
+    process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
+    store = folder / "runs" / "toys" / "campaign.sqlite"
+    while not store.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate()[1]
+    assert process.returncode == 143
+    assert "'codesign run toys' goes on from there" in errors
+    assert "Traceback" not in errors
+    # The log is folded into the file.
+    assert store.read_bytes()[18:20] == b"\x01\x01"
+    assert [path.name for path in store.parent.glob("campaign.sqlite*")] == ["campaign.sqlite"]
+
+
+def test_a_disk_that_is_full_for_a_while_loses_nothing(folder):
+    write(folder, evaluator="toy", budget=60)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PLUGINS), *sys.path])}
+    code = (
+        "import resource, sys; from codesign.cli import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)); sys.exit(main())"
+    )
+    words = [sys.executable, "-c", code, "run", "toys", "--workers", "1"]
+    process = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "what was stored before is intact, run again to go on" in process.stderr
+    assert "Traceback" not in process.stderr
+    interrupted, undisturbed = Campaign.load("toys"), Campaign.load("toys", "undisturbed")
+    assert 0 < interrupted.status().done < 60
+    for campaign in (interrupted, undisturbed):
+        campaign.run(workers=1)
+    for name in ("rows", "objectives", "hypervolume"):
+        before, after = (getattr(item.results(), name) for item in (undisturbed, interrupted))
+        assert before.tobytes() == after.tobytes()
+    assert not interrupted.verify()
+
+
+def test_verify_finds_a_changed_byte(finished, capsys):
+    assert main(["status", "toys", "--verify"]) == 0
+    assert lines_of(capsys)[-1].startswith("verified: nothing is damaged in ")
+    data = finished.read_bytes()
+    position = data.rindex(b"random")
+    finished.write_bytes(data[:position] + b"rAndom" + data[position + 6 :])
+    assert main(["status", "toys", "--verify"]) == 2
+    assert "is not what was written" in lines_of(capsys)[-1]
+
+
+def test_a_store_with_changed_inputs_is_read_and_goes_on_when_asked(
+    finished, folder, capsys, caplog
+):
+    write(folder, evaluator="toy", budget=8, workload={"scale": 2.0})
+    assert main(["pareto", "toys", "--json"]) == 0
+    assert "today's differ: budget: 6 -> 8 and 1 more" in caplog.text
+    capsys.readouterr()
+    assert main(["status", "toys", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["notices"]) == 2
+    assert main(["export", "toys", "--output", "all.json", "--scope", "all"]) == 0
+    assert main(["report", "toys"]) == 0
+    assert main(["plot", "toys"]) == 0
+    capsys.readouterr()
+    assert main(["run", "toys"]) == 2
+    assert "--accept-changes" in lines_of(capsys)[0]
+    assert main(["run", "toys", "--accept-changes"]) == 0
+    assert main(["export", "toys", "--output", "all.json", "--scope", "all"]) == 0
+    exported = json.loads((folder / "all.json").read_text())
+    assert [item["inputs"] for item in exported["observations"]] == [0] * 6 + [1] * 2

@@ -167,7 +167,8 @@ def _checked(problem: Problem) -> Composed:
     listed = ", ".join(sorted(known))
     problems = [
         f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense: "
-        "the exact front of systems follows from those of their pools for these alone"
+        "the exact front of systems follows from those of their pools for these alone, as only "
+        "they never get worse if a machine gets better"
         for item in problem.objectives
         if item.metric.name not in known or item.sense != item.metric.sense
     ]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.base import Explanation, PoolAccount
-from codesign.evaluators.system.flow import ExchangeFlow, HandOverFlow, PoolFlow, SystemFlow
-from codesign.evaluators.system.pool_machines import NpuPool
+from codesign.evaluators.system.flow import SystemFlow
+from codesign.evaluators.system.npu_pool import NpuPool
+from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -22,7 +23,7 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
     needed = evaluator.pool_metrics(names)
     columns = {name: evaluator.pool_columns(designs, name) for name in evaluator.machines}
     values = {
-        name: machine.evaluate(columns[name], [*needed[name], "batch_size"]).metrics
+        name: machine.evaluate(columns[name], sorted({*needed[name], *_OF_TIMELINE})).metrics
         for name, machine in evaluator.machines.items()
     }
     flow = evaluator.flow(values, evaluator.shared_values(designs))
@@ -40,6 +41,10 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
         notes=[*_assumptions(evaluator, flow), *_notes_of_pools(parts)],
         timeline=timeline(flow),
     )
+
+
+_OF_TIMELINE = ("batch_size", "dynamic_joules_per_token", "idle_watts")
+"""Metrics of machines that the rows of a time line show, whether or not a system needs them."""
 
 
 def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, PoolAccount]:

@@ -198,18 +198,18 @@ def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> 
     values, layer = np.unique(front[:, column], return_inverse=True)
     order = np.lexsort(front[:, others].T[::-1])
     corners, layer = front[order][:, others], layer.ravel()[order]
-    below = np.searchsorted(values, points[:, column])
+    pairs, below = points[:, others], np.searchsorted(values, points[:, column])
     is_number = ~np.isnan(points).any(axis=1)
     below[~is_number] = 0
     dominated = np.zeros(len(points), dtype=bool)
     for n_below in range(1, len(values) + 1):
         here = np.flatnonzero(below == n_below)
-        reached = _reached_by_staircase(corners[layer < n_below], points[np.ix_(here, others)])
+        reached = _reached_by_staircase(corners[layer < n_below], pairs[here])
         dominated[here] = reached
     for number, value in enumerate(values):
         here = np.flatnonzero((points[:, column] == value) & is_number & ~dominated)
         own = corners[layer == number]
-        dominated[here] = _dominated_by_staircase(own, points[np.ix_(here, others)])
+        dominated[here] = _dominated_by_staircase(own, pairs[here])
     return dominated
 
 

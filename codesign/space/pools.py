@@ -79,6 +79,13 @@ class PoolRecord(Record):
     )
     """How many: a number, a list of numbers, or ``low`` and ``high``."""
 
+    @property
+    def machine_words(self) -> str:
+        """What a machine is."""
+        if self.device is not None:
+            return "group of devices"
+        return f"design of {self.space}" if self.space else "parameters of its own"
+
 
 def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
     """One quantity or a list of them, as text: the space keeps it to show it as it was written."""
@@ -148,12 +155,14 @@ class Pool:
     Attributes:
         name: Stands before the names of its parameters.
         role: What its machines do.
+        machine: What a machine is, in words: the space that it is a design of, or devices.
         parameter_names: The parameters of one machine, without the pool's name.
         load: Reads the pool's own space, the designs of one machine.
     """
 
     name: str
     role: Role
+    machine: str
     parameter_names: tuple[str, ...]
     load: Callable[[], DesignSpace]
 

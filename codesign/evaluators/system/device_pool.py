@@ -6,7 +6,7 @@ They are rented: what one costs is the rent of its devices, electricity included
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -173,6 +173,12 @@ class DevicePool:
         rent = list_rents().get(load_device(device).key) if device in list_devices() else None
         return np.nan if rent is None else rent.typical
 
+    def _rent_words(self, designs: Columns) -> Iterator[str]:
+        (device,) = designs["device"].to_list()
+        rent = self._rent(str(device))
+        if not np.isnan(rent):
+            yield f"a {device} is rented for {rent:g} USD per hour, electricity included"
+
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Area, cost and rent where nobody has published those of a device."""
         absent = {}
@@ -211,7 +217,7 @@ class DevicePool:
             ],
             levels=of_both_phases.levels,
             power=[power] if of_both_phases.power else [],
-            notes=of_both_phases.notes,
+            notes=[*of_both_phases.notes, *self._rent_words(designs)],
         )
 
     def provenance(self) -> Mapping[str, Any]:

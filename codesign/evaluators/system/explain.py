@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.base import Explanation, PoolAccount
 from codesign.evaluators.system.flow import SystemFlow
+from codesign.evaluators.system.hand_over import WIDE_FORMAT
 from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
 
@@ -38,7 +39,7 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
             for name, part in parts.items()
             for row in part.power
         ],
-        notes=[*_assumptions(evaluator, flow), *_notes_of_pools(parts)],
+        notes=[*_assumptions(evaluator, flow, designs), *_notes_of_pools(parts)],
         timeline=timeline(flow),
     )
 
@@ -152,7 +153,7 @@ def _first(values: FloatArray) -> float:
     return float(values[0])
 
 
-def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow) -> Iterator[str]:
+def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns) -> Iterator[str]:
     yield (
         "requests are all alike and arrive when they are wanted; none waits in a queue; the "
         "machines of a pool share them evenly"
@@ -162,5 +163,19 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow) -> Iterator[str]:
         first = evaluator.options.first_token
         yield (
             "the KV cache leaves the prefill layer by layer, in the format of the pool that made "
-            f"it; a machine has one port of the link; the {first} pool gives the first token"
+            f"it; pairs of machines send side by side; the {first} pool gives the first token"
         )
+    for link in flow.links:
+        formats = [
+            _kv_format(evaluator.pool_columns(designs, stage.first.name))
+            for stage in (link.sender, link.receiver)
+        ]
+        if formats[0] != formats[1]:
+            yield (
+                f"{link.name}: the cache becomes {formats[1]} of {formats[0]} where it arrives, "
+                "beside the machines' work; that costs neither time nor energy"
+            )
+
+
+def _kv_format(machine: Columns) -> str:
+    return str(machine["kv_format"].to_list()[0]) if "kv_format" in machine else WIDE_FORMAT

@@ -13,6 +13,8 @@ from codesign.workload.precision import bits_per_element
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 """What a request waits for in a phase: its first token, or each of the next ones."""
+WIDE_FORMAT = "bf16"
+"""Format of a cache where no parameter says one."""
 EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
 """Metrics of machines that have a part of every layer."""
 OWN_METRICS = {
@@ -38,5 +40,5 @@ class HandOverBytes:
     def of(self, designs: Columns, n: int) -> FloatArray:
         """(n,) bytes of one request, in the format of the machine that sends it."""
         if "kv_format" not in designs:
-            return np.full(n, self.bytes_of("bf16"))
+            return np.full(n, self.bytes_of(WIDE_FORMAT))
         return designs["kv_format"].lookup(self.bytes_of)

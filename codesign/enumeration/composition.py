@@ -99,7 +99,7 @@ def _checked(problem: Problem) -> Composed:
     ]
     problems += [
         f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
-        "from its bad side"
+        "from its bad side, as only they never get worse if a machine gets better"
         for item in problem.constraints
         if not item.is_known and not (item.is_limit and item.expression.names <= known)
     ]

@@ -135,11 +135,11 @@ def test_a_running_dask_cluster_does_tasks_and_is_left_as_it_was(scheduler):
         assert any(future.cancelled() for future in waiting)
 
 
-def test_an_executor_that_does_not_answer_is_refused_in_one_line(monkeypatch):
+def test_an_executor_that_does_not_answer_is_refused_in_one_line():
     from dask import config
 
-    with config.set({"distributed.comm.timeouts.connect": "200ms"}):
-        with pytest.raises(JobError, match="executor 'dask:tcp://127.0.0.1:9' does not start: "):
-            open_executor("dask:tcp://127.0.0.1:9", 1)
+    timeout = config.set({"distributed.comm.timeouts.connect": "200ms"})
+    with timeout, pytest.raises(JobError, match=r"'dask:tcp://127.0.0.1:9' does not start: "):
+        open_executor("dask:tcp://127.0.0.1:9", 1)
     with pytest.raises(InputError, match="expected dask:ADDRESS"):
         open_executor("dask", 1)

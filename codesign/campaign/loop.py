@@ -81,12 +81,7 @@ class Search:
         self._plan, self._index = plan, index
         self._problem: Problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
-        self._space = SearchSpace(
-            self._problem.space,
-            self._problem.admits,
-            self._problem.features,
-            self._problem.predictions if self._problem.is_predicted else None,
-        )
+        self._space = search_space(self._problem)
         configured = plan.resolved.optimizer_of(self._run)
         self._optimizer: Optimizer = configured.build(
             self._space, len(self._problem.objectives), self._run.seed, plan.reference
@@ -254,6 +249,18 @@ class Search:
             part = slice(start, end)
             self._tell(history.rows[part], history.numbers[part], history.failed[part])
         self._n_batches = int(history.batch.max(initial=-1)) + 1
+
+
+def search_space(problem: Problem) -> SearchSpace:
+    """Where optimizers look, with all that the evaluator knows in advance."""
+    is_predicted = problem.is_predicted
+    return SearchSpace(
+        problem.space,
+        problem.admits,
+        problem.features,
+        problem.predictions if is_predicted else None,
+        problem.predicted_violations if is_predicted else None,
+    )
 
 
 def recorded_numbers(observations: Observations, layout: Layout) -> FloatArray:

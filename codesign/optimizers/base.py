@@ -182,13 +182,16 @@ class SearchSpace:
         describe: (n, d) designs to (n,) numbers by name, for models of the objectives to look
             at besides the space's own features; cheap, and None if there are no such numbers.
         predict: (n, d) designs to what a cheaper model says of their objectives, (n, m) to
-            minimize; None if there is no such model.
+            minimize, NaN in the columns that it does not have; None if there is no such model.
+        predict_violations: (n, d) designs to what that model says of limits, (n, c), ``<= 0`` is
+            within; None if there is no such model.
     """
 
     space: DesignSpace
     admits: Callable[[IntArray], BoolArray]
     describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
     predict: Callable[[IntArray], FloatArray] | None = None
+    predict_violations: Callable[[IntArray], FloatArray] | None = None
 
     @property
     def no_rows(self) -> IntArray:

@@ -20,6 +20,7 @@ from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.execution.answers import Evaluate
 from codesign.optimizers.base import KnowsPending, Optimizer, SearchSpace, initial_designs
+from codesign.optimizers.predicted import hinted_designs
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Observations, Problem
 
@@ -82,8 +83,8 @@ class Search:
         self._problem: Problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
         self._space = search_space(self._problem)
-        configured = plan.resolved.optimizer_of(self._run)
-        self._optimizer: Optimizer = configured.build(
+        self._configured = plan.resolved.optimizer_of(self._run)
+        self._optimizer: Optimizer = self._configured.build(
             self._space, len(self._problem.objectives), self._run.seed, plan.reference
         )
         self._tracker = HypervolumeTracker(plan.reference)
@@ -128,12 +129,16 @@ class Search:
             JobError: The optimizer proposed what it must not.
         """
         if not self._seen:
-            definition = self._plan.resolved.definition
-            return self._checked_new(
-                initial_designs(self._space, definition.initial, self._run.seed)
-            )
+            return self._checked_new(self._initial_designs())
         wanted = self._plan.resolved.definition.batch or self._optimizer.preferred_batch
         return self._proposed(min(wanted, self.n_left))
+
+    def _initial_designs(self) -> IntArray:
+        n, seed = self._plan.resolved.definition.initial, self._run.seed
+        if self._configured.start == "spread" or self._space.predict is None:
+            return initial_designs(self._space, n, seed)
+        m = len(self._problem.objectives)
+        return hinted_designs(self._space, n, m, seed, self._plan.reference)
 
     def propose_beside(self, pending: IntArray) -> IntArray:
         """(k, d) one more design while others are pending; (0, d) if it must wait for these.

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.base import KeySet
+from codesign.optimizers.base import HintUse, KeySet, SearchSpace
 from codesign.optimizers.history import LearningOptimizer
 from codesign.pareto import hypervolume, non_dominated
 from codesign.schema import Record
@@ -53,6 +53,7 @@ class Predicted(LearningOptimizer):
         of what was predicted of the same designs."""
 
     knows_pending: ClassVar[Literal[True]] = True
+    hint_use: ClassVar[HintUse] = "alone"
     _options: Options
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
@@ -108,3 +109,22 @@ class Predicted(LearningOptimizer):
             attained = np.concatenate([attained, pool.predicted[[best]]])
             left = left[left != best]
         return pool.rows[chosen]
+
+
+def hinted_designs(
+    search: SearchSpace, n: int, n_objectives: int, seed: int, reference: FloatArray | None = None
+) -> IntArray:
+    """(k, d) the best by what is predicted, of many drawn at random; what a search may start from.
+
+    One after the other, each is of the predicted front and adds most to the predicted hypervolume
+    (see :class:`Predicted`). They depend on the space, the seed and the reference point, so that
+    they are the same for every optimizer. Fewer than ``n`` only if the space holds fewer.
+
+    Args:
+        search: Where to look; it predicts.
+        n: Designs wanted.
+        n_objectives: Number of objectives.
+        seed: Of what is drawn.
+        reference: (m,) bound of the hypervolume.
+    """
+    return Predicted(search, n_objectives, seed, Predicted.Options(), reference).ask(n)

@@ -49,8 +49,9 @@ _LETTERS = 90
 _TIMES = 200
 """Points of a curve against wall time."""
 _TIME_TICKS = (
-    *(factor * 10.0**power for power in range(-5, 1) for factor in (1, 3)),
-    10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, *(3600.0 * hours for hours in (1, 3, 10, 30, 100)),
+    *(factor * 10.0**power for power in range(-5, 1) for factor in (1, 2, 5)),
+    *(10.0, 20.0), *(30.0 * factor for factor in (1, 2, 4, 10, 20, 40, 60)),
+    *(3600.0 * hours for hours in (1, 2, 5, 10, 20, 50, 100, 200)),
 )  # fmt: skip
 """Seconds."""
 

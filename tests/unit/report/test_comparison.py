@@ -1,6 +1,7 @@
 """A comparison's tables, rows and figures, of results made by hand."""
 
 import csv
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -260,6 +261,20 @@ def test_the_figures_show_the_curves(outcome):
     # Mean of the two kinds at the end: 90 and 80 %, 69.7 and 70 %, 10 and 10 %.
     ends = [line.get_ydata()[-1] for line in balance[1].get_lines()]
     assert ends == pytest.approx([0.85, 0.698, 0.1], abs=1e-3)
+
+
+@pytest.mark.parametrize("width_mm", [88.9, 177.8])
+def test_no_text_of_the_balance_meets_another(outcome, width_mm):
+    with figures.drawing_style(width_mm):
+        figure = figures.draw_balance(outcome, width_mm)
+        figure.draw_without_rendering()
+        ticks = [label for axes in figure.axes for label in axes.get_xticklabels()]
+        titles = [axes.title for axes in figure.axes]
+        words = [*figure.texts, *(text for legend in figure.legends for text in legend.texts)]
+        boxes = [text.get_window_extent() for text in [*ticks, *titles, *words] if text.get_text()]
+    assert len(boxes) > 12
+    for first, second in itertools.combinations(boxes, 2):
+        assert not first.overlaps(second)
 
 
 def test_more_optimizers_than_colors_still_look_different():

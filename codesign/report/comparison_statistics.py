@@ -26,18 +26,17 @@ def kinds_table(outcome: Outcome) -> PaperTable:
     """Mean share of the best hypervolume on each kind of problems, and over the kinds."""
     ranking = rank_optimizers(outcome)
     kinds = by_kind(outcome.ranked)
+    total = TableCell(str(len(outcome.ranked)))
     means = kind_means(outcome.ranked, lambda problem: mean_shares(problem, outcome.labels))
     rows = [
         (TableCell(kind), TableCell(str(len(problems))), *_percent_cells(shares))
         for (kind, problems), shares in zip(kinds.items(), means, strict=True)
     ]
-    ranks = ranking.mean_ranks
-    total = TableCell(str(len(outcome.ranked)))
     rows.append(
         (TableCell(f"mean over {_kinds(len(kinds))}"), total, *_percent_cells(means.mean(axis=0)))
     )
-    rank_cells = (TableCell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist())
-    rows.append((TableCell(f"mean rank over {_kinds(len(kinds))}"), total, *rank_cells))
+    words, *ranks = mean_rank_row(ranking)
+    rows.append((words, total, *ranks))
     return PaperTable(
         f"Kinds of problems: hypervolume after {outcome.definition.budget} evaluations, % of the "
         "best front's, mean over problems and seeds",
@@ -45,6 +44,13 @@ def kinds_table(outcome: Outcome) -> PaperTable:
         tuple(rows),
         ranking_words(ranking),
     )
+
+
+def mean_rank_row(ranking: Ranking) -> tuple[TableCell, ...]:
+    """The last row of a table by optimizer: mean ranks over the kinds of problems."""
+    ranks = ranking.mean_ranks
+    cells = (TableCell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist())
+    return (TableCell(f"mean rank over {_kinds(len(ranking.blocks))}"), *cells)
 
 
 def _percent_cells(shares: FloatArray) -> list[TableCell]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.analysis.comparison import ProblemOutcome
+from codesign.analysis.comparison import ProblemOutcome, rank_optimizers
 from codesign.analysis.comparison.targets import TargetRecord, target_record
 from codesign.columns import FloatArray
 from codesign.report.comparison import evaluators_line
-from codesign.report.comparison_statistics import kinds_table, pairs_table
+from codesign.report.comparison_statistics import kinds_table, mean_rank_row, pairs_table
 from codesign.report.comparison_wall_time import wall_time_tables
 from codesign.report.labels import evaluator_words
 from codesign.report.paper_table import PaperTable, TableCell, write_forms
@@ -71,11 +71,12 @@ def problems_table(outcome: Outcome) -> PaperTable:
 
 def share_table(outcome: Outcome) -> PaperTable:
     """Share of the best front's hypervolume at the end: mean and standard deviation."""
+    rows = _rows(outcome, ProblemOutcome.final_shares, np.mean, _mean_and_deviation)
     return PaperTable(
         f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
         "mean ± standard deviation over the seeds",
         ("problem", *outcome.labels),
-        _rows(outcome, ProblemOutcome.final_shares, np.mean, _mean_and_deviation),
+        (*rows, mean_rank_row(rank_optimizers(outcome))),
         _seeds_note(outcome),
     )
 

@@ -113,12 +113,14 @@ def _line(text, start):
     return next(line for line in text.splitlines() if start in line)
 
 
-def test_the_table_of_shares_gives_mean_deviation_and_the_best(outcome):
+def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(outcome):
     text = paper_table.to_markdown(tables.share_table(outcome))
     # Sample deviation of 60, 99, 50 is 25.9; the mean is 69.7.
     assert _line(text, "| a |") == "| a | **90.0 ± 0.0** | 69.7 ± 25.9 | 10.0 ± 0.0 |"
     assert _line(text, "b_c") == "| b_c (best known) | **80.0 ± 10.0** | 70.0 ± 0.0 | 10.0 ± 0.0 |"
     assert _line(text, "| t") == "| t† | 30.0 ± 0.0 | **100.0 ± 0.0** | 90.0 ± 0.0 |"
+    # Without the problem that was tuned on.
+    assert _line(text, "mean rank") == "| mean rank over 2 kinds | **1.00** | 2.00 | 3.00 |"
 
 
 def test_the_table_of_kinds_weighs_them_equally(outcome):

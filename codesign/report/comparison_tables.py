@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codesign.analysis.comparison import ProblemOutcome, rank_optimizers
+from codesign.analysis.comparison.outcome import SOLVED_SHARE
 from codesign.analysis.comparison.targets import TargetRecord, target_record
 from codesign.columns import FloatArray
 from codesign.report.comparison import evaluators_line
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _NOTHING = "–"
 _TUNED = "†"
+_SOLVED = "‡"
 
 
 def paper_tables(outcome: Outcome) -> list[PaperTable]:
@@ -29,6 +32,7 @@ def paper_tables(outcome: Outcome) -> list[PaperTable]:
     return [
         problems_table(outcome),
         share_table(outcome),
+        *hint_tables(outcome),
         quartiles_table(outcome),
         areas_table(outcome),
         kinds_table(outcome),
@@ -65,8 +69,7 @@ def problems_table(outcome: Outcome) -> PaperTable:
         "points of it",
         "tuned on it",
     )
-    note = f"{_TUNED} used to tune an optimizer, so not ranked." if _has_tuned(outcome) else ""
-    return PaperTable("Problems", columns, tuple(rows), note)
+    return PaperTable("Problems", columns, tuple(rows), _marks_note(outcome))
 
 
 def share_table(outcome: Outcome) -> PaperTable:
@@ -79,6 +82,22 @@ def share_table(outcome: Outcome) -> PaperTable:
         (*rows, mean_rank_row(rank_optimizers(outcome))),
         _seeds_note(outcome),
     )
+
+
+def hint_tables(outcome: Outcome) -> list[PaperTable]:
+    """The shares of optimizers without and with hints apart; none if all are alike."""
+    hinted = outcome.hinted_labels
+    groups = {
+        "without hints": tuple(label for label in outcome.labels if label not in hinted),
+        "with hints": hinted,
+    }
+    if not all(groups.values()):
+        return []
+    tables = []
+    for words, labels in groups.items():
+        table = share_table(outcome.with_labels(labels))
+        tables.append(replace(table, title=f"{table.title}: optimizers {words}"))
+    return tables
 
 
 def quartiles_table(outcome: Outcome) -> PaperTable:
@@ -196,7 +215,8 @@ def _number(value: float | None) -> str:
 
 def _name(problem: ProblemOutcome) -> TableCell:
     inexact = "" if problem.truth.kind == "exact" else " (best known)"
-    return TableCell(f"{short_name(problem)}{_TUNED if problem.tuned else ''}{inexact}")
+    marks = (_TUNED if problem.tuned else "") + (_SOLVED if problem.solved_by_hints else "")
+    return TableCell(f"{short_name(problem)}{marks}{inexact}")
 
 
 def short_name(problem: ProblemOutcome) -> str:
@@ -208,8 +228,16 @@ def _words(text: str) -> str:
     return text.replace("_", " ")
 
 
-def _has_tuned(outcome: Outcome) -> bool:
-    return any(problem.tuned for problem in outcome.problems)
+def _marks_note(outcome: Outcome) -> str:
+    sentences = []
+    if any(problem.tuned for problem in outcome.problems):
+        sentences.append(f"{_TUNED} used to tune an optimizer, so not ranked.")
+    if any(problem.solved_by_hints for problem in outcome.problems):
+        sentences.append(
+            f"{_SOLVED} solved by hints: following them without a model reaches "
+            f"{SOLVED_SHARE:.0%} in the median."
+        )
+    return " ".join(sentences)
 
 
 def _seeds_note(outcome: Outcome) -> str:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _LATEX = {
     "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "±": r"$\pm$", "–": "--", "†": r"$\dagger$", "×": r"$\times$", "≤": r"$\leq$",
+    "±": r"$\pm$", "–": "--", "†": r"$\dagger$", "‡": r"$\ddagger$",
+    "×": r"$\times$", "≤": r"$\leq$",
 }  # fmt: skip
 
 

@@ -27,7 +27,10 @@ from codesign.campaign.reference import minimized
 from codesign.campaign.reference_range import beyond_words, far_words
 from codesign.campaign.status import results_folder
 from codesign.errors import InputError, JobError
+from codesign.evaluators.base import Features
 from codesign.files import replacing
+from codesign.optimizers.base import HintUse
+from codesign.problem import Problem
 from codesign.schema import read_document
 
 FRONTS = "fronts"
@@ -243,7 +246,14 @@ class Comparison:
                 for i in kept
             ),
             warnings=() if far is None else (far,),
+            hints=self._hints_on(problem),
         )
+
+    def _hints_on(self, problem: Problem) -> dict[str, HintUse]:
+        """By optimizer, what hints do in its search of a problem."""
+        gives_hints = problem.is_predicted or isinstance(problem.evaluator, Features)
+        configured = self._resolved.problems[0].optimizers
+        return {item.label: item.hint_use if gives_hints else "none" for item in configured}
 
     def _place(self, item: Finished) -> str:
         """Where the campaign file of a problem has its reference point, or could have it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from codesign.analysis.comparison.definition import ComparisonDefinition
 from codesign.analysis.comparison.kinds import by_kind
-from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome
+from codesign.analysis.comparison.outcome import SOLVED_SHARE, Outcome, ProblemOutcome
 from codesign.analysis.comparison.ranking import ALPHA, Ranking, rank_optimizers
 
 
@@ -26,7 +26,7 @@ def outcome_notes(
         )
     for problem in problems:
         notes += [f"{problem.name}: {words}" for words in problem.warnings]
-    return (*notes, *_tuning_notes(problems))
+    return (*notes, *_tuning_notes(problems), *_hint_notes(problems))
 
 
 def _partial_notes(
@@ -62,6 +62,17 @@ def few_kinds_words(ranking: Ranking) -> str:
         f"a difference is; {ranking.fewest_blocks} kinds are the fewest that can tell a pair apart "
         f"at {100 * ALPHA:g} %"
     )
+
+
+def _hint_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
+    solved = [problem for problem in problems if problem.solved_by_hints]
+    if not solved:
+        return []
+    names = ", ".join(f"{p.name} ({', '.join(p.solved_by_hints)})" for p in solved)
+    return [
+        f"solved by hints, with which {SOLVED_SHARE:.0%} of the best hypervolume need no model of "
+        f"results: {names}"
+    ]
 
 
 def _tuning_notes(problems: Sequence[ProblemOutcome]) -> list[str]:

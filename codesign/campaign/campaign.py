@@ -30,7 +30,7 @@ from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Progress, Quiet, Recorder
 from codesign.campaign.lock import exclusive
 from codesign.campaign.observations import Layout, Run
-from codesign.campaign.reference import minimized
+from codesign.campaign.reference import minimized, settled, worst_point
 from codesign.campaign.results import Results, read_results
 from codesign.campaign.sample import FILE as SAMPLE_FILE
 from codesign.campaign.sample import make_reference, sample_batch
@@ -345,7 +345,7 @@ class Campaign:
     def exact_results(self, front: ExactFront, listed: bool = False) -> Results:
         """An exact front as results: one design per point, or all that are listed."""
         rows = front.rows if listed else front.representatives()
-        return self._listed_front(front, rows, self._reference_point())
+        return self._listed_front(front, rows, self._reference_point(front))
 
     def _listed_front(
         self, front: ExactFront, rows: IntArray, reference_point: Mapping[str, float]
@@ -374,14 +374,16 @@ class Campaign:
         rows = results.exact.representatives()
         return self._listed_front(results.exact, rows, results.reference_point)
 
-    def _reference_point(self) -> Mapping[str, float]:
-        """The campaign's bound of the hypervolume, as stored or as it would be."""
+    def _reference_point(self, front: ExactFront) -> Mapping[str, float]:
+        """The bound of the hypervolume, as results have it or would have it."""
         if self.store_path.exists():
             with open_store(self.store_path) as store:
                 self._refuse_changes(store)
-                stored: Mapping[str, float] = store.meta["reference_point"]
-                return stored
-        return make_reference(self._resolved).point
+                return settled(store, store.read(), front.objectives)[0]
+        reference = make_reference(self._resolved)
+        if reference.is_of_feasible:
+            return reference.point
+        return {**worst_point(self.problem, front.objectives), **reference.bounds}
 
     def timings(self) -> list[BatchTiming]:
         """Wall time of every batch so far; empty if the campaign was not begun.

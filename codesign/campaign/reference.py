@@ -54,12 +54,15 @@ class Reference:
         point: Reference value by objective metric, in natural sign.
         bounds: Those of them that a constraint sets.
         is_provisional: Whether too few feasible designs are known to rely on the point.
+        is_of_feasible: Whether feasible designs are behind it; if not, it is a scale for optimizers
+            and bounds no result.
         sample: The observations behind it.
     """
 
     point: Mapping[str, float]
     bounds: Mapping[str, float]
     is_provisional: bool
+    is_of_feasible: bool
     sample: Observations
 
 
@@ -92,20 +95,26 @@ def find_reference(
             f"of the reference sample, the first time with: {reason}"
         )
     if stated_point is not None:
-        return Reference(stated_point, stated_point, False, observations)
+        return Reference(stated_point, stated_point, False, True, observations)
     kept = observations.objectives[observations.feasible]
     if len(kept) < ENOUGH and searches:
         kept = feasible_objectives(problem, observations, evaluate, ENOUGH)
-    is_provisional = len(kept) < ENOUGH
-    if not len(kept):
-        kept = observations.objectives[~observations.failed]  # a scale, and no more than that
+    is_of_feasible = len(kept) > 0
+    scale = kept if is_of_feasible else observations.objectives[~observations.failed]
     bounds = _bounds(problem)
-    worst = zip(problem.objectives, kept.max(axis=0).tolist(), strict=True)
-    point = {item.metric.name: item.sign * value for item, value in worst} | bounds
-    return Reference(point, bounds, is_provisional, observations)
+    point = worst_point(problem, scale) | bounds
+    return Reference(point, bounds, len(kept) < ENOUGH, is_of_feasible, observations)
 
 
-def settled(store: Store, table: Table) -> tuple[dict[str, float], FloatArray]:
+def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
+    """Worst value of each objective among (n, m) minimized ones, in natural sign."""
+    worst = zip(problem.objectives, objectives.max(axis=0).tolist(), strict=True)
+    return {item.metric.name: item.sign * value for item, value in worst}
+
+
+def settled(
+    store: Store, table: Table, exact_front: FloatArray | None = None
+) -> tuple[dict[str, float], FloatArray]:
     """The reference point of results, and (n,) the hypervolume of each run so far.
 
     As stored, but where the stored point is provisional and feasible designs are known by now.
@@ -113,11 +122,15 @@ def settled(store: Store, table: Table) -> tuple[dict[str, float], FloatArray]:
     Args:
         store: Of a campaign.
         table: Its observations of all runs.
+        exact_front: (p, m) the exact front, if it is known: it settles the point where neither the
+            sample nor a run has a feasible design.
     """
     point, layout = store.meta["reference_point"], store.layout
     sample = store.read(SAMPLE)
     parts = [part.numbers[part.feasible] for part in (sample, table)]
     objectives = layout.objectives_of(np.concatenate(parts))
+    if not len(objectives) and exact_front is not None:
+        objectives = exact_front
     if not store.meta.get("reference_is_provisional", False) or not len(objectives):
         return dict(point), table.hypervolume
     signs = np.asarray(layout.signs)

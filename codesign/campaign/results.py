@@ -160,7 +160,7 @@ def read_results(
         StoreError: The store is damaged.
     """
     table, layout = store.read(), store.layout
-    point, hypervolume = settled(store, table)
+    point, hypervolume = settled(store, table, None if exact is None else exact.objectives)
     violations = layout.violations_of(table.numbers)
     return Results(
         definition=definition,

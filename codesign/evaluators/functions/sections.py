@@ -17,7 +17,7 @@ from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 _FORCE_N, _LENGTH_M = 2000.0, 2.0
 """[ours] A person's weight twice over, at the end of two metres."""
-FAMILIES = ("round", "tube", "box", "i-beam")
+FAMILIES = ("round", "tube", "box", "flanged")
 MATERIALS = ("steel", "aluminium", "titanium")
 _MODULUS_PA = np.array([200e9, 70e9, 110e9])
 _DENSITY_KG_PER_M3 = np.array([7850.0, 2700.0, 4500.0])

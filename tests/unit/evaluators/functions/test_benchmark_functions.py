@@ -149,5 +149,5 @@ def test_a_name_is_a_value_of_a_variable_that_is_a_choice():
     }
     assert (evaluator.known_violations(columns)["domain"] <= 0).all()
     assert np.isfinite(evaluator.evaluate(columns).metrics["f1"]).all()
-    with pytest.raises(InputError, match="parameter x1: expected round, tube, box, i-beam"):
+    with pytest.raises(InputError, match="parameter x1: expected round, tube, box, flanged"):
         evaluator.evaluate({**columns, "x1": column_of(["c1", "tube"])})

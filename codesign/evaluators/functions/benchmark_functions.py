@@ -91,6 +91,9 @@ class BenchmarkFunctions:
     Args:
         workload: An empty record.
         options: Function, grid, number of objectives, noise and failures.
+
+    Attributes:
+        unused_parameters: Parameters on which nothing depends.
     """
 
     Workload: ClassVar[type[Record]] = NoWorkload
@@ -104,6 +107,7 @@ class BenchmarkFunctions:
         # One variable at least for the distance function, where their number is free.
         n_required = options.m if own is None else own
         n_known = MOST_VARIABLES if own is None else own + options.unused
+        self.unused_parameters = frozenset(names[own:n_known] if own is not None else ())
         self.required_parameters = frozenset(names[:n_required])
         self.optional_parameters = frozenset(names[n_required:n_known])
         self.metrics = tuple(

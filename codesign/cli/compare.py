@@ -47,6 +47,13 @@ def compare(
         bool, typer.Option("--no-run", help="Run nothing; report on what is complete.")
     ] = False,
     form: Annotated[str, typer.Option("--format", help="Of the figures: png or svg.")] = "png",
+    width: Annotated[
+        str | None,
+        typer.Option(
+            help="How wide critical_difference and wall_time_balance will be printed, such as "
+            "'89 mm' or 3.5in. [183 mm, both columns of a page]"
+        ),
+    ] = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,10 +62,12 @@ def compare(
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """
     from codesign.analysis.comparison import Comparison
+    from codesign.cli.figure import parse_width
     from codesign.cli.progress import CampaignBars
     from codesign.report.drawing import check_format
 
     check_format(form)
+    width_mm = None if width is None else parse_width(width)
     comparison = Comparison.load(name, folder)
     if not (partial or no_run):
         execution = execution_of(
@@ -66,18 +75,24 @@ def compare(
         )
         comparison.run(CampaignBars, workers, say, execution)
     outcome = comparison.outcome(partial, workers, say)
-    _report_outcome(comparison, outcome, _write_all(outcome, comparison.folder, form), as_json)
+    written = _write_all(outcome, comparison.folder, form, width_mm)
+    _report_outcome(comparison, outcome, written, as_json)
 
 
-def _write_all(outcome: Outcome, folder: Path, form: str) -> list[Path]:
+def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None) -> list[Path]:
     """The files of a comparison, as far as the libraries are there."""
     from codesign.report.comparison import write_files
     from codesign.report.comparison_figures import save_figures
     from codesign.report.comparison_tables import write_tables
+    from codesign.report.comparison_wall_time import write_wall_time
 
-    written = [*write_files(outcome, folder), *write_tables(outcome, folder)]
+    written = [
+        *write_files(outcome, folder),
+        *write_tables(outcome, folder),
+        *write_wall_time(outcome, folder),
+    ]
     try:
-        written += save_figures(outcome, folder, form)
+        written += save_figures(outcome, folder, form, width_mm)
     except MissingExtraError as error:
         say(f"no figures: {error}")
     return written
@@ -86,17 +101,16 @@ def _write_all(outcome: Outcome, folder: Path, form: str) -> list[Path]:
 def _report_outcome(
     comparison: Comparison, outcome: Outcome, written: list[Path], as_json: bool
 ) -> None:
-    from codesign.report.comparison import evaluators_line, outcome_document, wall_time_records
-    from codesign.report.comparison_tables import shown_tables, to_rich
+    from codesign.report.comparison import evaluators_line, outcome_document
+    from codesign.report.comparison_tables import shown_tables
+    from codesign.report.comparison_wall_time import wall_time_document
+    from codesign.report.paper_table import to_rich
     from codesign.report.tables import text_line
 
     paths = [shown_path(path) for path in written]
 
     def document() -> dict[str, Any]:
-        return outcome_document(outcome) | {
-            "wall_time": wall_time_records(outcome),
-            "files": paths,
-        }
+        return outcome_document(outcome) | wall_time_document(outcome) | {"files": paths}
 
     def tables() -> list[RenderableType]:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."

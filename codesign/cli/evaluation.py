@@ -386,7 +386,7 @@ def bench(
         say(f"wrote {write_page(measured, write)}")
 
     def tables() -> Any:
-        from codesign.report.comparison_tables import to_rich
+        from codesign.report.paper_table import to_rich
         from codesign.report.tables import pairs_table, text_line
         from codesign.studies.benchmark.tables import benchmark_tables
 

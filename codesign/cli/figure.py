@@ -85,7 +85,7 @@ def figure(
         )
     if kind in _OF_CAMPAIGN and design is not None:
         raise InputError(f"{kind} shows the whole campaign; it takes no design", "--design")
-    width_mm = None if width is None else _width_mm(width)
+    width_mm = None if width is None else parse_width(width)
     campaign = api.load_campaign(name, folder)
     chosen = None if design is None else api.choose_design(campaign.front_results(), design)
     results = campaign.results() if chosen is None or kind == "all" else chosen.results
@@ -161,7 +161,12 @@ def _kind_and_name(words: list[str]) -> tuple[str, str]:
     return words[0], words[1]
 
 
-def _width_mm(text: str) -> float:
+def parse_width(text: str) -> float:
+    """The millimetres of ``--width``.
+
+    Raises:
+        InputError: It is no length, or nothing can be read at it.
+    """
     from codesign.report.drawing import check_width
     from codesign.units import parse_quantity
 

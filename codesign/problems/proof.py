@@ -159,8 +159,9 @@ def limits_of(problem: Problem) -> tuple[str, ...]:
     rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE_OF_LIMITS)
     observed = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
     own = [item.text for item in problem.constraints]
-    broken = zip(observed.violation_names, (observed.violations > 0).any(axis=0), strict=True)
-    return (*own, *(name for name, is_broken in broken if is_broken and name not in own))
+    others = [name for name in observed.violation_names if name not in own]
+    columns = dict(zip(observed.violation_names, observed.violations.T, strict=True))
+    return (*own, *(name for name in others if (columns[name] > 0).any()))
 
 
 def _feasible(problem: Problem, rows: IntArray) -> BoolArray:

@@ -44,11 +44,11 @@ def load(name: str) -> PublicProblem:
     """
     record = find_record(name)
     definition = load_definition(CAMPAIGN + record.name)
-    if definition_digest(definition) != record.definition_sha256:
+    key = definition_digest(definition.problem, definition.reference_point)
+    if key != record.definition_sha256:
         raise InputError(
             f"problem {record.label}: {definition.path.name} or what it names is no longer what "
-            f"was published; expected the definition {record.definition_sha256[:12]}, got "
-            f"{definition_digest(definition)[:12]}"
+            f"was published; expected the hash {record.definition_sha256[:12]}, got {key[:12]}"
         )
     return PublicProblem(record, definition)
 
@@ -186,7 +186,7 @@ class PublicProblem:
             InputError: A point that no design has: it is better than the exact front.
         """
         points = _points(evaluated)
-        for i in np.flatnonzero(~np.isnan(points).any(axis=1) & _feasible(evaluated)):
+        for i in np.flatnonzero(~np.isnan(points).any(axis=1) & _feasible(evaluated)).tolist():
             if not self._is_covered(points[i]):
                 raise InputError(
                     f"{points[i].tolist()} is better than the exact front of "

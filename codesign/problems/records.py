@@ -20,9 +20,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.campaign.definition import ResolvedDefinition
 from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError, UnknownNameError
+from codesign.problem import Problem
 from codesign.schema import Document, Record, read_document, to_record
 
 FOLDER = Path(__file__).resolve().parent / "published"
@@ -130,12 +130,9 @@ def record_text(record: ProblemRecord) -> str:
     return json.dumps(record.model_dump(mode="json"), indent=1) + "\n"
 
 
-def definition_digest(definition: ResolvedDefinition) -> str:
+def definition_digest(problem: Problem, reference_point: Mapping[str, float] | None) -> str:
     """Hash of all that a front and its hypervolume depend on, but the code."""
-    data = {
-        "problem": definition.problem.provenance(),
-        "reference_point": definition.reference_point,
-    }
+    data = {"problem": problem.provenance(), "reference_point": reference_point}
     return digest(json.dumps(data, sort_keys=True, default=str).encode())
 
 
@@ -193,7 +190,5 @@ def read_front(record: ProblemRecord) -> tuple[list[dict[str, str | None]], Floa
     metrics = [text.split()[1] for text in record.objectives]
     points = np.array([[float(row[name]) for name in metrics] for row in rows])
     known = {*metrics, COUNT}
-    designs = [
-        {key: text or None for key, text in row.items() if key not in known} for row in rows
-    ]
+    designs = [{key: text or None for key, text in row.items() if key not in known} for row in rows]
     return [design for design in designs if design], points

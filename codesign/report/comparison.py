@@ -1,12 +1,14 @@
 """A comparison as one document and as rows for files.
 
-Wall times are never the same twice, so they have a document and a file of their own; everything
-else is the same bytes for the same results.
+Wall times are never the same twice, so they have a document and files of their own
+(:mod:`codesign.report.comparison_wall_time`); everything else is the same bytes for the same
+results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,9 @@ import numpy as np
 
 from codesign.analysis.comparison import rank_optimizers
 from codesign.analysis.comparison.attainment import attainment_surfaces
+from codesign.analysis.comparison.bootstrap import pair_intervals
+from codesign.analysis.comparison.critical_difference import critical_difference
+from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
 from codesign.analysis.comparison.ranking import Ranking, rank_on
 from codesign.analysis.comparison.targets import solved_share, target_record
 from codesign.files import replacing
@@ -41,7 +46,9 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
         "notes": list(outcome.notes),
         "problems": [problem_record(problem) for problem in outcome.problems],
         "ranked_problems": [problem.name for problem in outcome.ranked],
+        "kinds": list(kind_records(outcome)),
         "ranking": ranking_record(rank_optimizers(outcome)),
+        "intervals": list(pair_intervals(outcome)),
         "targets": [
             target_record(outcome.ranked, label, target)
             for label in outcome.labels
@@ -61,6 +68,7 @@ def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
     """What a problem is and what its best front is."""
     return {
         "problem": problem.name,
+        "kind": problem.kind,
         "description": problem.description,
         "evaluator": problem.reading,
         "objectives": [str(objective) for objective in problem.objectives],
@@ -76,37 +84,30 @@ def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
 
 
 def ranking_record(ranking: Ranking) -> dict[str, Any]:
-    """Mean ranks, Friedman's test and the pairs."""
+    """Mean ranks over the kinds, Friedman's test, Nemenyi's groups and the pairs."""
     return {
         "mean_rank": dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True)),
         "n_blocks": len(ranking.blocks),
         "friedman": ranking.friedman,
         "friedman_p": ranking.friedman_p,
+        "critical_difference": critical_difference(ranking),
         "least_wilcoxon_p": ranking.least_p,
+        "least_holm_p": ranking.least_holm_p,
         "pairs": list(ranking.pairs),
     }
 
 
-def wall_time_records(outcome: Outcome) -> list[dict[str, Any]]:
-    """Seconds per suggestion of each optimizer on each problem, after the initial designs."""
-    records = []
-    for problem in outcome.problems:
-        for label, seconds in problem.seconds_per_suggestion.items():
-            if len(seconds):
-                low, middle, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
-                records.append(
-                    {
-                        "problem": problem.name,
-                        "optimizer": label,
-                        "n_suggestions": len(seconds),
-                        "mean_s": float(seconds.mean()),
-                        "median_s": middle,
-                        "quantile_05_s": low,
-                        "quantile_95_s": high,
-                        "largest_s": float(seconds.max()),
-                    }
-                )
-    return records
+def kind_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """The ranked problems of each kind and what the optimizers have on them in the mean."""
+    for kind, problems in by_kind(outcome.ranked).items():
+        shares = kind_means(problems, lambda problem: mean_shares(problem, outcome.labels))[0]
+        areas = kind_means(problems, lambda problem: mean_areas(problem, outcome.labels))[0]
+        yield {
+            "kind": kind,
+            "problems": [problem.name for problem in problems],
+            "hypervolume_share": dict(zip(outcome.labels, shares.tolist(), strict=True)),
+            "area": dict(zip(outcome.labels, areas.tolist(), strict=True)),
+        }
 
 
 def run_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
@@ -123,6 +124,7 @@ def _run_row(problem: ProblemOutcome, run: RunOutcome) -> dict[str, Any]:
     }
     return {
         "problem": run.problem,
+        "kind": problem.kind,
         "optimizer": run.optimizer,
         "seed": run.seed,
         "tuned": run.optimizer in problem.tuned,
@@ -133,6 +135,7 @@ def _run_row(problem: ProblemOutcome, run: RunOutcome) -> dict[str, Any]:
         "n_duplicates": run.n_duplicates,
         "hypervolume_share": run.final_share,
         "regret": run.regret,
+        "area": run.area,
         "epsilon": run.epsilon,
         "igd_plus": run.igd_plus,
         **reached,
@@ -179,14 +182,14 @@ def runtime_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """Every pair of optimizers: over the ranked problems, and over the seeds of each problem."""
+    """Every pair of optimizers: over the kinds that are ranked, and over each problem's seeds."""
     rankings = {_RANKED: rank_optimizers(outcome)}
     rankings |= {problem.name: rank_on(problem, outcome.labels) for problem in outcome.problems}
     for name, ranking in rankings.items():
         for pair in ranking.pairs:
             yield {
                 "problem": name,
-                "blocks": "problems" if name == _RANKED else "seeds",
+                "blocks": "kinds" if name == _RANKED else "seeds",
                 "n_blocks": pair.n_blocks,
                 "first": pair.first,
                 "second": pair.second,
@@ -194,6 +197,12 @@ def pair_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
                 "holm_p": pair.p_holm,
                 "vargha_delaney_a": pair.a,
             }
+
+
+def interval_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Differences of every pair with their 95 % intervals, kinds weighed equally."""
+    for interval in pair_intervals(outcome):
+        yield asdict(interval)
 
 
 def attainment_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
@@ -247,7 +256,7 @@ def _cell(value: Any) -> Any:
 
 
 def write_files(outcome: Outcome, folder: Path) -> list[Path]:
-    """The document and every CSV file; returns their paths.
+    """The document and every CSV file that is the same twice; returns their paths.
 
     Raises:
         InputError: A file cannot be written.
@@ -260,7 +269,7 @@ def write_files(outcome: Outcome, folder: Path) -> list[Path]:
         "convergence": convergence_rows(outcome),
         "runtimes": runtime_rows(outcome),
         "pairs": pair_rows(outcome),
+        "intervals": interval_rows(outcome),
         "attainment": attainment_rows(outcome),
-        "wall_time": iter(wall_time_records(outcome)),
     }
     return [path, *(write_rows(folder / f"{name}.csv", rows) for name, rows in tables.items())]

@@ -15,15 +15,22 @@ import numpy as np
 
 from codesign.analysis.comparison import rank_optimizers
 from codesign.analysis.comparison.attainment import attainment_surfaces
+from codesign.analysis.comparison.critical_difference import critical_difference
 from codesign.analysis.comparison.targets import solved_share
+from codesign.analysis.comparison.wall_time import elapsed_seconds, shares_over_time
 from codesign.columns import FloatArray
 from codesign.report.comparison import evaluators_line, two_objective_problems
 from codesign.report.comparison_tables import short_name
+from codesign.report.comparison_wall_time import duration
+from codesign.report.critical_difference_figure import draw_critical_difference
 from codesign.report.drawing import (
     COLORS,
     LINES,
+    MM_PER_INCH,
+    USUAL_WIDTH_MM,
     check_format,
     drawing_style,
+    is_column,
     label_objective,
     save_figure,
 )
@@ -39,11 +46,26 @@ _LEAST_REGRET = 1e-4
 """Where the axis of regret ends: a ten-thousandth of the hypervolume is nobody's design."""
 _LETTERS = 90
 """Of 9 points that fit the width of a figure."""
-_GRAY = "#9A9A9A"
+_TIMES = 200
+"""Points of a curve against wall time."""
+_TIME_TICKS = (
+    *(factor * 10.0**power for power in range(-5, 1) for factor in (1, 3)),
+    10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, *(3600.0 * hours for hours in (1, 3, 10, 30, 100)),
+)  # fmt: skip
+"""Seconds."""
 
 
-def save_figures(outcome: Outcome, folder: Path, form: str) -> list[Path]:
+def save_figures(
+    outcome: Outcome, folder: Path, form: str, width_mm: float | None = None
+) -> list[Path]:
     """Draw every figure; returns the paths.
+
+    Args:
+        outcome: What they show.
+        folder: Where they are written.
+        form: Their format.
+        width_mm: How wide the critical differences and the balance of wall time will be printed;
+            both columns of a page if None. The others have a panel per problem.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -54,16 +76,23 @@ def save_figures(outcome: Outcome, folder: Path, form: str) -> list[Path]:
         "convergence": draw_convergence,
         "regret": draw_regret,
         "runtimes": draw_runtimes,
-        "ranks": draw_ranks,
     }
     if two_objective_problems(outcome):
         draws["attainment"] = draw_attainment
-    if any(len(seconds) for p in outcome.problems for seconds in p.seconds_per_suggestion.values()):
+    printed: dict[str, Callable[[Outcome, float], Figure]] = {}
+    if critical_difference(rank_optimizers(outcome)) is not None:
+        printed["critical_difference"] = draw_critical_difference
+    if outcome.definition.budget > outcome.definition.initial:
         draws["wall_time"] = draw_wall_time
+        printed["wall_time_balance"] = draw_balance
     written = []
     with drawing_style():
         for name, draw in draws.items():
             written.append(save_figure(draw(outcome), folder / f"{name}.{form}"))
+    with drawing_style(width_mm):
+        for name, draw_wide in printed.items():
+            figure = draw_wide(outcome, width_mm or USUAL_WIDTH_MM)
+            written.append(save_figure(figure, folder / f"{name}.{form}"))
     return written
 
 
@@ -125,34 +154,6 @@ def draw_runtimes(outcome: Outcome) -> Figure:
     return figure
 
 
-def draw_ranks(outcome: Outcome) -> Figure:
-    """Rank of each optimizer on each problem, and the mean, best at the top."""
-    ranking = rank_optimizers(outcome)
-    figure, axes = _single(height=1.4 + 0.42 * len(ranking.labels))
-    order = np.argsort(ranking.mean_ranks, kind="stable")
-    for row, column in enumerate(order.tolist()):
-        ranks, n_problems = np.unique(ranking.ranks[:, column], return_counts=True)
-        axes.scatter(
-            ranks, np.full(len(ranks), row), s=25 * n_problems, color=_GRAY, alpha=0.6, linewidths=0
-        )
-        mean = float(ranking.mean_ranks[column])
-        color = COLORS[column % len(COLORS)]
-        axes.scatter([mean], [row], marker="D", s=55, color=color, zorder=3)
-        axes.annotate(
-            f"{mean:.2f}", (mean, row), xytext=(0, 8), textcoords="offset points", ha="center",
-            fontsize=9,
-        )  # fmt: skip
-    axes.set_yticks(range(len(order)), [ranking.labels[column] for column in order])
-    axes.set_ylim(len(order) - 0.5, -0.6)
-    axes.set_xlim(0.7, len(order) + 0.3)
-    axes.set_xticks(range(1, len(order) + 1))
-    axes.set_xlabel("Rank (1 is best)")
-    count = _count(len(ranking.blocks), "problem")
-    title = f"{outcome.definition.name}: ◆ mean rank, ● {count}\n{_evaluators(outcome)}"
-    axes.set_title(title, fontsize=11)
-    return figure
-
-
 def draw_attainment(outcome: Outcome) -> Figure:
     """What half of an optimizer's runs attained, against the best front; two objectives."""
     figure, panels = _panels(two_objective_problems(outcome), sharey=False)
@@ -182,7 +183,7 @@ def draw_wall_time(outcome: Outcome) -> Figure:
     """Wall time per suggestion after the initial designs, over all problems."""
     figure, axes = _single(height=1.4 + 0.42 * len(outcome.labels))
     for row, label in enumerate(outcome.labels):
-        parts = [problem.seconds_per_suggestion[label] for problem in outcome.problems]
+        parts = [problem.suggestion_seconds(label) for problem in outcome.problems]
         seconds = np.concatenate(parts)
         if not len(seconds):
             continue
@@ -197,6 +198,55 @@ def draw_wall_time(outcome: Outcome) -> Figure:
     axes.set_xlabel("Seconds per suggestion: median, quartiles, 5 % to 95 %")
     axes.set_title(f"{outcome.definition.name}: wall time", fontsize=11)
     return figure
+
+
+def draw_balance(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM) -> Figure:
+    """Mean share over the kinds against wall time, a panel for each cost of an evaluation."""
+    from matplotlib.figure import Figure
+
+    costs = outcome.definition.evaluation_costs
+    n_columns = 1 if is_column(width_mm) else min(2, len(costs))
+    n_rows = -(-len(costs) // n_columns)
+    size = (width_mm / MM_PER_INCH, 2.3 * n_rows + 1.1)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).ravel().tolist()
+    for unused in grid[len(costs) :]:
+        figure.delaxes(unused)
+    for axes, cost_s in zip(grid, costs, strict=False):
+        _draw_times(axes, outcome, cost_s)
+    figure.supxlabel("Wall time: evaluations × cost + measured suggestions", fontsize="medium")
+    figure.supylabel("Mean share of the best hypervolume", fontsize="medium")
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2 if n_columns == 1 else 4)
+    return figure
+
+
+def _draw_times(axes: Axes, outcome: Outcome, cost_s: float) -> None:
+    """One panel of the balance: each curve from the initial designs to its longest run's end."""
+    runs = [run for problem in outcome.ranked for run in problem.runs]
+    ends: dict[str, float] = dict.fromkeys(outcome.labels, 0.0)
+    for run in runs:
+        end = float(elapsed_seconds(run, np.array([cost_s]))[0, -1])
+        ends[run.optimizer] = max(ends[run.optimizer], end)
+    begin = outcome.definition.initial * cost_s
+    for number, label in enumerate(outcome.labels):
+        seconds = np.geomspace(begin, max(ends[label], begin), _TIMES)
+        shares = shares_over_time(outcome, label, cost_s, seconds)
+        axes.plot(seconds, shares, **_style(number, label))
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1)
+    axes.set_title(f"an evaluation takes {duration(cost_s)}", fontsize="medium")
+    _mark_times(axes.xaxis, begin, max(ends.values()))
+
+
+def _mark_times(axis: Any, begin: float, end: float) -> None:
+    """Ticks in the units in which people count time, as many as have room."""
+    from matplotlib.ticker import NullFormatter
+
+    ticks = [tick for tick in _TIME_TICKS if begin <= tick <= end]
+    ticks = ticks[:: max(1, -(-len(ticks) // 5))]
+    axis.set_ticks(ticks, [duration(tick) for tick in ticks])
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _style(number: int, label: str) -> dict[str, Any]:

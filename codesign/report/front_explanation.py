@@ -11,7 +11,6 @@ import numpy as np
 from codesign.analysis.insight.choices import neighbors_of
 from codesign.pareto import nearly_matches
 from codesign.problem import cost_column
-from codesign.report.comparison_tables import PaperTable, TableCell, to_markdown, to_rich
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.labels import (
     evaluator_words,
@@ -20,6 +19,7 @@ from codesign.report.labels import (
     format_value,
     metric_title,
 )
+from codesign.report.paper_table import PaperTable, TableCell, to_markdown, to_rich
 from codesign.report.plateaus import within_words
 from codesign.report.results import design_words
 from codesign.report.tables import text_line

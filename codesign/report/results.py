@@ -142,10 +142,13 @@ def optimizers_table(results: Results) -> Table:
 
 
 def reference_text(results: Results) -> str:
-    """The bound of the hypervolume in one line."""
+    """The bound of the hypervolume in one line, with a warning where it tells nothing."""
+    from codesign.campaign.reference_range import reference_warnings
+
     known = {item.metric.name: item.metric for item in results.problem.objectives}
     bounds = [
         f"{metric_title(known[name])} {format_metric(value, known[name])}"
         for name, value in results.reference_point.items()
     ]
-    return f"Hypervolume is bounded by the reference point: {', '.join(bounds)}."
+    text = f"Hypervolume is bounded by the reference point: {', '.join(bounds)}."
+    return " ".join([text, *(f"Warning: {words}." for words in reference_warnings(results))])

@@ -89,7 +89,7 @@ def files_of(
         reference_point=dict(point),
         hypervolume=hypervolume(front.objectives, minimized(problem, point)),
         proof=front.proof,
-        definition_sha256=records.definition_digest(definition),
+        definition_sha256=records.definition_digest(problem, point),
         front_sha256=records.digest(text.encode()),
     )
     return record, text
@@ -103,7 +103,8 @@ def publish(names: Sequence[str], folder: Path) -> Iterator[str]:
                 continue
             definition = load_definition(CAMPAIGN + name)
             latest = _latest(name)
-            if latest and latest.definition_sha256 == records.definition_digest(definition):
+            key = records.definition_digest(definition.problem, definition.reference_point)
+            if latest and latest.definition_sha256 == key:
                 yield f"{latest.label}: published"
                 continue
             version = latest.version + 1 if latest else 1

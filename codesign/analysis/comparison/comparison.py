@@ -12,22 +12,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
-
 from codesign.analysis.comparison.definition import (
     ComparisonDefinition,
     ResolvedComparison,
     load_comparison,
 )
+from codesign.analysis.comparison.notes import outcome_notes
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, measure_run
-from codesign.analysis.comparison.truth import Truth, best_known, exact_truth, is_enumerable
+from codesign.analysis.comparison.run_time import run_time
+from codesign.analysis.comparison.truth import (
+    Truth,
+    best_known,
+    exact_truth,
+    is_enumerable,
+    published_truth,
+)
 from codesign.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.reference import minimized
+from codesign.campaign.reference_range import beyond_words, far_words
 from codesign.campaign.status import results_folder
-from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError
 from codesign.files import replacing
+from codesign.schema import read_document
 
 FRONTS = "fronts"
 """Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
@@ -44,11 +51,13 @@ class Finished:
     Attributes:
         campaign: Of one problem.
         results: Its observations.
+        number: Of the problem, in the order of the definition.
         seeds: Those that every optimizer finished.
     """
 
     campaign: Campaign
     results: Results
+    number: int
     seeds: tuple[int, ...]
 
 
@@ -148,7 +157,8 @@ class Comparison:
             tell: Is told in one line of an exact front that must be computed.
 
         Raises:
-            InputError: Not everything is finished, or with ``partial``, nothing.
+            InputError: Not everything is finished, or with ``partial``, nothing; no feasible
+                design of a problem is within its reference point.
             JobError: A problem has no feasible design, or its exact front is wrong.
             StoreError: A store is damaged.
         """
@@ -157,8 +167,8 @@ class Comparison:
             self._check_finished(statuses)
         finished = [
             finished_problem
-            for campaign, status in zip(self.campaigns, statuses, strict=True)
-            if (finished_problem := self._finished(campaign, status)) is not None
+            for number, status in enumerate(statuses)
+            if (finished_problem := self._finished(number, status)) is not None
         ]
         if not finished:
             raise InputError(
@@ -167,7 +177,7 @@ class Comparison:
             )
         n_workers = workers or self.definition.workers or 1
         problems = tuple(self._measured(item, n_workers, tell) for item in finished)
-        return Outcome(self.definition, problems, self._notes(problems))
+        return Outcome(self.definition, problems, outcome_notes(self.definition, problems))
 
     def _campaign(self, number: int) -> Campaign:
         problem = self._resolved.problems[number]
@@ -207,10 +217,11 @@ class Comparison:
             str(self.folder),
         )
 
-    def _finished(self, campaign: Campaign, status: CampaignStatus) -> Finished | None:
+    def _finished(self, number: int, status: CampaignStatus) -> Finished | None:
         missing = {item.run.seed for item in status.runs if item.state not in _ENDED}
         seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
-        return Finished(campaign, campaign.results(), seeds) if seeds else None
+        campaign = self.campaigns[number]
+        return Finished(campaign, campaign.results(), number, seeds) if seeds else None
 
     def _measured(self, item: Finished, workers: int, tell: Tell) -> ProblemOutcome:
         results, definition = item.results, self.definition
@@ -218,13 +229,13 @@ class Comparison:
         truth = self._truth(item, workers, tell)
         best = truth.hypervolume(minimized(problem, results.reference_point))
         if best <= 0:
-            raise JobError(
-                f"{name}: no point of the {truth.kind} front lies within the reference point; "
-                "give the campaign file another reference_point"
-            )
+            raise InputError(beyond_words(results, truth.objectives), self._place(item))
+        far = far_words(results, best)
         kept = [i for i, run in enumerate(results.runs) if run.seed in item.seeds]
+        timings = item.campaign.timings()
         return ProblemOutcome(
             name=name,
+            kind=self._resolved.kinds[item.number],
             description=results.definition.description,
             reading=results.reading,
             objectives=problem.objectives,
@@ -234,61 +245,26 @@ class Comparison:
             tuned=tuple(label for label, names in definition.tuned_on.items() if name in names),
             seeds=item.seeds,
             runs=tuple(
-                measure_run(results, i, truth, definition.targets, definition.budget) for i in kept
+                measure_run(results, i, truth, definition, run_time(results, i, timings))
+                for i in kept
             ),
-            seconds_per_suggestion=_seconds_per_suggestion(item.campaign, kept),
+            warnings=() if far is None else (far,),
         )
+
+    def _place(self, item: Finished) -> str:
+        """Where the campaign file of a problem has its reference point, or could have it."""
+        document = read_document(self._resolved.problems[item.number].path)
+        return document.where("reference_point")
 
     def _truth(self, item: Finished, workers: int, tell: Tell) -> Truth:
         results, name = item.results, item.campaign.definition.name
         if not is_enumerable(results.problem, self.definition.exact_up_to):
-            return best_known(results.problem, results.objectives[results.feasible])
+            exact = published_truth(results.problem, results.reference_point)
+            return exact or best_known(results.problem, results.objectives[results.feasible])
         file = self._file(name)
         return exact_truth(
             results.problem, file, self._fronts, workers, lambda line: tell(f"{name}: {line}")
         )
-
-    def _notes(self, problems: Sequence[ProblemOutcome]) -> tuple[str, ...]:
-        definition = self.definition
-        notes = []
-        short = sorted({len(p.seeds) for p in problems if len(p.seeds) < len(definition.seeds)})
-        if len(problems) < len(self.campaigns) or short:
-            notes.append(
-                f"partial: {len(problems)} of {len(self.campaigns)} problems, some with fewer than "
-                f"{len(definition.seeds)} seeds"
-            )
-        if all(len(problem.seeds) < 2 for problem in problems):
-            notes.append("one seed: no spread and no test within a problem can be given")
-        if len(problems) < 2:
-            notes.append("one problem: nothing can be said of other problems")
-        unknown = [p.name for p in problems if p.truth.kind != "exact"]
-        if unknown:
-            notes.append(
-                f"no exact front (too many designs) of {', '.join(unknown)}: shares are of the "
-                "best front that any run here has found, so they flatter"
-            )
-        return (*notes, *_tuning_notes(problems))
-
-
-def _tuning_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
-    tuned = [problem for problem in problems if problem.tuned]
-    if not tuned:
-        return []
-    names = ", ".join(f"{p.name} ({', '.join(p.tuned)})" for p in tuned)
-    if len(tuned) == len(problems):
-        return [f"every problem was used to tune an optimizer, so none is held back: {names}"]
-    return [f"used to tune and therefore left out of ranks and runtimes: {names}"]
-
-
-def _seconds_per_suggestion(campaign: Campaign, kept: Sequence[int]) -> dict[str, FloatArray]:
-    """(suggestions,) by optimizer; a batch counts each of its designs with an equal part."""
-    seconds: dict[str, list[FloatArray]] = {run.optimizer: [] for run in campaign.runs}
-    for timing in campaign.timings():
-        # Batch 0 is the initial sample, which no optimizer chooses.
-        if timing.batch and timing.run in kept:
-            each = timing.ask_seconds / timing.n_designs
-            seconds[campaign.runs[timing.run].optimizer].append(np.full(timing.n_designs, each))
-    return {label: np.concatenate([np.empty(0), *parts]) for label, parts in seconds.items()}
 
 
 def _lines(error: JobError) -> list[str]:

@@ -2,14 +2,18 @@
 
 A comparison is a set of campaigns, one per problem, that share optimizers, seeds and budget. A
 problem is named by a campaign file; what that file says of the search is replaced.
+
+Problems that share physics and space are no independent evidence, so each belongs to a kind, and
+statistics count kinds. Where the file does not say a problem's kind, it is that of all problems
+with the same evaluator and the same space.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field
 
@@ -23,15 +27,25 @@ from codesign.campaign.definition import (
     load_definition,
 )
 from codesign.errors import InputError, describe_unknown
-from codesign.schema import Document, Fraction, read_document, to_record
+from codesign.schema import Document, Fraction, quantity, read_document, to_record
 
 TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the exact hypervolume whose first reaching is recorded. [ours]"""
+EVALUATION_COSTS_S = (1e-3, 1.0, 60.0, 600.0)
+"""Of one design: a closed form, a model, a fast simulator and a slow one. [ours]"""
+
+Seconds: TypeAlias = Annotated[float, quantity("s"), Field(gt=0, allow_inf_nan=False)]
 
 
 def _targets(values: tuple[float, ...]) -> tuple[float, ...]:
     if any(not 0 < value < 1 for value in values) or list(values) != sorted(set(values)):
         raise ValueError(f"expected ascending shares between 0 and 1, got {list(values)}")
+    return values
+
+
+def _costs(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(set(values)):
+        raise ValueError(f"expected ascending times, got {[f'{value:g} s' for value in values]}")
     return values
 
 
@@ -48,6 +62,15 @@ class ComparisonDefinition(SearchSettings):
         TARGETS
     )
     """Shares of the exact hypervolume to be reached, such as 95 %."""
+    kinds: dict[Label, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    """By kind, the problems that count as one where evidence is counted. Those that are not listed
+    are of one kind with all that have their evaluator and their space."""
+    evaluation_costs: Annotated[
+        tuple[Seconds, ...], Field(min_length=1), AfterValidator(_costs)
+    ] = EVALUATION_COSTS_S
+    """What one design costs, such as 10 min, where optimizers are compared in wall time."""
     tuned_on: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By optimizer, the campaigns on which its settings were chosen: kept out of the ranking."""
     exact_up_to: Annotated[int, Field(strict=True, ge=1, lt=2**63)] = 5_000_000
@@ -63,11 +86,13 @@ class ResolvedComparison:
         problems: One per problem, with the comparison's optimizers, seeds and budget; the
             ``path`` is that of the campaign file it was taken from.
         data: What each of these campaign files says, with the search replaced.
+        kinds: Kind of each problem.
     """
 
     definition: ComparisonDefinition
     problems: tuple[ResolvedDefinition, ...]
     data: tuple[dict[str, Any], ...]
+    kinds: tuple[str, ...]
 
 
 def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
@@ -99,7 +124,21 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
         replace(item, definition=item.definition.model_copy(update=shared), optimizers=optimizers)
         for item in loaded
     )
-    return ResolvedComparison(definition, replaced, data)
+    return ResolvedComparison(definition, replaced, data, _kinds_of(definition, replaced))
+
+
+def _kinds_of(
+    definition: ComparisonDefinition, problems: Sequence[ResolvedDefinition]
+) -> tuple[str, ...]:
+    """The kind of each problem, as the file says or by its evaluator and space."""
+    stated = {name: kind for kind, names in definition.kinds.items() for name in names}
+    derived = (
+        f"{item.problem.evaluator_name}/{item.problem.space.name}"  # no stated kind has a slash
+        for item in problems
+    )
+    return tuple(
+        stated.get(item.definition.name, kind) for item, kind in zip(problems, derived, strict=True)
+    )
 
 
 def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str, Any]:
@@ -125,6 +164,7 @@ def _problems_of(document: Document, definition: ComparisonDefinition, path: Pat
     for i, stem in enumerate(stems):
         if stem in stems[:i]:
             yield f"{document.where('problems', i)}: {stem!r} is listed twice"
+    yield from _kind_problems(document, definition, stems)
     campaigns = {*resources.listed("runs"), *stems}
     for label, names in definition.tuned_on.items():
         where = document.where("tuned_on", label)
@@ -133,3 +173,18 @@ def _problems_of(document: Document, definition: ComparisonDefinition, path: Pat
         for name in names:
             if name not in campaigns:
                 yield f"{where}: {describe_unknown('campaign', name, campaigns)}"
+
+
+def _kind_problems(
+    document: Document, definition: ComparisonDefinition, stems: Sequence[str]
+) -> Iterator[str]:
+    """What is wrong with the kinds: problems that are not compared, or are of two kinds."""
+    kind_by_name: dict[str, str] = {}
+    for kind, names in definition.kinds.items():
+        for i, name in enumerate(names):
+            where = document.where("kinds", kind, i)
+            if name not in stems:
+                yield f"{where}: {describe_unknown('problem', name, stems)}"
+            elif name in kind_by_name:
+                yield f"{where}: expected one kind, but {name!r} is of {kind_by_name[name]!r} too"
+            kind_by_name[name] = kind

@@ -7,13 +7,14 @@ the exact front's range to 0 .. 1; a run without a feasible design has neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from codesign.analysis.comparison.definition import ComparisonDefinition
+from codesign.analysis.comparison.run_time import RunTime
 from codesign.analysis.comparison.truth import Truth
 from codesign.campaign import Results, Run
 from codesign.campaign.reference import minimized
@@ -40,10 +41,13 @@ class RunOutcome:
         n_duplicates: Evaluations of a design that the run had evaluated before.
         share: (budget,) hypervolume after each evaluation over that of the best front; where the
             space ran out of designs, the last value goes on.
+        area: Mean of ``share`` over the evaluations after the initial ones: the area under the
+            curve of convergence, 1 if the first choice completes the front.
         epsilon: Additive epsilon to the best front, scaled objectives; None without a design.
         igd_plus: IGD+ to the best front, scaled objectives; None without a design.
         evaluations_to: By target, evaluations until the share is reached; None if it was not.
         front: (k, m) non-dominated feasible objectives, minimized.
+        time: What it cost; never the same twice.
     """
 
     problem: str
@@ -54,10 +58,12 @@ class RunOutcome:
     n_failed: int
     n_duplicates: int
     share: FloatArray
+    area: float
     epsilon: float | None
     igd_plus: float | None
     evaluations_to: Mapping[float, int | None]
     front: FloatArray
+    time: RunTime
 
     @property
     def final_share(self) -> float:
@@ -76,6 +82,7 @@ class ProblemOutcome:
 
     Attributes:
         name: Of the campaign.
+        kind: Of problems that count as one.
         description: As its file says.
         reading: Name, profile and options of the evaluator.
         objectives: Metrics with their senses.
@@ -85,11 +92,11 @@ class ProblemOutcome:
         tuned: Optimizers that were tuned on this problem.
         seeds: Which every optimizer finished.
         runs: In the order of optimizer and seed.
-        seconds_per_suggestion: By optimizer, wall time of each suggestion after the initial
-            designs; never the same twice.
+        warnings: What is wrong with the reference point.
     """
 
     name: str
+    kind: str
     description: str
     reading: Mapping[str, Any]
     objectives: tuple[Objective, ...]
@@ -99,7 +106,7 @@ class ProblemOutcome:
     tuned: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: tuple[RunOutcome, ...]
-    seconds_per_suggestion: Mapping[str, FloatArray]
+    warnings: tuple[str, ...] = ()
 
     def of(self, optimizer: str) -> tuple[RunOutcome, ...]:
         """The runs of one optimizer, in the order of the seeds."""
@@ -112,6 +119,15 @@ class ProblemOutcome:
     def final_shares(self, optimizer: str) -> FloatArray:
         """(seeds,) share of the best hypervolume at the end."""
         return self.shares(optimizer)[:, -1]
+
+    def areas(self, optimizer: str) -> FloatArray:
+        """(seeds,) area under the curve of convergence."""
+        return np.array([run.area for run in self.of(optimizer)])
+
+    def suggestion_seconds(self, optimizer: str) -> FloatArray:
+        """(suggestions,) wall time of each suggestion after the initial designs, over the seeds."""
+        parts = [run.time.chosen_seconds for run in self.of(optimizer)]
+        return np.concatenate([np.empty(0), *parts])
 
 
 @dataclass(frozen=True)
@@ -146,9 +162,16 @@ class Outcome:
 
 
 def measure_run(
-    results: Results, index: int, truth: Truth, targets: Sequence[float], budget: int
+    results: Results, index: int, truth: Truth, definition: ComparisonDefinition, time: RunTime
 ) -> RunOutcome:
     """One run of a campaign against the best front.
+
+    Args:
+        results: Of the campaign.
+        index: Of the run.
+        truth: The best front.
+        definition: Its budget, initial designs and targets.
+        time: What the run cost.
 
     Raises:
         JobError: The run is better than the exact front, which is therefore wrong.
@@ -156,7 +179,7 @@ def measure_run(
     run: Run = results.runs[index]
     positions = np.flatnonzero(results.run_index == index)
     reference = minimized(results.problem, results.reference_point)
-    share = padded(results.hypervolume[positions] / truth.hypervolume(reference), budget)
+    share = padded(results.hypervolume[positions] / truth.hypervolume(reference), definition.budget)
     name = results.definition.name
     if share[-1] > 1 + ROUNDING:
         raise JobError(
@@ -177,10 +200,12 @@ def measure_run(
         n_failed=int(results.failed[positions].sum()),
         n_duplicates=len(positions) - n_distinct,
         share=share,
+        area=area_under(share, definition.initial),
         epsilon=epsilon,
         igd_plus=igd_plus,
-        evaluations_to={target: first_reaching(share, target) for target in targets},
+        evaluations_to={target: first_reaching(share, target) for target in definition.targets},
         front=front,
+        time=time,
     )
 
 
@@ -188,6 +213,11 @@ def padded(values: FloatArray, length: int) -> FloatArray:
     """``values``, going on with the last one up to ``length``."""
     last = values[-1] if len(values) else 0.0
     return np.concatenate([values[:length], np.full(max(length - len(values), 0), last)])
+
+
+def area_under(share: FloatArray, n_initial: int) -> float:
+    """Mean share over the evaluations after the first ``n_initial``; the last if none follow."""
+    return float(share[min(n_initial, len(share) - 1) :].mean())
 
 
 def first_reaching(share: FloatArray, target: float) -> int | None:

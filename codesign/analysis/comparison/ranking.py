@@ -1,11 +1,12 @@
 """Which optimizer is better, and whether that could be chance.
 
 Ranks and tests follow Demšar (2006), "Statistical comparisons of classifiers over multiple data
-sets", JMLR 7: the problems are the blocks, each with the mean over its seeds, because seeds of one
-problem are no independent evidence on other problems. Within one problem the seeds are the blocks;
-all optimizers of a seed start from the same designs. Friedman's test asks whether any differ; the
-pairs are tested by Wilcoxon's signed ranks, corrected by Holm (1979). How much better is told by
-the A of Vargha and Delaney (2000): the probability that a run of the first beats one of the second.
+sets", JMLR 7. The blocks are the kinds of problems, each with the mean over its problems and their
+seeds, because neither seeds nor problems of one kind are independent evidence on other kinds.
+Within one problem the seeds are the blocks; all optimizers of a seed start from the same designs.
+Friedman's test asks whether any differ; the pairs are tested by Wilcoxon's signed ranks, corrected
+by Holm (1979). How much better is told by the A of Vargha and Delaney (2000): the probability that
+a run of the first beats one of the second.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil, comb, log2
 
 import numpy as np
 
+from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_shares
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome
 from codesign.columns import FloatArray
 
+ALPHA = 0.05
+"""Level of the tests."""
 _LEAST_FRIEDMAN = 3
 """Friedman's test is of three treatments or more; two are Wilcoxon's case."""
 
@@ -30,11 +35,11 @@ class PairTest:
     Attributes:
         first: Label.
         second: Label.
-        n_blocks: Problems, or seeds.
+        n_blocks: Kinds of problems, or seeds.
         p: Of Wilcoxon's signed-rank test, two-sided; 1 if no block tells them apart.
         p_holm: Corrected for the number of pairs.
         a: Probability that a run of ``first`` ends higher than one of ``second``, ties halved;
-            the mean over the problems.
+            the mean over the problems of a kind, then over the kinds.
     """
 
     first: str
@@ -51,7 +56,7 @@ class Ranking:
 
     Attributes:
         labels: The optimizers.
-        blocks: Names of the problems, or seeds.
+        blocks: Kinds of problems, or seeds.
         scores: (blocks, optimizers) what is ranked; more is better.
         ranks: (blocks, optimizers) 1 for the best, ties shared.
         friedman: Statistic; None with fewer than 3 optimizers or 2 blocks, or if all tie.
@@ -78,14 +83,27 @@ class Ranking:
         """The smallest p that Wilcoxon's test of so many pairs can give."""
         return min(1.0, 2.0 ** (1 - len(self.blocks)))
 
+    @property
+    def least_holm_p(self) -> float:
+        """The smallest p that is left for a pair after Holm's correction."""
+        return min(1.0, self._n_pairs * self.least_p)
+
+    @property
+    def fewest_blocks(self) -> int:
+        """Blocks from which on a pair can be told apart at 5 % after Holm's correction."""
+        return ceil(1 + log2(max(self._n_pairs, 1) / ALPHA))
+
+    @property
+    def _n_pairs(self) -> int:
+        return comb(len(self.labels), 2)
+
 
 def rank_optimizers(outcome: Outcome) -> Ranking:
-    """The optimizers over the problems that count, by the mean share of the best hypervolume."""
-    problems = outcome.ranked
-    labels = outcome.labels
-    scores = np.array([[p.final_shares(label).mean() for label in labels] for p in problems])
-    effects = np.array([_effects(problem, labels) for problem in problems]).mean(axis=0)
-    return ranking(labels, [problem.name for problem in problems], scores, effects)
+    """The optimizers over the kinds of problems, by the mean share of the best hypervolume."""
+    problems, labels = outcome.ranked, outcome.labels
+    scores = kind_means(problems, lambda problem: mean_shares(problem, labels))
+    effects = kind_means(problems, lambda problem: np.array(_effects(problem, labels)))
+    return ranking(labels, list(by_kind(problems)), scores, effects.mean(axis=0))
 
 
 def rank_on(problem: ProblemOutcome, labels: Sequence[str]) -> Ranking:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.analysis.comparison.kinds import kind_means
 from codesign.analysis.comparison.outcome import ProblemOutcome, RunOutcome
 from codesign.columns import FloatArray
 
@@ -49,13 +50,19 @@ def runtimes(runs: Sequence[RunOutcome], target: float) -> FloatArray:
 def solved_share(
     problems: Sequence[ProblemOutcome], optimizer: str, targets: Sequence[float], budget: int
 ) -> FloatArray:
-    """(budget,) share of (problem, seed, target) that are reached after 1, 2, ... evaluations."""
-    times = np.concatenate(
-        [runtimes(problem.of(optimizer), target) for problem in problems for target in targets]
-    )
+    """(budget,) share of (problem, seed, target) that are reached after 1, 2, ... evaluations.
+
+    Each kind of problems counts the same, and in it each problem.
+    """
     evaluations = np.arange(1, budget + 1)
-    reached = np.searchsorted(np.sort(times), evaluations, side="right")
-    return np.asarray(reached / len(times), dtype=np.float64)
+
+    def of_problem(problem: ProblemOutcome) -> FloatArray:
+        times = np.concatenate([runtimes(problem.of(optimizer), target) for target in targets])
+        reached = np.searchsorted(np.sort(times), evaluations, side="right")
+        return np.asarray(reached / len(times), dtype=np.float64)
+
+    mean: FloatArray = kind_means(problems, of_problem).mean(axis=0)
+    return mean
 
 
 def target_record(

@@ -8,7 +8,7 @@ from typing import Any
 
 from codesign.evaluators.npu.compiled import COMPILE_AFTER, LOAD_AFTER, SWITCH
 from codesign.files import replacing
-from codesign.report.comparison_tables import to_markdown
+from codesign.report.paper_table import to_markdown
 from codesign.studies.benchmark.tables import benchmark_tables
 
 _TEXT = f"""# Performance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codesign.report.comparison_tables import PaperTable, TableCell
+from codesign.report.paper_table import PaperTable, TableCell
 from codesign.report.tables import format_cell
 from codesign.studies.benchmark.rates import Row
 from codesign.units import format_engineering

@@ -4,20 +4,31 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import matplotlib.image
 import numpy as np
 import pytest
 
 from codesign.analysis.comparison.definition import ComparisonDefinition
-from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, RunOutcome, first_reaching
+from codesign.analysis.comparison.outcome import (
+    Outcome,
+    ProblemOutcome,
+    RunOutcome,
+    area_under,
+    first_reaching,
+)
+from codesign.analysis.comparison.run_time import RunTime
 from codesign.analysis.comparison.truth import Truth
 from codesign.errors import InputError, MissingExtraError
 from codesign.metrics import METRICS
 from codesign.problem import Objective
 from codesign.report import comparison as report
 from codesign.report import comparison_figures as figures
+from codesign.report import comparison_statistics as statistics
 from codesign.report import comparison_tables as tables
+from codesign.report import comparison_wall_time as wall_time
+from codesign.report import paper_table
 
 LABELS = ("steady", "lucky", "lost")
 TARGETS = (0.5, 0.9)
@@ -35,14 +46,20 @@ def _run(problem, label, seed, final, front):
         n_failed=1,
         n_duplicates=0,
         share=share,
+        area=area_under(share, 2),
         epsilon=1 - final if len(front) else None,
         igd_plus=(1 - final) / 2 if len(front) else None,
         evaluations_to={target: first_reaching(share, target) for target in TARGETS},
         front=front,
+        time=RunTime(
+            np.where(np.arange(BUDGET) < 2, 0.0, 0.01 * (1 + LABELS.index(label))),
+            np.arange(BUDGET) >= 2,
+            0.5,
+        ),
     )
 
 
-def _problem(name, finals, tuned=(), kind="exact"):
+def _problem(name, finals, tuned=(), truth="exact", kind="small"):
     metrics = [METRICS["throughput_tokens_per_s"], METRICS["tdp_watts"]]
     front = np.array([[-900.0, 600.0], [-500.0, 300.0]])
     runs = tuple(
@@ -52,18 +69,16 @@ def _problem(name, finals, tuned=(), kind="exact"):
     )
     return ProblemOutcome(
         name=name,
+        kind=kind,
         description="by hand",
         reading={"name": "npu", "profile": "plain"},
         objectives=tuple(Objective(metric, metric.sense) for metric in metrics),
-        truth=Truth(kind, front - 10.0, 1000, 3 if kind == "exact" else None),
+        truth=Truth(truth, front - 10.0, 1000, 3 if truth == "exact" else None),
         reference_point={"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0},
         best_hypervolume=1e5,
         tuned=tuned,
         seeds=(0, 1, 2),
         runs=runs,
-        seconds_per_suggestion={
-            label: np.full(15, 0.01 * (i + 1)) for i, label in enumerate(LABELS)
-        },
     )
 
 
@@ -87,7 +102,7 @@ def outcome():
     t = {"steady": [0.3, 0.3, 0.3], "lucky": [1.0, 1.0, 1.0], "lost": [0.9, 0.9, 0.9]}
     problems = (
         _problem("problem-a", a),
-        _problem("b_c", b, kind="best known"),
+        _problem("b_c", b, truth="best known", kind="large"),
         _problem("t", t, tuned=("lucky",)),
     )
     return Outcome(definition, problems, ("a note",))
@@ -97,14 +112,43 @@ def _line(text, start):
     return next(line for line in text.splitlines() if start in line)
 
 
-def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(outcome):
-    text = tables.to_markdown(tables.share_table(outcome))
+def test_the_table_of_shares_gives_mean_deviation_and_the_best(outcome):
+    text = paper_table.to_markdown(tables.share_table(outcome))
     # Sample deviation of 60, 99, 50 is 25.9; the mean is 69.7.
     assert _line(text, "| a |") == "| a | **90.0 ± 0.0** | 69.7 ± 25.9 | 10.0 ± 0.0 |"
     assert _line(text, "b_c") == "| b_c (best known) | **80.0 ± 10.0** | 70.0 ± 0.0 | 10.0 ± 0.0 |"
     assert _line(text, "| t") == "| t† | 30.0 ± 0.0 | **100.0 ± 0.0** | 90.0 ± 0.0 |"
+
+
+def test_the_table_of_kinds_weighs_them_equally(outcome):
+    text = paper_table.to_markdown(statistics.kinds_table(outcome))
     # Without the problem that was tuned on.
-    assert _line(text, "mean rank") == "| mean rank over 2 | **1.00** | 2.00 | 3.00 |"
+    assert _line(text, "| small") == "| small | 1 | **90.0** | 69.7 | 10.0 |"
+    assert _line(text, "| mean over") == "| mean over 2 kinds | 2 | **85.0** | 69.8 | 10.0 |"
+    assert _line(text, "mean rank") == "| mean rank over 2 kinds | 2 | **1.00** | 2.00 | 3.00 |"
+    assert "Friedman: chi-squared 4.00, p 0.135" in text
+    assert "less than 2.34 (Nemenyi, 5 %) are not told apart; no difference at all" in text
+
+
+def test_the_table_of_areas_is_of_the_curves(outcome):
+    text = paper_table.to_markdown(tables.areas_table(outcome))
+    assert "hypervolume averaged over evaluations 3 to 8" in text
+    # From 0.1 to 0.9 in seven steps, the last six of eight values.
+    area = 100 * np.linspace(0.1, 0.9, 8)[2:].mean()
+    assert f"| a | **{area:.1f} ± 0.0** |" in text
+
+
+def test_wall_times_have_tables_of_their_own(outcome):
+    costs = wall_time.run_cost_table(outcome)
+    text = paper_table.to_markdown(costs)
+    assert _line(text, "| steady") == "| steady | 9 | 72 | 540 ms | 4.5 s | 5.04 s |"
+    assert _line(text, "| all") == "| all | 27 | 216 | 3.24 s | 13.5 s | 16.7 s |"
+    balance = paper_table.to_markdown(wall_time.equal_time_table(outcome))
+    # With little to wait for an evaluation, "steady" ends before the others have chosen much.
+    assert "Best where evaluations are cheapest (100 µs): steady." in balance
+    assert [row[0].text for row in wall_time.equal_time_table(outcome).rows] == [
+        "1 ms", "1 s", "1 min", "10 min",
+    ]  # fmt: skip
 
 
 def test_a_run_without_a_design_is_a_dash_in_the_distances(outcome):
@@ -113,22 +157,34 @@ def test_a_run_without_a_design_is_a_dash_in_the_distances(outcome):
 
 
 def test_counts_of_failed_and_duplicate_evaluations_are_shown(outcome):
-    text = tables.to_markdown(tables.counts_table(outcome))
+    text = paper_table.to_markdown(tables.counts_table(outcome))
     assert _line(text, "steady") == "| steady | 9 | 72 | 54 | 9 | 0 |"
+    assert _line(text, "| all") == "| all | 27 | 216 | 162 | 27 | 0 |"
 
 
-def test_the_pairs_say_what_so_few_problems_can_prove(outcome):
-    table = tables.pairs_table(outcome)
+def test_the_pairs_say_what_so_few_kinds_can_prove(outcome):
+    table = statistics.pairs_table(outcome)
     assert [row[0].text for row in table.rows] == [
         "steady against lucky", "steady against lost", "lucky against lost",
     ]  # fmt: skip
-    assert "2 problems cannot give a p below 0.5" in table.note
+    assert "2 kinds of problems: Wilcoxon's test cannot give a p below 0.5, 1 after" in table.note
+    assert "7 kinds are the fewest that can tell a pair apart at 5 %" in table.note
+    # 90 and 80 % against 69.7 and 70 %.
+    assert table.rows[0][1].text.startswith("+15.2 [")
     # A of steady against lucky: 6 of 9 on a; 6 wins and 3 ties of 9 on b_c.
-    assert table.rows[0][3].text == f"{(6 / 9 + 7.5 / 9) / 2:.2f}"
+    assert table.rows[0][5].text == f"{(6 / 9 + 7.5 / 9) / 2:.2f}"
+
+
+def test_one_kind_has_intervals_and_no_tests(outcome):
+    alone = replace(outcome, problems=outcome.problems[:1])
+    table = statistics.pairs_table(alone)
+    assert [cell.text for cell in table.rows[0][3:]] == ["–", "–", "–"]
+    assert "One kind cannot be tested" in table.note
+    assert "One kind cannot be tested" in statistics.kinds_table(alone).note
 
 
 def test_latex_escapes_what_it_must_and_every_row_has_all_columns(outcome):
-    text = "\n".join(tables.to_latex(table) for table in tables.paper_tables(outcome))
+    text = "\n".join(paper_table.to_latex(table) for table in tables.paper_tables(outcome))
     assert "b\\_c (best known)" in text
     assert r"\textbf{90.0 $\pm$ 0.0}" in text
     assert re.search(r"(?<!\\)[%_#]", text) is None
@@ -137,19 +193,22 @@ def test_latex_escapes_what_it_must_and_every_row_has_all_columns(outcome):
     ):
         lines = [line for line in table[1].splitlines() if line.endswith(r"\\")]
         assert {line.count(" & ") for line in lines} == {len(table[0]) - 1}
-    assert tables.latex("a&b_c 5 % ±") == r"a\&b\_c 5 \% $\pm$"
+    assert paper_table.latex("a&b_c 5 % ±") == r"a\&b\_c 5 \% $\pm$"
 
 
 def test_everything_but_wall_time_is_the_same_bytes_for_the_same_results(outcome, tmp_path):
     for name in ("one", "two"):
         report.write_files(outcome, tmp_path / name)
         tables.write_tables(outcome, tmp_path / name)
+        wall_time.write_wall_time(outcome, tmp_path / name)
         figures.save_figures(outcome, tmp_path / name, "svg")
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names == [
         "attainment.csv", "attainment.svg", "comparison.json", "convergence.csv",
-        "convergence.svg", "pairs.csv", "ranks.svg", "regret.svg", "runs.csv", "runtimes.csv",
-        "runtimes.svg", "tables.md", "tables.tex", "wall_time.csv", "wall_time.svg",
+        "convergence.svg", "critical_difference.svg", "intervals.csv", "pairs.csv", "regret.svg",
+        "runs.csv", "runtimes.csv", "runtimes.svg", "tables.md", "tables.tex", "wall_time.csv",
+        "wall_time.md", "wall_time.svg", "wall_time.tex", "wall_time_balance.csv",
+        "wall_time_balance.svg",
     ]  # fmt: skip
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
@@ -178,7 +237,7 @@ def test_the_rows_hold_what_the_runs_hold(outcome, tmp_path):
 
 def test_each_figure_is_an_image(outcome, tmp_path):
     written = figures.save_figures(outcome, tmp_path, "png")
-    assert len(written) == 6
+    assert len(written) == 7
     for path in written:
         assert matplotlib.image.imread(path).shape[1] > 1000
 
@@ -194,8 +253,13 @@ def test_the_figures_show_the_curves(outcome):
         assert regret[-1] == pytest.approx(0.1)
         solved = figures.draw_runtimes(outcome).axes[0].get_lines()[2].get_ydata()
         assert solved.tolist() == [0.0] * BUDGET
-        ranks = figures.draw_ranks(outcome).axes[0]
-        assert [tick.get_text() for tick in ranks.get_yticklabels()] == ["steady", "lucky", "lost"]
+        balance = figures.draw_balance(outcome).axes
+    assert [axes.get_title() for axes in balance] == [
+        f"an evaluation takes {cost}" for cost in ("1 ms", "1 s", "1 min", "10 min")
+    ]
+    # Mean of the two kinds at the end: 90 and 80 %, 69.7 and 70 %, 10 and 10 %.
+    ends = [line.get_ydata()[-1] for line in balance[1].get_lines()]
+    assert ends == pytest.approx([0.85, 0.698, 0.1], abs=1e-3)
 
 
 def test_more_optimizers_than_colors_still_look_different():

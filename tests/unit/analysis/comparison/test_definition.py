@@ -27,6 +27,18 @@ def test_targets_are_shares_or_percentages(write):
     assert load_comparison("compare-toys").definition.targets == (0.5, 0.9)
 
 
+def test_problems_of_one_evaluator_and_one_space_are_of_one_kind_unless_the_file_differs(write):
+    write()
+    assert load_comparison("compare-toys").kinds == ("benchmark-functions/grid",) * 2
+    write(kinds={"bent": ["round"]})
+    assert load_comparison("compare-toys").kinds == ("benchmark-functions/grid", "bent")
+
+
+def test_costs_are_times_with_units(write):
+    write(evaluation_costs=["5 ms", "2 min"])
+    assert load_comparison("compare-toys").definition.evaluation_costs == (0.005, 120.0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -46,6 +58,17 @@ def test_targets_are_shares_or_percentages(write):
         ({"targets": [2]}, r"targets: expected ascending shares between 0 and 1"),
         ({"tuned_on": {"tpe": ["flat"]}}, r"tuned_on.tpe: unknown optimizer 'tpe'"),
         ({"tuned_on": {"nsga2": ["falt"]}}, r"tuned_on.nsga2: unknown campaign 'falt'.*'flat'"),
+        ({"kinds": {"k": ["rond"]}}, r"kinds.k.0: unknown problem 'rond'. Did you mean 'round'"),
+        (
+            {"kinds": {"k": ["flat"], "j": ["round", "flat"]}},
+            r"kinds.j.1: expected one kind, but 'flat' is of 'k' too",
+        ),
+        ({"kinds": {"k": []}}, r"kinds.k: "),
+        ({"kinds": {"a/b": ["flat"]}}, r"kinds.a/b"),
+        ({"evaluation_costs": ["1 min", "1 s"]}, r"evaluation_costs: expected ascending times, g"),
+        ({"evaluation_costs": ["1 W"]}, r"evaluation_costs.0: .*1 W"),
+        ({"evaluation_costs": [0]}, r"evaluation_costs.0: "),
+        ({"evaluation_costs": []}, r"evaluation_costs: "),
         ({"buget": 3}, r"buget: unknown key 'buget'. Did you mean 'budget'"),
     ],
 )

@@ -5,15 +5,19 @@ import json
 
 import numpy as np
 import pytest
+import yaml
 
 from codesign.analysis.comparison import Comparison, rank_optimizers
 from codesign.analysis.comparison.attainment import attainment_surfaces
-from codesign.analysis.comparison.outcome import distances, measure_run
+from codesign.analysis.comparison.outcome import area_under, distances, measure_run
 from codesign.analysis.comparison.ranking import rank_on
+from codesign.analysis.comparison.run_time import run_time
 from codesign.analysis.comparison.truth import Truth
 from codesign.errors import CodesignError, InputError, JobError
 from codesign.evaluators.functions import FunctionOptions, exact_front
 from codesign.pareto import hypervolume
+from codesign.report.comparison import write_files
+from codesign.report.comparison_tables import write_tables
 
 POSITIONS = np.linspace(0, 1, 9)[:, None]
 
@@ -41,6 +45,7 @@ def test_the_share_is_the_hypervolume_of_what_was_evaluated(finished):
                 assert run.share[n - 1] == pytest.approx(expected)
             assert (run.n_evaluated, run.n_duplicates, run.n_failed) == (16, 0, 0)
             assert run.regret == pytest.approx(1 - run.share[-1])
+            assert run.area == pytest.approx(run.share[6:].mean())
 
 
 def test_all_optimizers_of_a_seed_begin_with_the_same_share(finished):
@@ -88,7 +93,8 @@ def test_a_run_beyond_the_exact_front_is_an_error_and_not_a_record(finished):
     short = Truth("exact", truth.objectives[:1], truth.n_designs, 1)
     with pytest.raises(JobError, match="found more hypervolume than the exact front has"):
         for index in range(len(results.runs)):
-            measure_run(results, index, short, (0.5,), 16)
+            time = run_time(results, index, finished.campaigns[0].timings())
+            measure_run(results, index, short, finished.definition, time)
 
 
 def test_a_space_that_is_too_large_is_measured_against_the_best_known_and_says_so(write):
@@ -115,7 +121,7 @@ def test_problems_that_were_tuned_on_are_shown_and_not_ranked(write):
     outcome = comparison.outcome()
     assert [problem.tuned for problem in outcome.problems] == [("nsga2",), ()]
     assert [problem.name for problem in outcome.ranked] == ["round"]
-    assert rank_optimizers(outcome).blocks == ("round",)
+    assert rank_optimizers(outcome).blocks == ("benchmark-functions/grid",)
     assert any("left out of ranks" in note for note in outcome.notes)
 
 
@@ -188,9 +194,16 @@ class _StopAfter:
         pass
 
 
+def _report(comparison, folder):
+    """Bytes of every file of a comparison that does not tell wall times."""
+    outcome = comparison.outcome()
+    files = [*write_files(outcome, folder), *write_tables(outcome, folder)]
+    return {path.name: path.read_bytes() for path in files}
+
+
 @pytest.mark.parametrize("breaks", [(2, 11), pytest.param((40,), marks=pytest.mark.slow)])
 def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder, breaks):
-    write()
+    write(kinds={"bent": ["round"]})
     whole = Comparison.load("compare-toys", folder / "whole")
     whole.run()
     for batches in breaks:
@@ -203,13 +216,11 @@ def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder, brea
         again = Comparison.load("compare-toys", root)
         again.run(workers=2 if batches == 11 else 1)
         assert _digest(root) == _digest(folder / "whole")
-        assert again.outcome().problems[0].shares("nsga2").tolist() == (
-            whole.outcome().problems[0].shares("nsga2").tolist()
-        )
+        assert _report(again, root / "report") == _report(whole, folder / "report")
 
 
 def test_a_partial_report_takes_the_seeds_that_every_optimizer_finished(write, folder):
-    write()
+    write(kinds={"bent": ["round"]})
     comparison = Comparison.load("compare-toys")
     stopper = _StopAfter(100)
     with pytest.raises(KeyboardInterrupt):
@@ -232,6 +243,9 @@ def test_a_partial_report_takes_the_seeds_that_every_optimizer_finished(write, f
     found = {problem.name: list(problem.seeds) for problem in outcome.problems}
     assert found == {name: seeds for name, seeds in expected.items() if seeds}
     assert outcome.notes[0].startswith("partial: ")
+    # A kind of which nothing is finished is no block.
+    kinds = {"flat": "benchmark-functions/grid", "round": "bent"}
+    assert rank_optimizers(outcome).blocks == tuple(kinds[name] for name in found)
 
 
 def test_nothing_finished_is_one_clear_line(write):
@@ -260,9 +274,18 @@ def test_each_problem_is_a_campaign_that_other_commands_can_open(finished):
 
 def test_wall_time_is_of_the_suggestions_after_the_initial_designs(finished):
     for problem in finished.outcome().problems:
-        for seconds in problem.seconds_per_suggestion.values():
+        for label in finished.definition.labels:
+            seconds = problem.suggestion_seconds(label)
             assert len(seconds) == 3 * (16 - 6)
             assert (seconds >= 0).all()
+        for run in problem.runs:
+            # The first six are the sample; its batch has parts that add up to what was measured.
+            assert run.time.is_chosen.tolist() == [False] * 6 + [True] * 10
+            assert run.time.evaluation_seconds > 0
+    for campaign, problem in zip(finished.campaigns, finished.outcome().problems, strict=True):
+        measured = sum(timing.ask_seconds for timing in campaign.timings())
+        ours = sum(run.time.suggestion_seconds.sum() for run in problem.runs)
+        assert ours == pytest.approx(measured)
 
 
 def test_a_comparison_that_another_process_is_running_is_one_clear_line(write):
@@ -278,3 +301,39 @@ def test_a_comparison_that_another_process_is_running_is_one_clear_line(write):
             comparison.outcome()
         with pytest.raises(InputError, match="is running this campaign"):
             Comparison.load("compare-toys").run()
+
+
+def test_the_area_is_the_mean_after_the_initial_designs():
+    share = np.array([0.0, 0.2, 0.4, 0.8])
+    assert area_under(share, 2) == pytest.approx(0.6)
+    # Without a choice it is what the sample has.
+    assert area_under(share, 4) == 0.8
+
+
+def _bounded(folder, name, point):
+    path = folder / "runs" / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "reference_point": point}))
+
+
+def test_a_reference_point_beyond_every_design_names_its_place_and_the_nearest(write, folder):
+    _bounded(folder, "round", {"f1": 0.0, "f2": 2.0})
+    write(budget=8)
+    comparison = Comparison.load("compare-toys")
+    comparison.run()
+    message = (
+        r"runs/round.yaml:\d+: reference_point: no feasible design is better than the reference "
+        r"point in every objective, so every hypervolume is 0; .* got f1 0; "
+        r"nearest: worse than f1 1$"
+    )
+    with pytest.raises(InputError, match=message):
+        comparison.outcome()
+
+
+def test_a_reference_point_that_gives_everything_to_the_first_design_is_a_note(write, folder):
+    _bounded(folder, "flat", {"f1": 1000, "f2": 1000})
+    write(budget=8)
+    comparison = Comparison.load("compare-toys")
+    comparison.run()
+    (note,) = [note for note in comparison.outcome().notes if note.startswith("flat: ")]
+    assert "the first feasible design of a run has 99." in note
+    assert "reference_point f1 1000, f2 1000 is worse than any of the 72 feasible designs" in note

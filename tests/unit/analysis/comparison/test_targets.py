@@ -7,6 +7,7 @@ import pytest
 
 from codesign.analysis.comparison.attainment import attainment_surfaces
 from codesign.analysis.comparison.outcome import RunOutcome, first_reaching, padded
+from codesign.analysis.comparison.run_time import RunTime
 from codesign.analysis.comparison.targets import solved_share, target_record
 
 
@@ -21,10 +22,12 @@ def _run(seed: int, share: list[float]) -> RunOutcome:
         n_failed=0,
         n_duplicates=0,
         share=values,
+        area=0.0,
         epsilon=0.0,
         igd_plus=0.0,
         evaluations_to={target: first_reaching(values, target) for target in (0.5, 0.9)},
         front=np.zeros((1, 2)),
+        time=RunTime(np.zeros(len(share)), np.ones(len(share), dtype=bool), 0.0),
     )
 
 
@@ -35,7 +38,7 @@ def problem():
         _run(1, [0.6, 0.6, 0.7, 0.8]),
         _run(2, [0.0, 0.0, 0.0, 0.4]),
     )
-    return SimpleNamespace(of=lambda optimizer: runs)
+    return SimpleNamespace(of=lambda optimizer: runs, kind="k")
 
 
 def test_a_target_is_reached_when_the_share_equals_it():

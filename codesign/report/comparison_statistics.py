@@ -1,0 +1,119 @@
+"""Tables of what a comparison proves: kinds of problems, intervals and tests of pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.analysis.comparison import rank_optimizers
+from codesign.analysis.comparison.bootstrap import LEVEL, pair_intervals
+from codesign.analysis.comparison.critical_difference import (
+    CriticalDifference,
+    critical_difference,
+)
+from codesign.analysis.comparison.kinds import by_kind, kind_means, mean_shares
+from codesign.analysis.comparison.notes import few_kinds_words
+from codesign.analysis.comparison.ranking import ALPHA, Ranking
+from codesign.report.paper_table import PaperTable, TableCell
+
+if TYPE_CHECKING:
+    from codesign.analysis.comparison import Outcome
+    from codesign.columns import FloatArray
+
+
+def kinds_table(outcome: Outcome) -> PaperTable:
+    """Mean share of the best hypervolume on each kind of problems, and over the kinds."""
+    ranking = rank_optimizers(outcome)
+    kinds = by_kind(outcome.ranked)
+    means = kind_means(outcome.ranked, lambda problem: mean_shares(problem, outcome.labels))
+    rows = [
+        (TableCell(kind), TableCell(str(len(problems))), *_percent_cells(shares))
+        for (kind, problems), shares in zip(kinds.items(), means, strict=True)
+    ]
+    ranks = ranking.mean_ranks
+    total = TableCell(str(len(outcome.ranked)))
+    rows.append(
+        (TableCell(f"mean over {_kinds(len(kinds))}"), total, *_percent_cells(means.mean(axis=0)))
+    )
+    rank_cells = (TableCell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist())
+    rows.append((TableCell(f"mean rank over {_kinds(len(kinds))}"), total, *rank_cells))
+    return PaperTable(
+        f"Kinds of problems: hypervolume after {outcome.definition.budget} evaluations, % of the "
+        "best front's, mean over problems and seeds",
+        ("kind", "problems", *outcome.labels),
+        tuple(rows),
+        ranking_words(ranking),
+    )
+
+
+def _percent_cells(shares: FloatArray) -> list[TableCell]:
+    return [TableCell(f"{100 * share:.1f}", share == shares.max()) for share in shares.tolist()]
+
+
+def _kinds(number: int) -> str:
+    return f"{number} kind{'s' if number != 1 else ''}"
+
+
+def ranking_words(ranking: Ranking) -> str:
+    """Friedman's test and Nemenyi's critical difference in words, for a ranking over kinds."""
+    nemenyi = critical_difference(ranking)
+    if nemenyi is None:
+        return "One kind cannot be tested."
+    if ranking.friedman is None or ranking.friedman_p is None:
+        test = "Friedman's test needs three optimizers that the kinds tell apart."
+    else:
+        test = f"Friedman: chi-squared {ranking.friedman:.2f}, p {p_text(ranking.friedman_p)}."
+    return f"{test} {nemenyi_words(nemenyi)}"
+
+
+def nemenyi_words(nemenyi: CriticalDifference) -> str:
+    """The critical difference and who is told apart by it."""
+    level = f"{100 * ALPHA:g} %"
+    words = f"Mean ranks that differ by less than {nemenyi.difference:.2f} (Nemenyi, {level})"
+    if not nemenyi.is_rejected:
+        return f"{words} are not told apart; no difference at all is shown at {level}."
+    groups = "; ".join(", ".join(group) for group in nemenyi.groups)
+    return f"{words} are not told apart: {groups or 'none'}."
+
+
+def pairs_table(outcome: Outcome) -> PaperTable:
+    """Whether differences over the kinds could be chance, and how large they are."""
+    ranking = rank_optimizers(outcome)
+    tests = {(pair.first, pair.second): pair for pair in ranking.pairs}
+    rows = []
+    for item in pair_intervals(outcome):
+        test = tests.get((item.first, item.second))
+        p_cells = ("–", "–", "–")
+        if test is not None:
+            p_cells = (p_text(test.p), p_text(test.p_holm), f"{test.a:.2f}")
+        share = _interval_text(item.share, item.share_low, item.share_high)
+        area = _interval_text(item.area, item.area_low, item.area_high)
+        texts = (f"{item.first} against {item.second}", share, area, *p_cells)
+        rows.append(tuple(TableCell(text) for text in texts))
+    return PaperTable(
+        f"Pairs over {_kinds(len(ranking.blocks))} of problems: first minus second in points of %",
+        ("pair", f"final share [{100 * LEVEL:g} %]", "area", "p", "p (Holm)", "A"),
+        tuple(rows),
+        "Intervals: kinds, problems within and seeds within drawn anew (hierarchical bootstrap). "
+        f"p: Wilcoxon over the kinds. {_limits_words(ranking)} A (Vargha and Delaney): "
+        "probability that a run of the first ends higher.",
+    )
+
+
+def _limits_words(ranking: Ranking) -> str:
+    if len(ranking.blocks) < 2:
+        return "One kind cannot be tested, and its intervals are about problems of this kind."
+    return f"{few_kinds_words(ranking)}."
+
+
+def _interval_text(middle: float, low: float, high: float) -> str:
+    ends = [100 * end for end in (middle, low, high)]
+    # No sign before what is printed as zero.
+    first, second, third = (f"{np.round(end, 1) + 0.0:+.1f}" for end in ends)
+    return f"{first} [{second}, {third}]"
+
+
+def p_text(p: float) -> str:
+    """A p with three decimals, small ones as a power of ten."""
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}"

@@ -1,0 +1,168 @@
+"""The wall times of a comparison as records, tables and files: never the same twice.
+
+They have files of their own, whose names begin with ``wall_time``, so that all others are the same
+bytes for the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codesign.analysis.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
+from codesign.report.comparison import write_rows
+from codesign.report.labels import describe_time
+from codesign.report.paper_table import PaperTable, TableCell, write_forms
+from codesign.units import format_engineering
+
+if TYPE_CHECKING:
+    from codesign.analysis.comparison import Outcome
+
+
+def wall_time_document(outcome: Outcome) -> dict[str, Any]:
+    """Everything about wall time as plain values."""
+    return {
+        "wall_time": list(wall_time_records(outcome)),
+        "costs": [asdict(cost) | {"process_s": cost.process_s} for cost in run_costs(outcome)],
+        "equal_wall_time": list(equal_time_records(outcome)),
+        "best_in_wall_time": list(leads(outcome)),
+    }
+
+
+def wall_time_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Seconds per suggestion of each optimizer on each problem, after the initial designs."""
+    for problem in outcome.problems:
+        for label in outcome.labels:
+            seconds = problem.suggestion_seconds(label)
+            if len(seconds):
+                low, middle, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
+                yield {
+                    "problem": problem.name,
+                    "optimizer": label,
+                    "n_suggestions": len(seconds),
+                    "mean_s": float(seconds.mean()),
+                    "median_s": middle,
+                    "quantile_05_s": low,
+                    "quantile_95_s": high,
+                    "largest_s": float(seconds.max()),
+                }
+
+
+def equal_time_records(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
+    costs = outcome.definition.evaluation_costs
+    shares = equal_time_shares(outcome, costs).tolist()
+    for cost, row in zip(costs, shares, strict=True):
+        for label, share in zip(outcome.labels, row, strict=True):
+            yield {"evaluation_s": cost, "optimizer": label, "hypervolume_share": share}
+
+
+def wall_time_tables(outcome: Outcome) -> list[PaperTable]:
+    """Every table of wall times."""
+    return [suggestions_table(outcome), equal_time_table(outcome), run_cost_table(outcome)]
+
+
+def suggestions_table(outcome: Outcome) -> PaperTable:
+    """Wall time per suggestion after the initial designs."""
+    records = list(wall_time_records(outcome))
+    rows = []
+    for label in outcome.labels:
+        ours = [item for item in records if item["optimizer"] == label]
+        if ours:
+            medians = [item["median_s"] for item in ours]
+            largest = max(item["largest_s"] for item in ours)
+            cells = [duration(value) for value in (min(medians), max(medians), largest)]
+            rows.append((TableCell(label), *map(TableCell, cells)))
+    return PaperTable(
+        "Wall time per suggestion, median on the fastest and the slowest problem",
+        ("optimizer", "fastest", "slowest", "longest of all"),
+        tuple(rows),
+    )
+
+
+def equal_time_table(outcome: Outcome) -> PaperTable:
+    """Who is best in equal wall time, where one evaluation takes so long."""
+    costs = outcome.definition.evaluation_costs
+    rows = []
+    for cost, shares in zip(costs, equal_time_shares(outcome, costs), strict=True):
+        cells = (TableCell(f"{100 * x:.1f}", x == shares.max()) for x in shares.tolist())
+        rows.append((TableCell(duration(cost)), *cells))
+    return PaperTable(
+        "Hypervolume in equal wall time by the cost of an evaluation, % of the best front's, mean "
+        "over the kinds of problems",
+        ("an evaluation takes", *outcome.labels),
+        tuple(rows),
+        f"{leads_words(outcome)} Wall time: evaluations × cost + measured seconds of the "
+        "suggestions, one design at a time; taken when the first optimizer has spent its budget.",
+    )
+
+
+def leads_words(outcome: Outcome) -> str:
+    """Which optimizer is best from which cost of an evaluation on."""
+    first, *others = leads(outcome)
+    changes = [f"{lead.optimizer} from {duration(lead.from_s)} on" for lead in others]
+    words = f"Best where evaluations are cheapest ({duration(first.from_s)}): {first.optimizer}"
+    return "; ".join([words, *changes]) + "."
+
+
+def run_cost_table(outcome: Outcome) -> PaperTable:
+    """What the runs cost: evaluations and the time of processes."""
+    costs = run_costs(outcome)
+    total = RunCost(
+        "all",
+        sum(cost.n_runs for cost in costs),
+        sum(cost.n_evaluated for cost in costs),
+        sum(cost.suggestion_s for cost in costs),
+        sum(cost.evaluation_s for cost in costs),
+    )
+    rows = [
+        (
+            TableCell(cost.optimizer),
+            TableCell(f"{cost.n_runs:,}"),
+            TableCell(f"{cost.n_evaluated:,}"),
+            *(
+                TableCell(duration(value))
+                for value in (cost.suggestion_s, cost.evaluation_s, cost.process_s)
+            ),
+        )
+        for cost in (*costs, total)
+    ]
+    return PaperTable(
+        "Cost of the runs",
+        ("optimizer", "runs", "evaluated", "optimizers", "evaluators", "process time"),
+        tuple(rows),
+        "Process time: wall time of processes with one thread each, at least the processor time; "
+        "a run on several processes takes that over their number, plus reading and exact fronts.",
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time for people: milliseconds to hours.
+
+    >>> duration(0.0123), duration(1.0), duration(60.0), duration(7500.0)
+    ('12.3 ms', '1 s', '1 min', '2 h 05 min')
+    """
+    if seconds < 59.5:
+        return format_engineering(seconds, "s", 3)
+    return describe_time(seconds).removesuffix(" 00 s").removesuffix(" 00 min")
+
+
+def write_wall_time(outcome: Outcome, folder: Path) -> list[Path]:
+    """The files of wall times, figures apart; returns their paths.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    head = [f"# Wall times of {outcome.definition.name}", ""]
+    rows = {
+        "wall_time": wall_time_records(outcome),
+        "wall_time_balance": equal_time_records(outcome),
+    }
+    return [
+        *(write_rows(folder / f"{name}.csv", part) for name, part in rows.items()),
+        *write_forms(wall_time_tables(outcome), folder, "wall_time", head),
+    ]

@@ -153,13 +153,15 @@ def _verify(name: str | None, as_json: bool) -> None:
 
     records = list(published().values()) if name is None else [find_record(name)]
     with tempfile.TemporaryDirectory() as folder:
-        found = {record.label: differences(record, Path(folder)) for record in records}
-    lines = [line for several in found.values() for line in several]
+        differing = {record.label: differences(record, Path(folder)) for record in records}
+    lines = [line for several in differing.values() for line in several]
     report(
         "problem-proofs",
         as_json,
-        lambda: {"problems": found},
-        lambda: [text_line(f"{label}: proven again") for label in found if not found[label]],
+        lambda: {"problems": differing},
+        lambda: [
+            text_line(f"{label}: proven again") for label in differing if not differing[label]
+        ],
     )
     if lines:
         raise JobError("\n".join(lines))

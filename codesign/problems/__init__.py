@@ -8,7 +8,7 @@
 >>> [round(float(value), 4) for value in evaluated.objectives[0]]
 [1237.8414, 0.04]
 >>> round(float(problem.score(evaluated)[-1]), 4)
-0.2787
+0.2786
 """
 
 from codesign.problems.public_problem import Evaluated, PublicProblem, load, names

@@ -151,10 +151,12 @@ def differences(record: ProblemRecord, folder: Path) -> list[str]:
     return lines
 
 
-def _is_same(cell: str, other: str) -> bool:
+def _is_same(cell: str, cell_now: str) -> bool:
     """Whether two cells are equal, or numbers of which hardly a digit differs."""
     try:
-        return cell == other or math.isclose(float(cell), float(other), rel_tol=SAME, abs_tol=1e-12)
+        return cell == cell_now or math.isclose(
+            float(cell), float(cell_now), rel_tol=SAME, abs_tol=1e-12
+        )
     except ValueError:
         return False
 

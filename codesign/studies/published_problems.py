@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "platform": ("platform-rag", "platform-code-mixtral"),
     "forecast": ("forecast-edge", "forecast-laptop"),
     "economics": ("economics-llama",),
-    "system": ("system-llama-3.3-70b", "system-qwen3-32b"),
+    "system": ("system-llama-3.3-70b",),
 }
 """The problems of the set by kind."""
 SAME = 1e-9

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codesign import __version__, api, metrics, plugins, testing
+from codesign import __version__, api, metrics, plugins, problems, testing
 from codesign.campaign.definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents
 from codesign.cli.app import command_tree
@@ -71,10 +71,13 @@ def _commands() -> Iterator[str]:
 
 
 def _python() -> Iterator[str]:
-    yield "# Python\n\nWhat `import codesign` offers, and the checks for plug-ins.\n\n"
-    for module, names in ((api, api.__all__), (testing, testing.__all__)):
-        prefix = "codesign" if module is api else "codesign.testing"
-        for name in names:
+    yield (
+        "# Python\n\nWhat `import codesign` offers, the public set of problems, and the checks for "
+        "plug-ins.\n\n"
+    )
+    for module in (api, problems, testing):
+        prefix = "codesign" if module is api else module.__name__
+        for name in module.__all__:
             value = getattr(module, name)
             call = f"{prefix}.{name}{inspect.signature(value)}"
             yield f"## {prefix}.{name}\n\n```python\n{_wrapped(call)}\n```\n\n"

@@ -20,6 +20,12 @@ def comparisons(incomplete: str) -> list[str]:
     return _beginning("comparisons", incomplete)
 
 
+def public_problems(incomplete: str) -> list[str]:
+    """Problems of the public set by the names of their files."""
+    files = (Path(__file__).parents[1] / "problems" / "published").glob("*.json")
+    return sorted(path.stem for path in files if path.stem.startswith(incomplete))
+
+
 def spaces(incomplete: str) -> list[str]:
     """Design spaces by the names of their files."""
     return _beginning("spaces", incomplete)

@@ -14,8 +14,8 @@ PANELS = {
         "platform", "requirements", "arrivals", "scaling", "economics", "forecast",
     ),
     "Research": (
-        "compare", "validate", "conclusions", "specialization", "costs", "stages", "accuracy",
-        "quantize", "mix-formats", "bench",
+        "compare", "problems", "validate", "conclusions", "specialization", "costs", "stages",
+        "accuracy", "quantize", "mix-formats", "bench",
     ),
     "Catalogue": (
         "spaces", "space", "memtech", "models", "workloads", "metrics", "optimizers", "evaluators",

@@ -82,6 +82,11 @@ INVOCATIONS = {
     "report": ["report trial"],
     "explain-front": ["explain-front trial --workers 1 --output front.md"],
     "compare": ["compare compare-trial"],
+    "problems": ["problems"],
+    "problem": ["problems re21", "problems cantilever.v1"],
+    "problem-evaluation": ["problems re21 --evaluate re21.csv"],
+    "problem-score": ["problems re21 --score re21.csv"],
+    "problem-proofs": ["problems re24 --verify"],
     "evaluate": [
         f"evaluate {_NPU}",
         f"evaluate {_NPU} --uncertainty --samples 10",
@@ -166,6 +171,7 @@ def folder(tmp_path_factory) -> Path:
         path = folder / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    (folder / "re21.csv").write_text("x1,x2,x3,x4\n0,0,0,0\n20,20,20,20\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         campaign = codesign.load_campaign("trial")

@@ -20,7 +20,13 @@ from codesign.analysis.comparison.definition import (
 from codesign.analysis.comparison.notes import outcome_notes
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, measure_run
 from codesign.analysis.comparison.run_time import run_time
-from codesign.analysis.comparison.truth import Truth, best_known, exact_truth, is_enumerable
+from codesign.analysis.comparison.truth import (
+    Truth,
+    best_known,
+    exact_truth,
+    is_enumerable,
+    published_truth,
+)
 from codesign.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.reference import minimized
@@ -263,7 +269,8 @@ class Comparison:
     def _truth(self, item: Finished, workers: int, tell: Tell) -> Truth:
         results, name = item.results, item.campaign.definition.name
         if not is_enumerable(results.problem, self.definition.exact_up_to):
-            return best_known(results.problem, results.objectives[results.feasible])
+            exact = published_truth(results.problem, results.reference_point)
+            return exact or best_known(results.problem, results.objectives[results.feasible])
         file = self._file(name)
         return exact_truth(
             results.problem, file, self._fronts, workers, lambda line: tell(f"{name}: {line}")

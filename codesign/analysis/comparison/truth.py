@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from codesign.enumeration.cache import exact_front, stored_front
 from codesign.errors import JobError
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import Problem
+from codesign.problems.records import definition_digest, published, read_front
 
 TruthKind: TypeAlias = Literal["exact", "best known"]
 
@@ -73,6 +74,25 @@ def exact_truth(
         tell(f"enumerating {problem.space.size:,} designs for the exact front")
         front = exact_front(problem, folder, workers=workers, rebuild=partial(problem_of, file))
     return Truth("exact", front.objectives, front.n_designs, int(front.counts.sum()))
+
+
+def published_truth(problem: Problem, reference_point: Mapping[str, float]) -> Truth | None:
+    """The exact front that is published of a problem of the public set; None of any other.
+
+    Args:
+        problem: Whose space may be too large to be listed.
+        reference_point: By objective, in natural sign.
+
+    Raises:
+        JobError: The file of the front is not the one that was published.
+    """
+    key = definition_digest(problem, reference_point)
+    for record in published().values():
+        if record.definition_sha256 == key:
+            signs = np.array([item.sign for item in problem.objectives])
+            points = read_front(record)[1] * signs
+            return Truth("exact", points, record.n_designs, record.front_designs)
+    return None
 
 
 def problem_of(file: Path) -> Problem:

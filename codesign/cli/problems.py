@@ -1,0 +1,170 @@
+"""The public set of problems: list, evaluate, score, prove again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli import completion
+from codesign.cli.output import AsJson, report
+from codesign.errors import InputError, JobError
+
+if TYPE_CHECKING:
+    from codesign.columns import FloatArray
+    from codesign.problems import PublicProblem
+    from codesign.problems.designs_file import Rows
+
+_FILE = "FILE"
+
+
+def problems(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A problem, as re21, or a version of it, as re21.v1.",
+            autocompletion=completion.public_problems,
+        ),
+    ] = None,
+    evaluate: Annotated[
+        str | None,
+        typer.Option(
+            metavar=_FILE,
+            help="Evaluate the designs of a file: CSV with the parameters as head, or a JSON "
+            "object a line; - for standard input.",
+        ),
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            metavar=_FILE,
+            help="Share of the exact hypervolume after 10, 20, 50, 100, ... rows of a file, in "
+            "the order in which they were evaluated: designs, or the objectives of feasible ones "
+            "and empty rows for others.",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Compute the exact front again and compare; minutes for all."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List problems whose exact fronts are proven and published; evaluate and score on them.
+
+    Any optimizer can be judged by them, with or without this package's optimizers.
+    """
+    chosen = [flag for flag, value in (("--evaluate", evaluate), ("--score", score)) if value]
+    chosen += ["--verify"] if verify else []
+    if len(chosen) > 1:
+        raise InputError(f"expected one of {', '.join(chosen)}, got {len(chosen)}")
+    if chosen and chosen != ["--verify"] and name is None:
+        raise InputError(f"{chosen[0]} needs the name of a problem: see 'codesign problems'")
+    if verify:
+        _verify(name, as_json)
+    elif name is None:
+        _list(as_json)
+    elif evaluate is not None:
+        _evaluate(name, evaluate, as_json)
+    elif score is not None:
+        _score(name, score, as_json)
+    else:
+        _show(name, as_json)
+
+
+def _list(as_json: bool) -> None:
+    from codesign.problems.records import published
+    from codesign.report import problem_set
+
+    records = published()
+    report(
+        "problems",
+        as_json,
+        lambda: problem_set.list_document(records),
+        lambda: [problem_set.list_table(records)],
+    )
+
+
+def _show(name: str, as_json: bool) -> None:
+    from codesign import problems as public
+    from codesign.report import problem_set
+
+    problem = public.load(name)
+    report(
+        "problem",
+        as_json,
+        lambda: problem_set.problem_document(problem),
+        lambda: problem_set.problem_tables(problem),
+    )
+
+
+def _evaluate(name: str, file: str, as_json: bool) -> None:
+    from codesign import problems as public
+    from codesign.problems.designs_file import check_names, read_rows
+    from codesign.report import problem_set
+
+    problem = public.load(name)
+    rows = read_rows(file)
+    check_names(rows, list(problem.parameters), "parameter")
+    evaluated = problem.evaluate(rows.records, rows.places)
+    report(
+        "problem-evaluation",
+        as_json,
+        lambda: problem_set.evaluation_document(problem, rows.records, evaluated),
+        lambda: problem_set.evaluation_tables(problem, evaluated),
+    )
+
+
+def _score(name: str, file: str, as_json: bool) -> None:
+    from codesign import problems as public
+    from codesign.problems.designs_file import read_rows
+    from codesign.report import problem_set
+
+    problem = public.load(name)
+    shares = _shares(problem, read_rows(file))
+    report(
+        "problem-score",
+        as_json,
+        lambda: problem_set.score_document(problem, shares),
+        lambda: problem_set.score_tables(problem, shares),
+    )
+
+
+def _shares(problem: PublicProblem, rows: Rows) -> FloatArray:
+    """(n,) shares after each row: of designs where a row names a parameter, else of objectives."""
+    from codesign.problems.designs_file import check_names, objectives_in
+
+    parameters, objectives = list(problem.parameters), list(problem.objectives)
+    if rows.names & set(parameters):
+        check_names(rows, parameters, "parameter")
+        return problem.score(problem.evaluate(rows.records, rows.places))
+    check_names(rows, objectives, "objective")
+    return problem.score(objectives_in(rows, objectives), rows.places)
+
+
+def _verify(name: str | None, as_json: bool) -> None:
+    from codesign.problems.records import find_record, published
+    from codesign.report.tables import text_line
+    from codesign.studies.published_problems import differences
+
+    records = list(published().values()) if name is None else [find_record(name)]
+    with tempfile.TemporaryDirectory() as folder:
+        differing = {record.label: differences(record, Path(folder)) for record in records}
+    lines = [line for several in differing.values() for line in several]
+    report(
+        "problem-proofs",
+        as_json,
+        lambda: {"problems": differing},
+        lambda: [
+            text_line(f"{label}: proven again") for label in differing if not differing[label]
+        ],
+    )
+    if lines:
+        raise JobError("\n".join(lines))
+
+
+COMMANDS: list[Callable[..., Any]] = [problems]

@@ -1,0 +1,162 @@
+"""The public set of problems, designs that others evaluated and how good their runs are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from codesign.problems.public_problem import Evaluated, PublicProblem, counts_to_show
+from codesign.problems.records import ProblemRecord
+from codesign.report.labels import format_value
+from codesign.report.tables import pairs_table, plain_table, text_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codesign.columns import FloatArray
+
+_MOST_DIGITS = 10**9
+"""From here on a number of designs is written with an exponent."""
+
+
+def list_document(records: Mapping[str, ProblemRecord]) -> dict[str, Any]:
+    """All problems as one document."""
+    return {"problems": [record_document(record) for record in records.values()]}
+
+
+def record_document(record: ProblemRecord) -> dict[str, Any]:
+    """What is published of a problem."""
+    return record.model_dump(mode="json")
+
+
+def list_table(records: Mapping[str, ProblemRecord]) -> Table:
+    """One line per problem, those of a kind together."""
+    numbers = ["designs", "feasible", "objectives", "limits", "front", "hypervolume"]
+    table = plain_table("Problems with proven fronts", ["problem", "kind", *numbers], numbers)
+    for record in records.values():
+        table.add_row(
+            record.label,
+            record.kind,
+            _count(record.n_designs),
+            _share(record.feasible_share),
+            str(len(record.objectives)),
+            str(len(record.limits)),
+            f"{record.front_points:,}",
+            f"{record.hypervolume:.6g}",
+        )
+    return table
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < _MOST_DIGITS else f"{number:.2g}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def problem_document(problem: PublicProblem) -> dict[str, Any]:
+    """One problem as one document."""
+    return record_document(problem.record) | {
+        "description": problem.definition.definition.description,
+        "parameters": {name: list(values) for name, values in problem.parameters.items()},
+        "constraints": [item.text for item in problem.problem.space.constraints],
+    }
+
+
+def problem_tables(problem: PublicProblem) -> list[RenderableType]:
+    """One problem: what it asks, what is known of it, its parameters."""
+    record = problem.record
+    counted = f"{record.n_feasible:,}" if record.n_feasible is not None else "of a sample"
+    facts = {
+        "kind": record.kind,
+        "campaign": f"problem-{record.name}",
+        "objectives": ", ".join(record.objectives),
+        "limits": ", ".join(record.limits) or "none",
+        "designs": f"{record.n_designs:,}",
+        "feasible": f"{_share(record.feasible_share)} ({counted})",
+        "front": f"{record.front_points:,} points, {record.front_designs:,} designs",
+        "reference point": ", ".join(
+            f"{name} {format_value(value)}" for name, value in record.reference_point.items()
+        ),
+        "hypervolume": repr(record.hypervolume),
+        "proof": record.proof,
+        "definition": f"sha256 {record.definition_sha256}",
+        "front's file": f"sha256 {record.front_sha256}",
+    }
+    table = plain_table("Parameters", ["name", "values"])
+    for name, values in problem.parameters.items():
+        table.add_row(name, _values(values))
+    description = problem.definition.definition.description
+    return [pairs_table(record.label, facts), text_line(description), text_line(""), table]
+
+
+def _values(values: Sequence[Any]) -> str:
+    texts = ["absent" if value is None else _text(value) for value in values]
+    listed = texts if len(texts) <= 8 else [*texts[:4], "…", texts[-1]]
+    return f"{', '.join(listed)} ({len(texts)})"
+
+
+def _text(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def evaluation_document(
+    problem: PublicProblem, designs: Sequence[Mapping[str, Any]], evaluated: Evaluated
+) -> dict[str, Any]:
+    """Designs with what they are worth; null where there is no result."""
+    rows = [
+        {
+            "design": dict(design),
+            "objectives": dict(
+                zip(problem.objectives, evaluated.objectives[i].tolist(), strict=True)
+            ),
+            "is_feasible": bool(evaluated.feasible[i]),
+            "violations": {name: float(values[i]) for name, values in evaluated.violations.items()},
+            "reason": evaluated.reasons.get(i),
+        }
+        for i, design in enumerate(designs)
+    ]
+    return {"name": problem.record.name, "version": problem.record.version, "evaluations": rows}
+
+
+def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[RenderableType]:
+    """One line per design, in the order given."""
+    names = list(problem.objectives)
+    table = plain_table(
+        problem.record.label, ["design", *names, "keeps limits"], ["design", *names]
+    )
+    for i, point in enumerate(evaluated.objectives):
+        values = evaluated.violations.items()
+        broken = ", ".join(name for name, excess in values if excess[i] > 0)
+        verdict = "yes" if evaluated.feasible[i] else evaluated.reasons.get(i) or f"no: {broken}"
+        cells = ["–" if value != value else f"{value:.9g}" for value in point.tolist()]
+        table.add_row(str(i + 1), *cells, verdict)
+    return [table]
+
+
+def score_document(problem: PublicProblem, shares: FloatArray) -> dict[str, Any]:
+    """The share of the exact hypervolume after some numbers of evaluations."""
+    counts = counts_to_show(len(shares))
+    return {
+        "name": problem.record.name,
+        "version": problem.record.version,
+        "evaluations": len(shares),
+        "hypervolume": float(shares[-1]) * problem.record.hypervolume,
+        "exact_hypervolume": problem.record.hypervolume,
+        "shares": [{"evaluations": n, "share": float(shares[n - 1])} for n in counts],
+    }
+
+
+def score_tables(problem: PublicProblem, shares: FloatArray) -> list[RenderableType]:
+    """The same as a table."""
+    table = plain_table(
+        f"{problem.record.label}: share of the exact hypervolume",
+        ["evaluations", "share"],
+        ["evaluations", "share"],
+    )
+    for n in counts_to_show(len(shares)):
+        table.add_row(f"{n:,}", f"{100 * shares[n - 1]:.2f} %")
+    return [table]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -385,6 +385,7 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
         f"{evaluators_line(outcome)}.",
         "",
         *(f"- {note}" for note in outcome.notes),
+        *_settings_lines(outcome),
         "",
     ]
     markdown = "\n".join([*head, *(to_markdown(table) for table in tables)])
@@ -395,6 +396,14 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
             unfinished.write_text(text, encoding="utf-8")
         written.append(folder / name)
     return written
+
+
+def _settings_lines(outcome: Outcome) -> Iterator[str]:
+    """What the optimizers said of themselves, one line each; what changed meanwhile has its own."""
+    for label, accounts in outcome.settings.items():
+        for account in accounts:
+            settings = "; ".join(f"{_words(name)}: {value}" for name, value in account.items())
+            yield f"- `{label}`: {settings}"
 
 
 def shown_tables(outcome: Outcome) -> Sequence[PaperTable]:

@@ -20,6 +20,7 @@ from codesign.analysis.comparison.definition import (
     load_comparison,
 )
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, measure_run
+from codesign.analysis.comparison.settings import note_settings, read_settings
 from codesign.analysis.comparison.truth import Truth, best_known, exact_truth, is_enumerable
 from codesign.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
 from codesign.campaign.execution_settings import Execution
@@ -112,6 +113,8 @@ class Comparison:
             Interrupted: Ctrl-C; everything that was reported is stored.
         """
         failures: list[str] = []
+        if any(campaign.status().state not in _ENDED for campaign in self.campaigns):
+            note_settings(self._resolved.optimizers, self.folder, tell)
         for number, campaign in enumerate(self.campaigns):
             is_done = campaign.status().state in _ENDED
             if not is_done:
@@ -167,7 +170,8 @@ class Comparison:
             )
         n_workers = workers or self.definition.workers or 1
         problems = tuple(self._measured(item, n_workers, tell) for item in finished)
-        return Outcome(self.definition, problems, self._notes(problems))
+        settings = read_settings(self.folder)
+        return Outcome(self.definition, problems, self._notes(problems), settings)
 
     def _campaign(self, number: int) -> Campaign:
         problem = self._resolved.problems[number]

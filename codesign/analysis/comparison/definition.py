@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 
 from codesign import resources
 from codesign.campaign.definition import (
+    ConfiguredOptimizer,
     Label,
     ResolvedDefinition,
     SearchSettings,
@@ -60,12 +61,14 @@ class ResolvedComparison:
 
     Attributes:
         definition: What the file says.
+        optimizers: Ready to be built.
         problems: One per problem, with the comparison's optimizers, seeds and budget; the
             ``path`` is that of the campaign file it was taken from.
         data: What each of these campaign files says, with the search replaced.
     """
 
     definition: ComparisonDefinition
+    optimizers: tuple[ConfiguredOptimizer, ...]
     problems: tuple[ResolvedDefinition, ...]
     data: tuple[dict[str, Any], ...]
 
@@ -99,7 +102,7 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
         replace(item, definition=item.definition.model_copy(update=shared), optimizers=optimizers)
         for item in loaded
     )
-    return ResolvedComparison(definition, replaced, data)
+    return ResolvedComparison(definition, optimizers, replaced, data)
 
 
 def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str, Any]:

@@ -8,12 +8,13 @@ the exact front's range to 0 .. 1; a run without a feasible design has neither.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from codesign.analysis.comparison.definition import ComparisonDefinition
+from codesign.analysis.comparison.settings import Settings
 from codesign.analysis.comparison.truth import Truth
 from codesign.campaign import Results, Run
 from codesign.campaign.reference import minimized
@@ -122,11 +123,13 @@ class Outcome:
         definition: What was compared.
         problems: In the order of the definition.
         notes: What a reader must know before the numbers, one sentence each.
+        settings: What the optimizers said of themselves when they were run.
     """
 
     definition: ComparisonDefinition
     problems: tuple[ProblemOutcome, ...]
     notes: tuple[str, ...]
+    settings: Settings = field(default_factory=dict)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -32,9 +32,9 @@ def quick_peers(monkeypatch):
     Of useless proposals, which are many in a small space, two are enough.
     """
     monkeypatch.setattr(peer, "_ATTEMPTS", 2)
-    process = peer._PeerProcess
+    process = peer.PeerProcess
     start = cache(lambda setup: process(json.loads(setup)))
-    monkeypatch.setattr(peer, "_PeerProcess", lambda setup: start(json.dumps(setup)))
+    monkeypatch.setattr(peer, "PeerProcess", lambda setup: start(json.dumps(setup)))
 
 
 @pytest.mark.usefixtures("gp", "quick_peers")

@@ -36,7 +36,8 @@ def botorch_qlognehvi(task: Task) -> Proposal:
     levels = torch.tensor(task.levels, dtype=torch.double)
     acquisition, settings = _acquisition(task, levels)
     box = torch.stack([torch.zeros(len(levels)), torch.ones(len(levels))])
-    optima, values = optimize_acqf(acquisition, bounds=box, q=1, return_best_only=False, **_SEARCH)
+    answer: Any = optimize_acqf(acquisition, bounds=box, q=1, return_best_only=False, **_SEARCH)
+    optima, values = answer
     order = torch.argsort(values.reshape(-1), descending=True, stable=True)
     points = optima.reshape(len(order), -1)[order]
     designs: list[list[int]] = torch.minimum((points * levels).floor(), levels - 1).int().tolist()
@@ -57,15 +58,18 @@ def _acquisition(task: Task, levels: Tensor) -> tuple[Any, dict[str, Any]]:
     # A limit that no design broke needs no model.
     outcomes = torch.cat([y, excess[:, (excess > 0).any(dim=0)]], dim=1)
     model = _fitted(x, outcomes)
+    sampler = SobolQMCNormalSampler(torch.Size([_MC_SAMPLES]), seed=task.seed)
     acquisition = qLogNoisyExpectedHypervolumeImprovement(
         model=model,
         ref_point=[-value for value in bound] if bound else y.min(dim=0).values.tolist(),
         X_baseline=x,
         prune_baseline=True,
-        sampler=SobolQMCNormalSampler(torch.Size([_MC_SAMPLES]), seed=task.seed),
+        sampler=sampler,
         objective=IdentityMCMultiOutputObjective(outcomes=list(range(m))),
         constraints=[_outcome(j) for j in range(m, outcomes.shape[1])] or None,
-        X_pending=_points([item.design for item in task.rejected], levels),
+        X_pending=_points([item.design for item in task.rejected], levels)
+        if task.rejected
+        else None,
     )
     settings = settings_of(
         "botorch",
@@ -74,17 +78,17 @@ def _acquisition(task: Task, levels: Tensor) -> tuple[Any, dict[str, Any]]:
         reference_point="given" if bound else "the worst seen",
         model=type(model.models[0]).__name__,
         kernel=type(model.models[0].covar_module).__name__,
-        mc_samples=acquisition.sampler.sample_shape[0],
+        mc_samples=sampler.sample_shape[0],
         **_SEARCH,
     )
     return acquisition, settings
 
 
-def _points(designs: list[list[int]], levels: Tensor) -> Tensor | None:
-    """(k, d) centers of the levels in the unit cube; None if there are none."""
+def _points(designs: list[list[int]], levels: Tensor) -> Tensor:
+    """(k, d) centers of the levels in the unit cube."""
     import torch
 
-    return (torch.tensor(designs) + 0.5) / levels if designs else None
+    return (torch.tensor(designs) + 0.5) / levels
 
 
 def _fitted(x: Any, outcomes: Tensor) -> Any:

@@ -68,7 +68,7 @@ def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Propos
         at_random.append(name)
         return draw(study, trial, name, distribution)
 
-    fallback.sample_independent = counted  # type: ignore[method-assign]
+    fallback.sample_independent = counted  # type: ignore[method-assign, assignment]
     trial = study.ask(distributions)
     n_by_model = len(distributions) - len(at_random)
     origin = f"{n_by_model} of {len(distributions)} parameters by the model"

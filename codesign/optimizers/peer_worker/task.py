@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -61,18 +61,14 @@ class Task:
 
         Ten times is ours: models and sums take no infinity.
         """
-        names = ("results", "rejected")
-        parts = {name: [Result(**item) for item in request[name]] for name in names}
-        measured = [v for items in parts.values() for item in items for v in item.violations]
-        largest = 10.0 * max((v for v in measured if math.isfinite(v)), default=1.0)
-        finite = {
-            name: [
-                Result(r.design, r.objectives, [min(v, max(largest, 1.0)) for v in r.violations])
-                for r in items
-            ]
-            for name, items in parts.items()
-        }
-        return cls(**{name: request[name] for name in _PLAIN}, **finite)
+        parts = [[Result(**item) for item in request[name]] for name in ("results", "rejected")]
+        violations = [v for items in parts for item in items for v in item.violations]
+        largest = max(10.0 * max(filter(math.isfinite, violations), default=1.0), 1.0)
+        results, rejected = (
+            [replace(r, violations=[min(v, largest) for v in r.violations]) for r in items]
+            for items in parts
+        )
+        return cls(**{name: request[name] for name in _PLAIN}, results=results, rejected=rejected)
 
     @property
     def names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Each method of another library uses its model or its population, by that library's own account."""
+"""Each peer uses its model or its population, by the account of its own library."""
 
 import importlib.util
 import json
@@ -26,7 +26,7 @@ ORIGINS = {
     "pymoo-agemoea": "generation 2, offspring of 20",
     "pymoo-smsemoa": "generation 2, offspring of 20",
 }
-"""Where a proposal after 24 results is from; of the populations of 20, one generation is complete."""
+"""Where a proposal after 24 results is from; one generation of a population of 20 is complete."""
 QUICK = ("optuna-tpe", "optuna-nsga2", "optuna-nsga3", "pymoo-nsga3", "pymoo-smsemoa")
 QUICK_AND_SLOW = [
     name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator, load_space
+from codesign.columns import column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.functions import FunctionOptions, exact_front, objectives_of
 from codesign.pareto import hypervolume, non_dominated
@@ -42,7 +43,6 @@ def test_the_objectives_are_those_of_pymoo(function):
 
 @pytest.mark.parametrize(("function", "space", "m"), FUNCTIONS)
 def test_the_closed_form_front_is_the_front_of_the_whole_grid(function, space, m):
-    options = FunctionOptions(function=function, n_objectives=m)
     designs = load_space(space)
     evaluator = build_evaluator(
         "benchmark-functions", {}, {"function": function, "n_objectives": m}
@@ -50,7 +50,7 @@ def test_the_closed_form_front_is_the_front_of_the_whole_grid(function, space, m
     problem = build_problem(designs, evaluator, [f"minimize f{j}" for j in range(1, m + 1)])
     found = problem.evaluate(designs.rows(np.arange(designs.size))).objectives
     front = np.unique(found[non_dominated(found)], axis=0)
-    expected = exact_front(options, _grid(20, m - 1))
+    expected = exact_front(function, _grid(20, m - 1))
     assert len(front) == len(expected)
     assert np.allclose(front, expected, rtol=0, atol=1e-12)
 
@@ -65,10 +65,9 @@ def test_the_closed_form_front_is_the_front_of_the_whole_grid(function, space, m
     ],
 )
 def test_the_hypervolume_of_a_fine_grid_nears_the_integral(function, m, volume):
-    options = FunctionOptions(function=function, n_objectives=m)
     gaps = []
     for n in (16, 32):
-        front = exact_front(options, _grid(n, m - 1))
+        front = exact_front(function, _grid(n, m - 1))
         gaps.append(volume - hypervolume(front, np.ones(m)))
     # From below, as points on the front cannot cover it, and about linearly in the step.
     assert 0 < gaps[1] < gaps[0] < 0.1
@@ -91,6 +90,11 @@ def test_a_variable_outside_the_domain_is_a_violation_known_before_evaluation():
         {"function": "zdt1", "n_objectives": 3},
         {"function": "zdt9"},
         {"function": "zdt1", "steps": 0},
+        {"function": "re21", "n_objectives": 3},
+        {"function": "re21", "unused": 27},
+        {"function": "zdt1", "unused": 1},
+        {"function": "re21", "noise": 1.0},
+        {"function": "re21", "failing": -0.1},
     ],
 )
 def test_options_that_name_no_function_are_refused(options):
@@ -103,3 +107,47 @@ def test_an_unknown_metric_is_refused():
     space = load_space("zdt")
     with pytest.raises(UnknownNameError):
         evaluator.evaluate(space.columns(space.sample(np.random.default_rng(0), 2)), ["f3"])
+
+
+def test_a_parameter_that_is_not_used_changes_nothing():
+    space = load_space("grid-7x5")
+    evaluator = build_evaluator(
+        "benchmark-functions", {}, {"function": "re21", "steps": 4, "unused": 3}
+    )
+    rows = space.sample(np.random.default_rng(0), 50)
+    changed = rows.copy()
+    changed[:, 4:] = 4 - changed[:, 4:]
+    first, second = (evaluator.evaluate(space.columns(x)).metrics for x in (rows, changed))
+    assert all((first[name] == second[name]).all() for name in ("f1", "f2"))
+    changed[:, 0] = 4 - changed[:, 0]
+    assert not (evaluator.evaluate(space.columns(changed)).metrics["f1"] == first["f1"]).all()
+
+
+def test_a_category_stands_for_a_level_and_each_level_has_one():
+    evaluator = build_evaluator("benchmark-functions", {}, {"function": "re21"})
+    rest = {f"x{i}": column_of([0] * 21) for i in (2, 3, 4)}
+    levels = evaluator.evaluate({"x1": column_of(list(range(21))), **rest}).metrics["f1"]
+    named = evaluator.evaluate({"x1": column_of([f"c{i}" for i in range(21)]), **rest}).metrics
+    assert sorted(named["f1"]) == sorted(levels)
+    assert not (np.diff(named["f1"]) > 0).all()
+
+
+@pytest.mark.parametrize("value", ["c21", "wood", "c01", 1.5])
+def test_a_value_that_is_no_level_is_refused(value):
+    evaluator = build_evaluator("benchmark-functions", {}, {"function": "re21"})
+    columns = {f"x{i}": column_of([value if i == 1 else 0]) for i in (1, 2, 3, 4)}
+    with pytest.raises(InputError, match="parameter x1: expected a level or a category"):
+        evaluator.evaluate(columns)
+
+
+def test_a_name_is_a_value_of_a_variable_that_is_a_choice():
+    evaluator = build_evaluator("benchmark-functions", {}, {"function": "cantilever"})
+    columns = {
+        "x1": column_of(["tube", "box"]),
+        "x2": column_of(["steel", "titanium"]),
+        **{f"x{i}": column_of([10, 10]) for i in (3, 4, 5, 6)},
+    }
+    assert (evaluator.known_violations(columns)["domain"] <= 0).all()
+    assert np.isfinite(evaluator.evaluate(columns).metrics["f1"]).all()
+    with pytest.raises(InputError, match="parameter x1: expected round, tube, box, flanged"):
+        evaluator.evaluate({**columns, "x1": column_of(["c1", "tube"])})

@@ -1,0 +1,10 @@
+"""The evaluator ``benchmark-functions`` and the functions that it has."""
+
+from codesign.evaluators.functions.benchmark_functions import (
+    BenchmarkFunctions,
+    FunctionOptions,
+    objectives_of,
+)
+from codesign.evaluators.functions.closed_form import exact_front
+
+__all__ = ["BenchmarkFunctions", "FunctionOptions", "exact_front", "objectives_of"]

@@ -1,0 +1,210 @@
+"""The ``benchmark-functions`` evaluator: published test problems on a grid of levels.
+
+They say nothing of hardware. They are there so that an optimizer, an enumeration or a comparison
+can be checked on problems that do not come from this package. A parameter ``x1`` .. ``x30`` is a
+level, an integer from 0 to ``steps`` that stands for a value between the least and the largest of
+its variable; or a category ``c0`` .. ``cN``, which stands for a level in an order without meaning;
+or a name, for a variable that is a choice. An evaluator that is told nothing of the function must
+learn it: there is no bound, no feature and no prediction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from codesign.columns import Column, Columns, FloatArray, IntArray, Value
+from codesign.errors import InputError, UnknownNameError, describe_unknown
+from codesign.evaluators.base import Evaluation, Failure
+from codesign.evaluators.functions.closed_form import CLOSED_FORM
+from codesign.evaluators.functions.constrained import CONSTRAINED
+from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
+from codesign.evaluators.functions.engineering import ENGINEERING
+from codesign.evaluators.functions.function import MOST_VARIABLES, BenchmarkFunction
+from codesign.evaluators.functions.sections import SECTIONS
+from codesign.metrics import Metric
+from codesign.schema import Record
+
+FUNCTIONS: Mapping[str, BenchmarkFunction] = CLOSED_FORM | CONSTRAINED | ENGINEERING | SECTIONS
+_CATEGORY = re.compile(r"c(0|[1-9]\d{0,4})")
+_FAILING_STREAM, _ORDER_STREAM = 1, 1000
+"""Streams of random numbers; 2 and above are the noise of the objectives."""
+
+
+class NoWorkload(Record):
+    """A test function runs nothing."""
+
+
+class FunctionOptions(Record):
+    """The function, the grid on which it is evaluated, and what disturbs it."""
+
+    function: str
+    """Such as ``zdt1``; a wrong name is answered with the list."""
+    steps: Annotated[int, Field(strict=True, ge=1)] = 20
+    """The level that stands for a variable's largest value; 0 stands for its least."""
+    n_objectives: Annotated[int, Field(strict=True, ge=2, le=5)] | None = None
+    """Of a function that can have several numbers of them; its least number if not given."""
+    unused: Annotated[int, Field(strict=True, ge=0, le=MOST_VARIABLES)] = 0
+    """Parameters after the function's own that change nothing."""
+    noise: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Standard deviation of each objective as a share of its value. A design's noise is always the
+    same."""
+    failing: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Share of the designs that have no result, always the same ones."""
+
+    @field_validator("function")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in FUNCTIONS:
+            raise ValueError(describe_unknown("function", name, FUNCTIONS))
+        return name
+
+    @model_validator(mode="after")
+    def _fits(self) -> FunctionOptions:
+        least, most = FUNCTIONS[self.function].n_objectives
+        if self.n_objectives is not None and not least <= self.n_objectives <= most:
+            known = f"{least}" if least == most else f"{least} to {most}"
+            raise ValueError(f"{self.function} has {known} objectives, got {self.n_objectives}")
+        own = FUNCTIONS[self.function].n_variables
+        if own is None and self.unused:
+            raise ValueError(f"every variable of {self.function} is used, got unused {self.unused}")
+        if own is not None and own + self.unused > MOST_VARIABLES:
+            raise ValueError(
+                f"{self.function} has {own} variables, with {self.unused} unused more than "
+                f"{MOST_VARIABLES}"
+            )
+        return self
+
+    @property
+    def m(self) -> int:
+        """Number of objectives."""
+        return self.n_objectives or FUNCTIONS[self.function].n_objectives[0]
+
+
+class BenchmarkFunctions:
+    """Test functions of multi-objective optimization on a grid.
+
+    Args:
+        workload: An empty record.
+        options: Function, grid, number of objectives, noise and failures.
+    """
+
+    Workload: ClassVar[type[Record]] = NoWorkload
+    Options: ClassVar[type[Record]] = FunctionOptions
+
+    def __init__(self, workload: NoWorkload, options: FunctionOptions) -> None:
+        self.options = options
+        self._function = FUNCTIONS[options.function]
+        names = [f"x{i}" for i in range(1, MOST_VARIABLES + 1)]
+        own = self._function.n_variables
+        # One variable at least for the distance function, where their number is free.
+        n_required = options.m if own is None else own
+        n_known = MOST_VARIABLES if own is None else own + options.unused
+        self.required_parameters = frozenset(names[:n_required])
+        self.optional_parameters = frozenset(names[n_required:n_known])
+        self.metrics = tuple(
+            Metric(f"f{j}", "minimize", "", f"objective {j} of {options.function.upper()}")
+            for j in range(1, options.m + 1)
+        )
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """``domain``: how far a variable is beyond its range, as a share of the range."""
+        shares = self._levels(designs) / self._most_levels(len(designs))
+        return {"domain": np.maximum(shares.max(axis=1) - 1.0, -shares.min(axis=1))}
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """The objectives of ``n`` designs, and the function's own limits ``limit1``, ``limit2``.
+
+        Raises:
+            UnknownNameError: A metric that the function does not have.
+            InputError: A value that is no level, category or name of a variable.
+        """
+        known = [metric.name for metric in self.metrics]
+        names = known if metrics is None else list(metrics)
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        levels = self._levels(designs)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where it is not defined: bad output
+            objectives, limits = self._function.compute(self._variables(levels), self.options.m)
+        values = dict(zip(known, self._disturbed(objectives, levels), strict=True))
+        violations = {f"limit{i}": limit for i, limit in enumerate(limits, start=1)}
+        return Evaluation(
+            {name: np.ascontiguousarray(values[name]) for name in names},
+            {**self.known_violations(designs), **violations},
+            self._failures(levels),
+        )
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Function and grid, and what disturbs it if anything does."""
+        options = self.options
+        disturbed = options.model_dump(mode="json", include={"unused", "noise", "failing"})
+        return {
+            "function": options.function,
+            "steps": options.steps,
+            "n_objectives": options.m,
+            **{name: value for name, value in disturbed.items() if value},
+        }
+
+    def _levels(self, designs: Columns) -> IntArray:
+        """(n, k) the levels of all parameters in their order; 0 where absent."""
+        ordered = sorted(designs, key=lambda name: int(name.removeprefix("x")))
+        return np.stack([self._levels_of(name, designs[name]) for name in ordered], axis=1)
+
+    def _levels_of(self, name: str, column: Column) -> IntArray:
+        position = int(name.removeprefix("x")) - 1
+        names = self._function.names.get(position, ())
+
+        def level(value: Value) -> float:
+            if isinstance(value, int) and not isinstance(value, bool) and not names:
+                return value
+            if value in names:
+                return names.index(str(value))
+            match = None if names else _CATEGORY.fullmatch(str(value))
+            if match is None or int(match[1]) > self.options.steps:
+                steps = self.options.steps
+                expected = ", ".join(names) or f"a level or a category from c0 to c{steps}"
+                raise InputError(f"parameter {name}: expected {expected}, got {value!r}")
+            return shuffled(self.options.steps + 1, _ORDER_STREAM + position)[int(match[1])]
+
+        return column.lookup(level).astype(np.int64)
+
+    def _most_levels(self, n_parameters: int) -> FloatArray:
+        """(k,) the level at which each parameter is 1 of its range."""
+        most = np.full(n_parameters, float(self.options.steps))
+        for position, names in self._function.names.items():
+            most[position] = len(names) - 1.0
+        return most
+
+    def _variables(self, levels: IntArray) -> FloatArray:
+        """(n, d) the variables of the function, those that it does not use left out."""
+        own = self._function.n_variables or levels.shape[1]
+        low, high = self._function.box(own)
+        shares = levels[:, :own] / self._most_levels(own)
+        return np.asarray(low + (high - low) * shares)
+
+    def _disturbed(self, objectives: Sequence[FloatArray], levels: IntArray) -> list[FloatArray]:
+        if not self.options.noise:
+            return list(objectives)
+        streams = range(_FAILING_STREAM + 1, _FAILING_STREAM + 1 + len(objectives))
+        return [
+            values * (1.0 + self.options.noise * normal(levels, stream))
+            for values, stream in zip(objectives, streams, strict=True)
+        ]
+
+    def _failures(self, levels: IntArray) -> dict[int, Failure]:
+        if not self.options.failing:
+            return {}
+        fails = uniform(levels, _FAILING_STREAM) < self.options.failing
+        failure = Failure("failed", f"one of the {self.options.failing:.0%} of designs that fail")
+        return dict.fromkeys(np.flatnonzero(fails).tolist(), failure)
+
+
+def objectives_of(options: FunctionOptions, x: FloatArray) -> FloatArray:
+    """(n, m) undisturbed objectives to minimize of (n, d) variables in their box."""
+    objectives, _ = FUNCTIONS[options.function].compute(x, options.m)
+    return np.stack(objectives, axis=1)

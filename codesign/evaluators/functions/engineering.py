@@ -1,0 +1,195 @@
+"""Engineering problems: of the RE suite [Tanabe2020]_, and two that keep their limits.
+
+In RE problems what exceeds the limits of the original problem is summed up as the last objective,
+so that no design is infeasible. The equations are the paper's, whose supplement cites where each
+comes from. CRE23 of the same suite and the welded beam keep the limits.
+
+.. [Tanabe2020] Tanabe, Ishibuchi, "An easy-to-use real-world multi-objective optimization problem
+   suite", Applied Soft Computing 89, 106078, 2020, and its supplement.
+.. [DebSundar2006] Deb, Sundar, "Reference point based multi-objective optimization using
+   evolutionary algorithms", GECCO 2006, section 5: the welded beam.
+.. [AmirHasegawa1989] Amir, Hasegawa, "Nonlinear mixed-discrete structural optimization", Journal of
+   Structural Engineering 115(3), 1989: the areas of reinforcement of RE22.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.functions.function import BenchmarkFunction, Values, exceeded
+
+_AREAS = np.array(
+    [0.20, 0.31, 0.40, 0.44, 0.60, 0.62, 0.79, 0.80, 0.88, 0.93, 1.00, 1.20, 1.24, 1.32, 1.40, 1.55,
+     1.58, 1.60, 1.76, 1.80, 1.86, 2.00, 2.17, 2.20, 2.37, 2.40, 2.48, 2.60, 2.64, 2.79, 2.80, 3.00,
+     3.08, 3.10, 3.16, 3.41, 3.52, 3.60, 3.72, 3.95, 3.96, 4.00, 4.03, 4.20, 4.34, 4.40, 4.65, 4.74,
+     4.80, 4.84, 5.00, 5.28, 5.40, 5.53, 5.72, 6.00, 6.16, 6.32, 6.60, 7.11, 7.20, 7.80, 7.90, 8.00,
+     8.40, 8.69, 9.00, 9.48, 10.27, 11.00, 11.06, 11.85, 12.00, 13.00, 14.00, 15.00]
+)  # fmt: skip
+"""Square inches of reinforcing bars that are made [AmirHasegawa1989]_."""
+
+
+def _re21(x: FloatArray, m: int) -> Values:
+    """Four-bar truss: volume and displacement; force 10 kN, modulus 2e5 kN/cm^2, length 200 cm."""
+    x1, x2, x3, x4 = x.T
+    volume = 200.0 * (2.0 * x1 + np.sqrt(2.0) * x2 + np.sqrt(x3) + x4)
+    strain = 2.0 / x1 + 2.0 * np.sqrt(2.0) / x2 - 2.0 * np.sqrt(2.0) / x3 + 2.0 / x4
+    return [volume, 10.0 * 200.0 / 2e5 * strain], []
+
+
+def _re22(x: FloatArray, m: int) -> Values:
+    """Reinforced concrete beam: cost, and what exceeds two limits; the nearest bars are taken."""
+    nearest = np.abs(_AREAS - x[:, :1]).argmin(axis=1)
+    area, width, depth = _AREAS[nearest], x[:, 1], x[:, 2]
+    strength = area * depth - 7.735 * area**2 / width - 180.0
+    slenderness = 4.0 - depth / width
+    return [29.4 * area + 0.6 * width * depth, exceeded(strength, slenderness)], []
+
+
+def _re24(x: FloatArray, m: int) -> Values:
+    """Hatch cover: weight, and what exceeds four limits of stress, shear, deflection, buckling."""
+    flange, height = x.T
+    bending = 4500.0 / (flange * height)
+    buckling = 7e5 * flange**2 / 100.0
+    deflection = 56.2e4 / (7e5 * flange * height**2)
+    excess = exceeded(
+        1.0 - bending / 700.0,
+        1.0 - 1800.0 / height / 450.0,
+        1.0 - deflection / 1.5,
+        1.0 - bending / buckling,
+    )
+    return [flange + 120.0 * height, excess], []
+
+
+def _re31(x: FloatArray, m: int) -> Values:
+    """Two-bar truss: volume, stress of the first bar, and what exceeds three limits."""
+    area1, area2, height = x.T
+    long, short = np.sqrt(16.0 + height**2), np.sqrt(1.0 + height**2)
+    volume = area1 * long + area2 * short
+    stress = 20.0 * long / (area1 * height)
+    other_stress = 80.0 * short / (area2 * height)
+    return [volume, stress, exceeded(0.1 - volume, 1e5 - stress, 1e5 - other_stress)], []
+
+
+def _disc_brake(x: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Mass and stopping time of a disc brake, and the margins of its four limits."""
+    inner, outer, force, surfaces = x.T
+    squares, cubes = outer**2 - inner**2, outer**3 - inner**3
+    mass = 4.9e-5 * squares * (surfaces - 1.0)
+    time = 9.82e6 * squares / (force * surfaces * cubes)
+    margins = [
+        outer - inner - 20.0,
+        0.4 - force / (3.14 * squares),
+        1.0 - 2.22e-3 * force * cubes / squares**2,
+        2.66e-2 * force * surfaces * cubes / squares - 900.0,
+    ]
+    return [mass, time], margins
+
+
+def _re33(x: FloatArray, m: int) -> Values:
+    """Disc brake: mass, stopping time, and what exceeds four limits."""
+    objectives, margins = _disc_brake(x)
+    return [*objectives, exceeded(*margins)], []
+
+
+def _cre23(x: FloatArray, m: int) -> Values:
+    """Disc brake: mass and stopping time within four limits."""
+    objectives, margins = _disc_brake(x)
+    return objectives, [-margin for margin in margins]
+
+
+def _welded_beam(x: FloatArray, m: int) -> Values:
+    """Welded beam: cost and deflection within limits of shear, bending, geometry and buckling.
+
+    With the constants of [DebSundar2006]_, which pymoo and BoTorch have too and CRE22 has not: its
+    polar moment is twice this, its buckling load 1.58 times.
+    """
+    weld, length, height, width = x.T
+    load, arm = 6000.0, 14.0
+    cost = 1.10471 * weld**2 * length + 0.04811 * height * width * (arm + length)
+    square = (length**2 + (weld + height) ** 2) / 4.0
+    radius, moment = np.sqrt(square), load * (arm + length / 2.0)
+    polar = np.sqrt(2.0) * weld * length * (square - length**2 / 6.0)
+    direct, torsional = load / (np.sqrt(2.0) * weld * length), moment * radius / polar
+    shear = np.sqrt(direct**2 + direct * torsional * length / radius + torsional**2)
+    bending = 6.0 * load * arm / (width * height**2)
+    buckling = 64746.022 * (1.0 - 0.0282346 * height) * height * width**3
+    limits = [shear / 13600.0 - 1.0, bending / 30000.0 - 1.0, (weld - width) / (5.0 - 0.125)]
+    return [cost, 2.1952 / (width * height**3)], [*limits, 1.0 - buckling / load]
+
+
+def _re37(x: FloatArray, m: int) -> Values:
+    """Rocket injector: greatest temperature of the face, combustion length, and of the post tip."""
+    a, h, o, p = x.T  # flow angle, hydrogen and oxygen flow area, thickness of the post's tip
+    face = (
+        0.692 + 0.477 * a - 0.687 * h - 0.080 * o - 0.0650 * p - 0.167 * a * a - 0.0129 * h * a
+        + 0.0796 * h * h - 0.0634 * o * a - 0.0257 * o * h + 0.0877 * o * o - 0.0521 * p * a
+        + 0.00156 * p * h + 0.00198 * p * o + 0.0184 * p * p
+    )  # fmt: skip
+    length = (
+        0.153 - 0.322 * a + 0.396 * h + 0.424 * o + 0.0226 * p + 0.175 * a * a + 0.0185 * h * a
+        - 0.0701 * h * h - 0.251 * o * a + 0.179 * o * h + 0.0150 * o * o + 0.0134 * p * a
+        + 0.0296 * p * h + 0.0752 * p * o + 0.0192 * p * p
+    )  # fmt: skip
+    tip = (
+        0.370 - 0.205 * a + 0.0307 * h + 0.108 * o + 1.019 * p - 0.135 * a * a + 0.0141 * h * a
+        + 0.0998 * h * h + 0.208 * o * a - 0.0301 * o * h - 0.226 * o * o + 0.353 * p * a
+        - 0.0497 * p * o - 0.423 * p * p + 0.202 * h * a * a - 0.281 * o * a * a - 0.342 * h * h * a
+        - 0.245 * h * h * o + 0.281 * o * o * h - 0.184 * p * p * a - 0.281 * h * a * o
+    )  # fmt: skip
+    return [face, length, tip], []
+
+
+def _re41(x: FloatArray, m: int) -> Values:
+    """Car side impact: weight, pubic force, velocity of the pillar, what exceeds ten limits."""
+    x1, x2, x3, x4, x5, x6, x7 = x.T
+    weight = 1.98 + 4.9 * x1 + 6.67 * x2 + 6.98 * x3 + 4.01 * x4 + 1.78 * x5 + 1e-5 * x6 + 2.73 * x7
+    force = 4.72 - 0.5 * x4 - 0.19 * x2 * x3
+    pillar = 10.58 - 0.674 * x1 * x2 - 0.67275 * x2
+    door = 16.45 - 0.489 * x3 * x7 - 0.843 * x5 * x6
+    excess = exceeded(
+        1.0 - (1.16 - 0.3717 * x2 * x4 - 0.0092928 * x3),
+        0.32 - (0.261 - 0.0159 * x1 * x2 - 0.06486 * x1 - 0.019 * x2 * x7 + 0.0144 * x3 * x5
+                + 0.0154464 * x6),
+        0.32 - (0.214 + 0.00817 * x5 - 0.045195 * x1 - 0.0135168 * x1 + 0.03099 * x2 * x6
+                - 0.018 * x2 * x7 + 0.007176 * x3 + 0.023232 * x3 - 0.00364 * x5 * x6
+                - 0.018 * x2 * x2),
+        0.32 - (0.74 - 0.61 * x2 - 0.031296 * x3 - 0.031872 * x7 + 0.227 * x2 * x2),
+        32.0 - (28.98 + 3.818 * x3 - 4.2 * x1 * x2 + 1.27296 * x6 - 2.68065 * x7),
+        32.0 - (33.86 + 2.95 * x3 - 5.057 * x1 * x2 - 3.795 * x2 - 3.4431 * x7 + 1.45728),
+        32.0 - (46.36 - 9.9 * x2 - 4.4505 * x1),
+        4.0 - force,
+        9.9 - pillar,
+        15.7 - door,
+    )  # fmt: skip
+    return [weight, force, 0.5 * (pillar + door), excess], []
+
+
+_ROOT2 = float(np.sqrt(2.0))
+_IMPACT = (
+    (0.5, 1.5), (0.45, 1.35), (0.5, 1.5), (0.5, 1.5), (0.875, 2.625), (0.4, 1.2), (0.4, 1.2)
+)  # fmt: skip
+_BRAKE = ((55.0, 80.0), (75.0, 110.0), (1000.0, 3000.0), (11.0, 20.0))
+
+ENGINEERING: dict[str, BenchmarkFunction] = {
+    "re21": BenchmarkFunction(
+        "four-bar truss", _re21, ((1.0, 3.0), (_ROOT2, 3.0), (_ROOT2, 3.0), (1.0, 3.0))
+    ),
+    "re22": BenchmarkFunction(
+        "reinforced concrete beam", _re22, ((0.2, 15.0), (0.0, 20.0), (0.0, 40.0))
+    ),
+    "re24": BenchmarkFunction("hatch cover", _re24, ((0.5, 4.0), (0.5, 50.0))),
+    "re31": BenchmarkFunction(
+        "two-bar truss", _re31, ((1e-5, 100.0), (1e-5, 100.0), (1.0, 3.0)), (3, 3)
+    ),
+    "re33": BenchmarkFunction("disc brake", _re33, _BRAKE, (3, 3)),
+    "re37": BenchmarkFunction("rocket injector", _re37, ((0.0, 1.0),) * 4, (3, 3)),
+    "re41": BenchmarkFunction("car side impact", _re41, _IMPACT, (4, 4)),
+    "welded-beam": BenchmarkFunction(
+        "welded beam",
+        _welded_beam,
+        ((0.125, 5.0), (0.1, 10.0), (0.1, 10.0), (0.125, 5.0)),
+        n_limits=4,
+    ),
+    "cre23": BenchmarkFunction("disc brake", _cre23, _BRAKE, n_limits=4),
+}

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import FloatArray, IntArray
-from codesign.optimizers.base import KeySet
+from codesign.optimizers.base import HintUse, KeySet
 from codesign.optimizers.beliefs import Beliefs, Modeling
 from codesign.optimizers.history import History, LearningOptimizer
 from codesign.optimizers.surrogate import require_libraries, single_thread
@@ -65,6 +65,7 @@ class GpEhvi(LearningOptimizer):
         """Factor on the deviation of beliefs in such a step."""
 
     knows_pending: ClassVar[Literal[True]] = True
+    hint_use: ClassVar[HintUse] = "model"
     _options: Options
 
     def _set_up(self) -> None:

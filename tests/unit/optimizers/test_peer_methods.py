@@ -28,10 +28,16 @@ ORIGINS = {
 }
 """Where a proposal after 24 results is from; one generation of a population of 20 is complete."""
 QUICK = ("optuna-tpe", "optuna-nsga2", "optuna-nsga3", "pymoo-nsga3", "pymoo-smsemoa")
-QUICK_AND_SLOW = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in get_args(PeerMethod)
-]
+
+
+def methods(quick):
+    """All methods; those that are not quick are slow tests."""
+    return [
+        name if name in quick else pytest.param(name, marks=pytest.mark.slow)
+        for name in get_args(PeerMethod)
+    ]
+
+
 LEVELS = [9, 8, 4]
 
 
@@ -78,7 +84,7 @@ def proposal(method, items, **changed):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("method", QUICK_AND_SLOW)
+@pytest.mark.parametrize("method", methods(QUICK))
 def test_a_proposal_comes_from_the_model_or_the_population(method):
     if method == "smac-parego":
         # A fifth of its proposals are random by its own default.
@@ -94,14 +100,14 @@ def test_without_enough_results_a_proposal_is_not_said_to_be_from_the_model(meth
     assert origin in ("0 of 3 parameters by the model", "generation 0", "at random")
 
 
-@pytest.mark.parametrize("method", QUICK_AND_SLOW)
+@pytest.mark.parametrize("method", methods(("optuna-nsga2", "pymoo-nsga3")))
 def test_another_process_proposes_the_same(method):
     expected = proposal(method, results(25))
     fresh = PeerProcess(json.loads(setup(method)))
     assert fresh.propose(question(results(25))).designs == expected.designs
 
 
-@pytest.mark.parametrize("method", QUICK_AND_SLOW)
+@pytest.mark.parametrize("method", methods(QUICK))
 def test_designs_lie_in_the_box_and_settings_name_the_version(method):
     answer = proposal(method, results(25))
     assert answer.designs
@@ -111,7 +117,7 @@ def test_designs_lie_in_the_box_and_settings_name_the_version(method):
     assert not [name for name in answer.settings if "seed" in name]
 
 
-@pytest.mark.parametrize("method", ["pymoo-nsga3", "pymoo-smsemoa"])
+@pytest.mark.parametrize("method", ["pymoo-nsga3"])
 def test_offspring_are_the_same_until_their_generation_is_complete(method):
     items = [item for item in results(46) if item["objectives"] is not None]
     bred = [proposal(method, items[:n], seed=n).designs for n in (20, 21, 39, 40)]

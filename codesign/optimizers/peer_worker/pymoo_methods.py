@@ -17,12 +17,31 @@ from .task import POPULATION, Proposal, Result, Task, settings_of
 def pymoo_nsga3(task: Task) -> Proposal:
     """NSGA-III with the directions of Das and Dennis, as many as the population can follow."""
     from pymoo.algorithms.moo.nsga3 import NSGA3
+    from pymoo.operators.selection.tournament import TournamentSelection
     from pymoo.util.ref_dirs import get_reference_directions
 
     m = task.n_objectives
     partitions = max(p for p in range(1, POPULATION + 1) if comb(p + m - 1, p) <= POPULATION)
     directions = get_reference_directions("das-dennis", m, n_partitions=partitions)
-    return _offspring(task, lambda **common: NSGA3(ref_dirs=directions, **common))
+    selection = TournamentSelection(func_comp=_by_violation_then_random)
+    return _offspring(
+        task, lambda **common: NSGA3(ref_dirs=directions, selection=selection, **common)
+    )
+
+
+def _by_violation_then_random(
+    population: Any, pairs: Any, random_state: Any = None, **_: Any
+) -> Any:
+    """(k, 1) winners of (k, 2) positions, as NSGA-III's own tournament chooses them.
+
+    That one draws without a seed where two designs violate equally (pymoo 0.6.2).
+    """
+    import numpy as np
+
+    first, second = population.get("CV")[:, 0][pairs].T
+    is_tie = first == second
+    is_second = np.where(is_tie, random_state.random(len(pairs)) < 0.5, second < first)
+    return np.take_along_axis(pairs, is_second.astype(int)[:, None], axis=1)
 
 
 def pymoo_agemoea(task: Task) -> Proposal:

@@ -44,6 +44,12 @@ def test_every_registered_optimizer_keeps_the_contract(name):
     check_optimizer(factory, options=factory.Options(**QUICK.get(name, {})))
 
 
+@pytest.mark.usefixtures("quick_peers")
+@pytest.mark.parametrize("method", ["optuna-nsga2", "pymoo-nsga3"])
+def test_peers_that_keep_generations_keep_it_too(method):
+    check_optimizer(peer.Peer, options=peer.Peer.Options(method=method))
+
+
 @pytest.mark.usefixtures("gp")
 @pytest.mark.parametrize(
     "name", ["nsga2", pytest.param("tpe", marks=pytest.mark.slow), "gp-ehvi", "pls"]

@@ -11,7 +11,6 @@ from codesign.optimizers import peer_process
 from codesign.optimizers.base import SearchSpace, initial_designs
 from codesign.optimizers.peer import Peer
 from codesign.space import parse_space
-from codesign.testing import check_optimizer
 
 SPACE = """\
 parameters:
@@ -139,12 +138,6 @@ def test_the_first_new_and_admissible_design_is_taken(search, script):
     rows = np.array([[0, 0, 0], [1, 1, 1]])
     optimizer.tell(rows, rows[:, :2] + 1.0, np.zeros((2, 0)), np.zeros(2, dtype=bool))
     assert optimizer.ask(1).tolist() == [[0, 1, 2]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["optuna-nsga2", "pymoo-nsga3"])
-def test_a_peer_that_keeps_generations_keeps_the_contract(method):
-    check_optimizer(Peer, options=Peer.Options(method=method))
 
 
 @pytest.mark.slow

@@ -127,6 +127,13 @@ def test_offspring_are_the_same_until_their_generation_is_complete(method):
     assert more != bred[0]
 
 
+@pytest.mark.parametrize("method", ["pymoo-nsga3", "pymoo-smsemoa"])
+def test_where_all_violate_a_limit_equally_proposals_are_the_same_again(method):
+    """NSGA-III's own tournament draws without a seed here (pymoo 0.6.2)."""
+    items = [item | {"violations": [1.0]} for item in results(26)[:25]]
+    assert len({str(proposal(method, items).designs) for _ in range(3)}) == 1
+
+
 def test_a_population_of_nsga2_descends_from_the_best_of_all_generations():
     """20 good designs, then 20 bad ones: children are still mixed from levels of the good."""
     good = [

@@ -66,17 +66,16 @@ def no_better(outcome: Outcome) -> list[str]:
 
 
 def table_lines(outcome: Outcome) -> Iterator[str]:
-    """A Markdown table: share of the exact hypervolume, seconds, where proposals come from."""
+    """A Markdown table: % of the exact hypervolume over the seeds, where proposals come from."""
     (problem,) = outcome.problems
-    yield "| method | median | lowest | highest | seconds per suggestion | a proposal is from |"
-    yield "| --- | ---: | ---: | ---: | ---: | --- |"
+    yield "| method | median | lowest | highest | a proposal is from |"
+    yield "| --- | ---: | ---: | ---: | --- |"
     for label in outcome.labels:
         shares = 100 * problem.final_shares(label)
-        seconds = statistics.median(problem.seconds_per_suggestion[label])
         account = outcome.settings.get(label, [{}])[-1]
         yield (
             f"| {label} | {statistics.median(shares):.1f} | {min(shares):.1f} | {max(shares):.1f} "
-            f"| {seconds:.2g} | {account.get('proposal', '')} |"
+            f"| {account.get('proposal', '')} |"
         )
 
 

@@ -2,40 +2,41 @@
 
 They are here to be compared with, not to be good on these spaces: each sees a plain box of levels
 (what a condition makes inactive is ignored) and is told of a limit only by its violation. The
-process gets all that was told at every proposal and builds its study anew, so a peer is a function
-of its history like every optimizer here, whatever it keeps to itself. A proposal that is not
-admissible, or was evaluated before, costs no evaluation: it is told back, and after a few of these
-a random new design is taken. That flatters peers which repeat themselves.
+process gets all that was told at every proposal and makes its model or its generations of that
+anew (``peer_worker/``), so a peer is a function of its history like every optimizer here. A
+proposal that is not admissible, or was evaluated before, costs no evaluation: it is told back, and
+after a few of these a random new design is taken. That flatters peers which repeat themselves.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-import weakref
-from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import InputError, JobError, MissingExtraError
 from codesign.optimizers.base import BaseOptimizer, KeySet
-from codesign.processes import ONE_THREAD
+from codesign.optimizers.peer_process import PeerProcess, PeerProposal
 from codesign.schema import Record
 
 PeerMethod: TypeAlias = Literal[
-    "optuna-tpe", "optuna-nsga2", "optuna-gp", "botorch-qlognehvi", "ax", "smac-parego"
+    "optuna-tpe",
+    "optuna-gp",
+    "optuna-nsga2",
+    "optuna-nsga3",
+    "botorch-qlognehvi",
+    "ax",
+    "smac-parego",
+    "hebo",
+    "pymoo-nsga3",
+    "pymoo-agemoea",
+    "pymoo-smsemoa",
 ]
-PYTHON = "CODESIGN_PEER_PYTHON"
-"""Environment variable: the interpreter in which the peers' libraries are installed."""
 _ATTEMPTS = 10
 """Useless proposals of one step before a random design is taken. [ours]"""
-_SCRIPT = Path(__file__).with_name("peer_worker.py")
-_EXTRAS = {"optuna": "tpe", "botorch": "gp"}
+_PROVENANCE_RESULTS = 24
+"""Results of the made-up problem: more than any method wants before it uses its model. [ours]"""
 _INADMISSIBLE = 1.0
 """Violation told for a design that breaks a limit known before evaluation. [ours]"""
 
@@ -56,20 +57,55 @@ class Peer(BaseOptimizer):
     knows_pending: ClassVar[Literal[True]] = True
     _options: Options
 
+    @classmethod
+    def provenance(cls, options: Options) -> Mapping[str, Any]:
+        """The method's settings as its objects say them, over a made-up problem of two objectives.
+
+        ``proposal`` is where the library says that its proposal came from.
+
+        Raises:
+            MissingExtraError: The library is not installed in the peers' interpreter.
+            InputError: The interpreter cannot be started.
+            JobError: The method cannot be used.
+        """
+        rng, levels = np.random.default_rng(0), [5, 4, 3]
+        results = [
+            {
+                "design": rng.integers(levels).tolist(),
+                "objectives": rng.random(2).tolist(),
+                "violations": [float(rng.random() - 0.5)],
+            }
+            for _ in range(_PROVENANCE_RESULTS)
+        ]
+        process = PeerProcess(
+            {
+                "method": options.method,
+                "levels": levels,
+                "is_ordered": [True, True, False],
+                "n_objectives": 2,
+                "reference_point": [1.1, 1.1],
+                "run_seed": 0,
+            }
+        )
+        request = {"results": results, "rejected": [], "attempt": 0, "seed": 0}
+        proposal = process.propose(request)
+        return {**proposal.settings, "proposal": proposal.origin}
+
     def _set_up(self) -> None:
         structure = self._space.space.structure
         self._first = -structure.has_absence.astype(np.int64)
-        self._bins = structure.n_levels - self._first
+        self._n_levels = structure.n_levels - self._first
         self._records: list[dict[str, Any]] = []
         self._by_key: dict[int, dict[str, Any]] = {}
         parameters, reference = self._space.space.parameters, self._reference
-        self._process = _PeerProcess(
+        self._process = PeerProcess(
             {
                 "method": self._options.method,
-                "bins": self._bins.tolist(),
+                "levels": self._n_levels.tolist(),
                 "is_ordered": [item.kind != "categorical" for item in parameters],
                 "n_objectives": self._n_objectives,
                 "reference_point": None if reference is None else reference.tolist(),
+                "run_seed": self._seed,
             }
         )
 
@@ -93,18 +129,35 @@ class Peer(BaseOptimizer):
         # Nothing to learn from: no method is asked.
         has_results = any(record["objectives"] is not None for record in self._records)
         for attempt in range(_ATTEMPTS if has_results else 0):
-            seed = int(np.random.default_rng([*step, attempt]).integers(2**31))
-            bins = self._process.propose(self._records, rejected, seed)
-            row = self._space.space.from_unit((np.array([bins]) + 0.5) / self._bins)
-            fresh = self._space.unseen(row, self._seen)
-            if len(fresh) and not known.contains(self._space.space.keys(fresh)).any():
-                return fresh
-            again = self._by_key.get(int(self._space.space.keys(row)[0]))
-            unwanted = {"objectives": None, "violations": [_INADMISSIBLE]}
-            rejected.append({**(again or unwanted), "bins": bins})
+            designs = self._propose(rejected, step, attempt).designs
+            rows = self._rows(designs)
+            fresh = self._space.distinct(self._space.unseen(rows, self._seen), known)
+            if len(fresh):
+                return fresh[:1]
+            rejected += map(self._rejected, rows, designs)
         rng = np.random.default_rng(step)
         others = self._space.sample_unseen(rng, len(taken) + 1, self._seen)
         return self._space.distinct(others, known)[:1]
+
+    def _propose(
+        self, rejected: list[dict[str, Any]], step: list[int], attempt: int
+    ) -> PeerProposal:
+        seed = int(np.random.default_rng([*step, attempt]).integers(2**31))
+        return self._process.propose(
+            {"results": self._records, "rejected": rejected, "attempt": attempt, "seed": seed}
+        )
+
+    def _rows(self, designs: list[list[int]]) -> IntArray:
+        """(k, d) canonical rows of what a method proposes."""
+        if not designs:
+            return self._space.no_rows
+        return self._space.space.from_unit((np.array(designs) + 0.5) / self._n_levels)
+
+    def _rejected(self, row: IntArray, design: list[int]) -> dict[str, Any]:
+        """What is told back of a useless proposal: its result if it has one."""
+        unwanted = {"objectives": None, "violations": [_INADMISSIBLE]}
+        known = self._by_key.get(int(self._space.space.keys(row[None])[0]))
+        return {**(known or unwanted), "design": design}
 
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
@@ -122,85 +175,5 @@ class Peer(BaseOptimizer):
     def _record(
         self, row: IntArray, objectives: list[float] | None, violations: list[float]
     ) -> dict[str, Any]:
-        bins = np.maximum(row - self._first, 0).tolist()
-        return {"bins": bins, "objectives": objectives, "violations": violations}
-
-
-class _PeerProcess:
-    """A process that runs ``peer_worker.py``; started at the first proposal.
-
-    Args:
-        setup: What does not change between proposals.
-    """
-
-    def __init__(self, setup: dict[str, Any]) -> None:
-        self._setup = setup
-        self._process: subprocess.Popen[str] | None = None
-        self._log: IO[bytes] | None = None
-
-    def propose(
-        self, records: list[dict[str, Any]], rejected: list[dict[str, Any]], seed: int
-    ) -> list[int]:
-        """The bins of the next proposal.
-
-        Raises:
-            MissingExtraError: The library is not installed there.
-            InputError: The interpreter cannot be started.
-            JobError: The process died, or the method raised.
-        """
-        process = self._started()
-        request = {**self._setup, "told": records, "rejected": rejected, "seed": seed}
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise JobError(
-                f"peer {self._setup['method']!r}: its process ended: {self._last_word()}"
-            )
-        reply = json.loads(line)
-        if "missing" in reply:
-            library = str(reply["missing"])
-            feature = f"peer {self._setup['method']!r} (library {library!r} in {PYTHON})"
-            raise MissingExtraError(feature, _EXTRAS.get(library, "peers"))
-        if "error" in reply:
-            raise JobError(f"peer {self._setup['method']!r}: {reply['error']}")
-        bins: list[int] = reply["bins"]
-        return bins
-
-    def _started(self) -> subprocess.Popen[str]:
-        if self._process is None:
-            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-            interpreter = os.environ.get(PYTHON) or sys.executable
-            try:
-                self._process = subprocess.Popen(
-                    [interpreter, "-P", str(_SCRIPT)],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self._log,
-                    text=True,
-                    env={**os.environ, **ONE_THREAD},
-                )
-            except OSError as error:
-                self._log.close()
-                text = f"cannot be started: {interpreter}: {error.strerror}"
-                raise InputError(text, PYTHON) from error
-            weakref.finalize(self, _end, self._process, self._log)
-        return self._process
-
-    def _last_word(self) -> str:
-        assert self._log is not None
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "without a word"
-
-
-def _end(process: subprocess.Popen[str], log: IO[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout, log):
-        if pipe is not None:
-            pipe.close()
+        design = np.maximum(row - self._first, 0).tolist()
+        return {"design": design, "objectives": objectives, "violations": violations}

@@ -43,6 +43,7 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
         "initial": definition.initial,
         "seeds": list(definition.seeds),
         "tuned_on": definition.tuned_on,
+        "settings": outcome.settings,
         "notes": list(outcome.notes),
         "problems": [problem_record(problem) for problem in outcome.problems],
         "ranked_problems": [problem.name for problem in outcome.ranked],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -260,9 +260,18 @@ def write_tables(outcome: Outcome, folder: Path) -> list[Path]:
         f"{evaluators_line(outcome)}.",
         "",
         *(f"- {note}" for note in outcome.notes),
+        *_settings_lines(outcome),
         "",
     ]
     return write_forms(paper_tables(outcome), folder, "tables", head)
+
+
+def _settings_lines(outcome: Outcome) -> Iterator[str]:
+    """What the optimizers said of themselves, one line each; what changed meanwhile has its own."""
+    for label, accounts in outcome.settings.items():
+        for account in accounts:
+            settings = "; ".join(f"{_words(name)}: {value}" for name, value in account.items())
+            yield f"- `{label}`: {settings}"
 
 
 def shown_tables(outcome: Outcome) -> Sequence[PaperTable]:

@@ -20,6 +20,7 @@ from codesign.analysis.comparison.definition import (
 from codesign.analysis.comparison.notes import outcome_notes
 from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, measure_run
 from codesign.analysis.comparison.run_time import run_time
+from codesign.analysis.comparison.settings import note_settings, read_settings
 from codesign.analysis.comparison.truth import (
     Truth,
     best_known,
@@ -124,6 +125,8 @@ class Comparison:
             Interrupted: Ctrl-C; everything that was reported is stored.
         """
         failures: list[str] = []
+        if any(campaign.status().state not in _ENDED for campaign in self.campaigns):
+            note_settings(self._resolved.optimizers, self.folder, tell)
         for number, campaign in enumerate(self.campaigns):
             is_done = campaign.status().state in _ENDED
             if not is_done:
@@ -180,7 +183,9 @@ class Comparison:
             )
         n_workers = workers or self.definition.workers or 1
         problems = tuple(self._measured(item, n_workers, tell) for item in finished)
-        return Outcome(self.definition, problems, outcome_notes(self.definition, problems))
+        settings = read_settings(self.folder)
+        notes = outcome_notes(self.definition, problems)
+        return Outcome(self.definition, problems, notes, settings)
 
     def _campaign(self, number: int) -> Campaign:
         problem = self._resolved.problems[number]

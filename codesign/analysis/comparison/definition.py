@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field
 
 from codesign import resources
 from codesign.campaign.definition import (
+    ConfiguredOptimizer,
     Label,
     ResolvedDefinition,
     SearchSettings,
@@ -83,6 +84,7 @@ class ResolvedComparison:
 
     Attributes:
         definition: What the file says.
+        optimizers: Ready to be built.
         problems: One per problem, with the comparison's optimizers, seeds and budget; the
             ``path`` is that of the campaign file it was taken from.
         data: What each of these campaign files says, with the search replaced.
@@ -90,6 +92,7 @@ class ResolvedComparison:
     """
 
     definition: ComparisonDefinition
+    optimizers: tuple[ConfiguredOptimizer, ...]
     problems: tuple[ResolvedDefinition, ...]
     data: tuple[dict[str, Any], ...]
     kinds: tuple[str, ...]
@@ -124,7 +127,8 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
         replace(item, definition=item.definition.model_copy(update=shared), optimizers=optimizers)
         for item in loaded
     )
-    return ResolvedComparison(definition, replaced, data, _kinds_of(definition, replaced))
+    kinds = _kinds_of(definition, replaced)
+    return ResolvedComparison(definition, optimizers, replaced, data, kinds)
 
 
 def _kinds_of(

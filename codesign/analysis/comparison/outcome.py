@@ -15,6 +15,7 @@ import numpy as np
 
 from codesign.analysis.comparison.definition import ComparisonDefinition
 from codesign.analysis.comparison.run_time import RunTime
+from codesign.analysis.comparison.settings import Settings
 from codesign.analysis.comparison.truth import Truth
 from codesign.campaign import Results, Run
 from codesign.campaign.reference import minimized
@@ -150,11 +151,13 @@ class Outcome:
         definition: What was compared.
         problems: In the order of the definition.
         notes: What a reader must know before the numbers, one sentence each.
+        settings: What the optimizers said of themselves when they were run.
     """
 
     definition: ComparisonDefinition
     problems: tuple[ProblemOutcome, ...]
     notes: tuple[str, ...]
+    settings: Settings = field(default_factory=dict)
 
     @property
     def labels(self) -> tuple[str, ...]:

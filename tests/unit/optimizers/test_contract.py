@@ -32,9 +32,9 @@ def quick_peers(monkeypatch):
     Of useless proposals, which are many in a small space, two are enough.
     """
     monkeypatch.setattr(peer, "_ATTEMPTS", 2)
-    process = peer._PeerProcess
+    process = peer.PeerProcess
     start = cache(lambda setup: process(json.loads(setup)))
-    monkeypatch.setattr(peer, "_PeerProcess", lambda setup: start(json.dumps(setup)))
+    monkeypatch.setattr(peer, "PeerProcess", lambda setup: start(json.dumps(setup)))
 
 
 @pytest.mark.usefixtures("gp", "quick_peers")
@@ -42,6 +42,12 @@ def quick_peers(monkeypatch):
 def test_every_registered_optimizer_keeps_the_contract(name):
     factory = plugins.load("optimizers", name)
     check_optimizer(factory, options=factory.Options(**QUICK.get(name, {})))
+
+
+@pytest.mark.usefixtures("quick_peers")
+@pytest.mark.parametrize("method", ["optuna-nsga2", "pymoo-nsga3"])
+def test_peers_that_keep_generations_keep_it_too(method):
+    check_optimizer(peer.Peer, options=peer.Peer.Options(method=method))
 
 
 @pytest.mark.usefixtures("gp")

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError, MissingExtraError
-from codesign.optimizers import peer
+from codesign.optimizers import peer_process
 from codesign.optimizers.base import SearchSpace, initial_designs
 from codesign.optimizers.peer import Peer
 from codesign.space import parse_space
-from codesign.testing import check_optimizer
 
 SPACE = """\
 parameters:
@@ -33,11 +32,16 @@ def script(tmp_path, monkeypatch):
     """Put a script of a few lines in place of the worker."""
 
     def script(body):
-        path = tmp_path / "worker.py"
-        path.write_text(
-            "import json, sys\nfor line in sys.stdin:\n    q = json.loads(line)\n" + body
+        (tmp_path / "main.py").write_text(
+            "import json, sys\n"
+            "def answer(design):\n"
+            "    reply = {'designs': [design], 'origin': '', 'settings': {}}\n"
+            "    print(json.dumps(reply), flush=True)\n"
+            "def main():\n"
+            "  for line in sys.stdin:\n"
+            "    q = json.loads(line)\n" + body
         )
-        monkeypatch.setattr(peer, "_SCRIPT", path)
+        monkeypatch.setattr(peer_process, "_WORKER", tmp_path)
 
     return script
 
@@ -54,7 +58,7 @@ def _peer(search, **options):
 
 
 def test_a_peer_that_repeats_itself_gets_random_designs_and_none_twice(search, script):
-    script("    print(json.dumps({'bins': q['told'][0]['bins']}), flush=True)\n")
+    script("    answer(q['results'][0]['design'])\n")
     optimizer = _peer(search)
     rows = _told(search, optimizer)
     new = optimizer.ask(5)
@@ -67,7 +71,7 @@ def test_a_repeated_proposal_is_told_back_with_its_result(search, script, tmp_pa
     script(
         "    n = len(q['rejected'])\n"
         "    if n == 2: open('seen.json', 'w').write(json.dumps(q))\n"
-        "    print(json.dumps({'bins': q['told'][n]['bins']}), flush=True)\n"
+        "    answer(q['results'][n]['design'])\n"
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
@@ -75,9 +79,9 @@ def test_a_repeated_proposal_is_told_back_with_its_result(search, script, tmp_pa
         _told(search, optimizer, 12)
         optimizer.ask(1)
     request = json.loads((tmp_path / "seen.json").read_text())
-    assert request["rejected"] == request["told"][:2]
+    assert request["rejected"] == request["results"][:2]
     assert request["reference_point"] == [9.0, 9.0]
-    assert (request["bins"], request["is_ordered"]) == ([4, 3, 6], [True, False, True])
+    assert (request["levels"], request["is_ordered"]) == ([4, 3, 6], [True, False, True])
 
 
 def test_a_worker_that_dies_is_one_line_with_its_last_word(search, script):
@@ -105,18 +109,35 @@ def test_a_missing_library_is_named_with_what_to_install(search, script):
 
 
 def test_the_interpreter_is_that_of_the_variable(search, monkeypatch):
-    monkeypatch.setenv(peer.PYTHON, "/nowhere/python")
+    monkeypatch.setenv(peer_process.PYTHON, "/nowhere/python")
     optimizer = _peer(search)
     _told(search, optimizer)
     with pytest.raises(InputError, match="cannot be started: /nowhere/python"):
         optimizer.ask(1)
-    monkeypatch.setenv(peer.PYTHON, sys.executable)
+    monkeypatch.setenv(peer_process.PYTHON, sys.executable)
     assert len(optimizer.ask(1)) == 1
 
 
-@pytest.mark.slow
-def test_a_peer_that_keeps_generations_keeps_the_contract():
-    check_optimizer(Peer, options=Peer.Options(method="optuna-nsga2"))
+def test_a_library_may_have_an_interpreter_of_its_own(search, monkeypatch):
+    monkeypatch.setenv(peer_process.PYTHON, sys.executable)
+    monkeypatch.setenv(f"{peer_process.PYTHON}_HEBO", "/nowhere/hebo")
+    optimizer = _peer(search, method="hebo")
+    _told(search, optimizer)
+    with pytest.raises(InputError, match="PYTHON_HEBO: cannot be started: /nowhere/hebo"):
+        optimizer.ask(1)
+
+
+def test_the_first_new_and_admissible_design_is_taken(search, script):
+    script(
+        "    known = q['results'][0]['design']\n"
+        "    inadmissible = [3, 0, 5]\n"
+        "    reply = {'designs': [known, inadmissible, [0, 1, 2]], 'origin': '', 'settings': {}}\n"
+        "    print(json.dumps(reply), flush=True)\n"
+    )
+    optimizer = _peer(search)
+    rows = np.array([[0, 0, 0], [1, 1, 1]])
+    optimizer.tell(rows, rows[:, :2] + 1.0, np.zeros((2, 0)), np.zeros(2, dtype=bool))
+    assert optimizer.ask(1).tolist() == [[0, 1, 2]]
 
 
 @pytest.mark.slow

@@ -322,3 +322,14 @@ def test_an_unknown_format_is_refused_and_a_missing_library_is_named(
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.style", None)
     with pytest.raises(MissingExtraError):
         figures.save_figures(outcome, tmp_path, "png")
+
+
+def test_what_optimizers_say_of_themselves_is_beside_the_tables(outcome, tmp_path):
+    accounts = {"lucky": [{"library": "dice 1.2", "n_startup_trials": 10}]}
+    described = replace(outcome, settings=accounts)
+    report.write_files(described, tmp_path)
+    tables.write_tables(described, tmp_path)
+    document = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))
+    assert document["settings"] == accounts
+    markdown = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert "- `lucky`: library: dice 1.2; n startup trials: 10\n" in markdown

@@ -1,0 +1,84 @@
+"""Ax through its ``Client``; limits are outcome constraints.
+
+"Multi-objective optimization" and the reference of ``Client.configure_generation_strategy``
+(Ax 1). With its default strategy the first trial that a client makes is always the center or a
+Sobol point, whatever was attached before. Here the initial designs are attached, so the strategy
+has no initialization of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .task import Proposal, Result, Task, settings_of
+
+if TYPE_CHECKING:
+    from ax.api.client import Client
+
+
+def ax(task: Task) -> Proposal:
+    """The next trial of a client that was told all."""
+    import logging
+
+    logging.disable(logging.WARNING)
+    client = _client(task)
+    for item in task.known:
+        index = client.attach_trial(task.values_of(item))
+        client.complete_trial(index, raw_data=_outcomes(item))
+    for item in task.unknown:
+        client.mark_trial_failed(client.attach_trial(task.values_of(item)))
+    ((index, values),) = client.get_next_trials(max_trials=1).items()
+    strategy = client._generation_strategy
+    node = client._experiment.trials[index].generator_runs[0]._generation_node_name
+    return Proposal([task.design(values)], f"node {node}", _settings(task, strategy))
+
+
+def _client(task: Task) -> Client:
+    from ax.api.client import Client
+    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+    client = Client(random_seed=task.seed)
+    client.configure_experiment(
+        parameters=[
+            RangeParameterConfig(
+                name=task.names[i], bounds=(0, task.levels[i] - 1), parameter_type="int"
+            )
+            if task.is_ordered[i]
+            else ChoiceParameterConfig(
+                name=task.names[i],
+                values=list(range(task.levels[i])),
+                parameter_type="int",
+                is_ordered=False,
+            )
+            for i in task.varying
+        ]
+    )
+    bound = task.reference_point
+    client.configure_optimization(
+        objective=", ".join(f"-f{j}" for j in range(task.n_objectives)),
+        outcome_constraints=[
+            *([f"f{j} <= {value!r}" for j, value in enumerate(bound)] if bound else []),
+            *(f"c{j} <= 0" for j in range(task.n_limits)),
+        ],
+    )
+    client.configure_generation_strategy(initialization_budget=0, initialize_with_center=False)
+    return client
+
+
+def _outcomes(item: Result) -> dict[str, Any]:
+    objectives = {f"f{j}": value for j, value in enumerate(item.objectives or [])}
+    return objectives | {f"c{j}": value for j, value in enumerate(item.violations)}
+
+
+def _settings(task: Task, strategy: Any) -> dict[str, Any]:
+    generator = strategy.adapter.generator
+    return settings_of(
+        "ax-platform",
+        strategy,
+        limits="outcome constraints",
+        reference_point="objective thresholds" if task.reference_point else "not given",
+        strategy=strategy.name,
+        generator=type(generator).__name__,
+        acquisition=generator.botorch_acqf_class.__name__,
+        model=type(generator.surrogate.model).__name__,
+    )

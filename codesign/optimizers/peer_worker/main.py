@@ -1,0 +1,46 @@
+"""The process: a line in, a line out, until standard input ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from importlib import import_module
+from typing import Any
+
+from .task import Method, Task
+
+_MODULES = {
+    "optuna": "optuna_methods",
+    "botorch": "botorch_method",
+    "ax": "ax_method",
+    "smac": "smac_method",
+    "hebo": "hebo_method",
+    "pymoo": "pymoo_methods",
+}
+"""By the first word of a method's name; each imports its library when it is asked."""
+
+
+def main() -> None:
+    """Answer requests; what a library prints is no answer."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line)), default=str), file=answers, flush=True)
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        method = _method(request["method"])
+        return asdict(method(Task.of(request)))
+    except ModuleNotFoundError as error:
+        return {"missing": (error.name or "").split(".")[0]}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+def _method(name: str) -> Method:
+    module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")
+    method: Method = getattr(module, name.replace("-", "_"))
+    return method

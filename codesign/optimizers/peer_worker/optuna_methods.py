@@ -1,0 +1,132 @@
+"""Optuna's samplers, with the defaults of their reference and Optuna's constraints.
+
+"Multi-objective optimization with Optuna" and the reference of each sampler (Optuna 5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .task import POPULATION, Proposal, Result, Task, settings_of
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+
+def optuna_tpe(task: Task) -> Proposal:
+    """``TPESampler``."""
+    from optuna.samplers import TPESampler
+
+    sampler = TPESampler(seed=task.seed)
+    return _by_model(task, sampler, sampler._random_sampler)
+
+
+def optuna_gp(task: Task) -> Proposal:
+    """``GPSampler``; our evaluations have no noise."""
+    from optuna.samplers import GPSampler
+
+    sampler = GPSampler(seed=task.seed, deterministic_objective=True)
+    return _by_model(task, sampler, sampler._independent_sampler)
+
+
+def optuna_nsga2(task: Task) -> Proposal:
+    """``NSGAIISampler``."""
+    from optuna.samplers import NSGAIISampler
+
+    return _by_population(task, NSGAIISampler(population_size=POPULATION, seed=task.seed))
+
+
+def optuna_nsga3(task: Task) -> Proposal:
+    """``NSGAIIISampler``."""
+    from optuna.samplers import NSGAIIISampler
+
+    return _by_population(task, NSGAIIISampler(population_size=POPULATION, seed=task.seed))
+
+
+def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Proposal:
+    """A trial of a study that holds all results; counts what the fallback drew instead."""
+    from optuna.trial import create_trial
+
+    study, distributions = _study(task, sampler), _distributions(task)
+    study.add_trials(
+        [
+            create_trial(
+                params=task.values_of(item),
+                distributions=distributions,
+                values=item.objectives,
+                constraints=_constraints(task, item),
+            )
+            for item in task.known
+        ]
+    )
+    at_random: list[str] = []
+    draw = fallback.sample_independent
+
+    def counted(study: Any, trial: Any, name: str, distribution: Any) -> Any:
+        at_random.append(name)
+        return draw(study, trial, name, distribution)
+
+    fallback.sample_independent = counted  # type: ignore[method-assign, assignment]
+    trial = study.ask(distributions)
+    n_by_model = len(distributions) - len(at_random)
+    origin = f"{n_by_model} of {len(distributions)} parameters by the model"
+    return _proposal(task, sampler, trial, origin)
+
+
+def _by_population(task: Task, sampler: BaseSampler) -> Proposal:
+    """A trial of a study whose trials were asked for in the same order.
+
+    Only a trial that was asked for bears the number of its generation.
+    """
+    from optuna.trial import TrialState
+
+    study, distributions = _study(task, sampler), _distributions(task)
+    for item in task.results:
+        study.enqueue_trial(task.values_of(item))
+        trial = study.ask(distributions)
+        # A sampler notes the generation when it is asked for parameters, which are all given here.
+        _ = trial.relative_params
+        if item.objectives is None:
+            study.tell(trial, state=TrialState.FAIL)
+            continue
+        for name, value in _constraints(task, item).items():
+            trial.set_constraint(name, value)
+        study.tell(trial, item.objectives)
+    trial = study.ask(distributions)
+    attributes = study._storage.get_trial_system_attrs(trial._trial_id)
+    generation = next(value for key, value in attributes.items() if key.endswith("generation"))
+    return _proposal(task, sampler, trial, f"generation {generation}")
+
+
+def _study(task: Task, sampler: BaseSampler) -> Study:
+    import warnings
+
+    import optuna
+
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna.create_study(directions=["minimize"] * task.n_objectives, sampler=sampler)
+
+
+def _distributions(task: Task) -> dict[str, Any]:
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    return {
+        task.names[i]: IntDistribution(0, task.levels[i] - 1)
+        if task.is_ordered[i]
+        else CategoricalDistribution(list(range(task.levels[i])))
+        for i in task.varying
+    }
+
+
+def _constraints(task: Task, item: Result) -> dict[str, float]:
+    return {f"limit {j}": value for j, value in enumerate(item.violations)}
+
+
+def _proposal(task: Task, sampler: BaseSampler, trial: Trial, origin: str) -> Proposal:
+    settings = settings_of(
+        "optuna", sampler, limits="constraints of the trials", reference_point="takes none"
+    )
+    return Proposal([task.design(trial.params)], origin, settings)

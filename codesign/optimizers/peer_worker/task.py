@@ -1,0 +1,160 @@
+"""What a method is asked, and what it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any, TypeAlias
+
+POPULATION = 20
+"""Individuals of every method that keeps a population: the designs with which the shipped
+comparisons begin. The libraries' 50 or 100 would be most of a budget of 60. [ours]"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A design and what is known of it.
+
+    Attributes:
+        design: Level of each parameter, from 0.
+        objectives: To minimize; None if they are not known.
+        violations: Of each limit, ``<= 0`` is within; infinite where nothing is measured.
+    """
+
+    design: list[int]
+    objectives: list[float] | None
+    violations: list[float]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question to a method.
+
+    Attributes:
+        levels: Number of levels of each parameter.
+        is_ordered: Whether the levels of each parameter are in an order.
+        n_objectives: All of them to be minimized.
+        reference_point: Bound of the hypervolume, if there is one.
+        results: All that was evaluated, in its order; failed designs have no objectives.
+        rejected: What was proposed in vain in this step, or is being evaluated: designs that are
+            inadmissible or without a result have no objectives, repeated ones have theirs.
+        attempt: Questions of this step before this one.
+        seed: Of this question.
+        run_seed: Of the whole run.
+    """
+
+    levels: list[int]
+    is_ordered: list[bool]
+    n_objectives: int
+    reference_point: list[float] | None
+    results: list[Result]
+    rejected: list[Result]
+    attempt: int
+    seed: int
+    run_seed: int
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Task:
+        """A request's task; an infinite violation becomes ten times the worst finite one.
+
+        Ten times is ours: models and sums take no infinity.
+        """
+        parts = [[Result(**item) for item in request[name]] for name in ("results", "rejected")]
+        violations = [v for items in parts for item in items for v in item.violations]
+        largest = max(10.0 * max(filter(math.isfinite, violations), default=1.0), 1.0)
+        results, rejected = (
+            [replace(r, violations=[min(v, largest) for v in r.violations]) for r in items]
+            for items in parts
+        )
+        return cls(**{name: request[name] for name in _PLAIN}, results=results, rejected=rejected)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the parameters."""
+        return [f"x{i}" for i in range(len(self.levels))]
+
+    @property
+    def varying(self) -> list[int]:
+        """Positions of the parameters with more than one level."""
+        return [i for i, levels in enumerate(self.levels) if levels > 1]
+
+    @property
+    def known(self) -> list[Result]:
+        """What has objectives, evaluated and proposed again, in its order."""
+        return [item for item in (*self.results, *self.rejected) if item.objectives is not None]
+
+    @property
+    def unknown(self) -> list[Result]:
+        """What was rejected without having objectives."""
+        return [item for item in self.rejected if item.objectives is None]
+
+    @property
+    def n_limits(self) -> int:
+        """Number of limits of what was evaluated."""
+        return max((len(item.violations) for item in self.known), default=0)
+
+    def values_of(self, item: Result) -> dict[str, int]:
+        """Levels by the name of the parameters that vary."""
+        return {f"x{i}": item.design[i] for i in self.varying}
+
+    def design(self, values: Mapping[str, Any]) -> list[int]:
+        """The design of levels by name; 0 where a parameter has one level."""
+        return [int(values.get(name, 0)) for name in self.names]
+
+
+_PLAIN = ("levels", "is_ordered", "n_objectives", "reference_point", "attempt", "seed", "run_seed")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A method's answer.
+
+    Attributes:
+        designs: Levels of each parameter, the preferred design first.
+        origin: Where the first came from, in the words of the library's own state.
+        settings: What the objects that made it say of themselves.
+    """
+
+    designs: list[list[int]]
+    origin: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+Method: TypeAlias = Callable[[Task], Proposal]
+
+
+def settings_of(
+    library: str, method: object, limits: str, reference_point: str, **further: Any
+) -> dict[str, Any]:
+    """Version, class and plain attributes of the object that proposes.
+
+    Args:
+        library: Distribution that is asked for its version.
+        method: The object; its attributes that are numbers, words or truth values are taken.
+        limits: What the method is told of limits.
+        reference_point: What it is told of the reference point.
+        **further: Settings that lie deeper in the object.
+    """
+    return {
+        "library": f"{library} {version(library)}",
+        "method": type(method).__name__,
+        "limits": limits,
+        "reference_point": reference_point,
+        **plain_attributes(method),
+        **further,
+    }
+
+
+_STATE = {"n_iter", "iter", "is_initialized", "training", "verbose", "save_history", "overwrite"}
+"""Attributes of libraries' objects that say how far they are, or what they print."""
+
+
+def plain_attributes(method: object) -> dict[str, Any]:
+    """An object's settings that are numbers, words or truth values; no seeds, no state."""
+    return {
+        name.lstrip("_"): value
+        for name, value in vars(method).items()
+        if isinstance(value, bool | int | float | str) and name not in _STATE and "seed" not in name
+    }

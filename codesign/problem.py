@@ -230,8 +230,8 @@ class Problem:
         names = [name for name in self.metric_names if name in used]
         predicted = self._predicted(rows, names)
         unpredicted = set(names) - set(predicted)
-        told = [item for item in after if not item.expression.names & unpredicted]
-        violations = self._violations_of(told, rows, predicted)
+        predictable = [item for item in after if not item.expression.names & unpredicted]
+        violations = self._violations_of(predictable, rows, predicted)
         return np.column_stack([*violations.values(), np.empty((len(rows), 0))])
 
     def _predicted(self, rows: IntArray, names: Sequence[str]) -> dict[str, FloatArray]:

@@ -14,7 +14,7 @@ from codesign.analysis.comparison.ranking import rank_on
 from codesign.analysis.comparison.run_time import run_time
 from codesign.analysis.comparison.truth import Truth
 from codesign.errors import CodesignError, InputError, JobError
-from codesign.evaluators.functions import FunctionOptions, exact_front
+from codesign.evaluators.functions import exact_front
 from codesign.pareto import hypervolume
 from codesign.report.comparison import write_files
 from codesign.report.comparison_tables import write_tables
@@ -26,7 +26,7 @@ def test_the_hundred_percent_are_the_closed_form_front(finished):
     outcome = finished.outcome()
     bounds = {"zdt1": (1.1, 11.0), "dtlz2": (2.0, 2.0)}
     for problem, (function, bound) in zip(outcome.problems, bounds.items(), strict=True):
-        front = exact_front(FunctionOptions(function=function), POSITIONS)
+        front = exact_front(function, POSITIONS)
         assert problem.truth.kind == "exact"
         assert problem.truth.n_designs == 81
         assert np.allclose(problem.truth.objectives, front, atol=1e-12)

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from codesign.columns import FloatArray
+from codesign.errors import UnknownNameError
 from codesign.evaluators.functions.function import BenchmarkFunction, Values
 
 
@@ -29,7 +30,12 @@ def exact_front(function: str, positions: FloatArray) -> FloatArray:
     Args:
         function: Name in :data:`CLOSED_FORM`.
         positions: (p, m - 1) every combination of the position variables on the grid.
+
+    Raises:
+        UnknownNameError: No such function.
     """
+    if function not in CLOSED_FORM:
+        raise UnknownNameError("function", function, CLOSED_FORM)
     if function == "dtlz2":
         points = _sphere(positions, 1.0)
     else:

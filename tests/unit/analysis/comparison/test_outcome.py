@@ -26,7 +26,7 @@ def test_the_hundred_percent_are_the_closed_form_front(finished):
     outcome = finished.outcome()
     bounds = {"zdt1": (1.1, 11.0), "dtlz2": (2.0, 2.0)}
     for problem, (function, bound) in zip(outcome.problems, bounds.items(), strict=True):
-        front = exact_front(FunctionOptions(function=function), POSITIONS)
+        front = exact_front(function, POSITIONS)
         assert problem.truth.kind == "exact"
         assert problem.truth.n_designs == 81
         assert np.allclose(problem.truth.objectives, front, atol=1e-12)

@@ -14,7 +14,7 @@ from codesign.analysis.insight.distance import Measure
 from codesign.campaign.definition import load_problem
 from codesign.enumeration import enumerate_front
 from codesign.evaluators.base import Evaluation
-from codesign.evaluators.functions import FunctionOptions, exact_front
+from codesign.evaluators.functions import exact_front
 from codesign.metrics import Metric
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem import build_problem
@@ -216,7 +216,7 @@ def test_conditions_without_a_single_bound_are_named_with_the_reason():
 
 def test_the_knee_of_a_convex_front_is_where_calculus_puts_it():
     positions = np.arange(21)[:, None] / 20
-    front = exact_front(FunctionOptions(function="zdt1"), positions)
+    front = exact_front("zdt1", positions)
     knee = knees_of(front)[0]
     # f2 = 1 - sqrt(f1): (sqrt(f1) - f1) / sqrt(2) is largest at 1/4.
     assert front[knee.point, 0] == 0.25
@@ -224,7 +224,7 @@ def test_the_knee_of_a_convex_front_is_where_calculus_puts_it():
 
 
 def test_a_concave_front_has_no_knee_nor_has_a_single_point():
-    front = exact_front(FunctionOptions(function="zdt2"), np.arange(21)[:, None] / 20)
+    front = exact_front("zdt2", np.arange(21)[:, None] / 20)
     assert knees_of(front) == []
     assert knees_of(front[:1]) == []
 

@@ -14,7 +14,7 @@ from codesign.analysis.comparison.ranking import rank_on
 from codesign.analysis.comparison.run_time import run_time
 from codesign.analysis.comparison.truth import Truth
 from codesign.errors import CodesignError, InputError, JobError
-from codesign.evaluators.functions import BenchmarkFunctions, FunctionOptions, exact_front
+from codesign.evaluators.functions import BenchmarkFunctions, exact_front
 from codesign.pareto import hypervolume
 from codesign.report.comparison import write_files
 from codesign.report.comparison_tables import write_tables

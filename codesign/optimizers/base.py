@@ -228,6 +228,13 @@ class SearchSpace:
             [own, *(item.scaled(numbers[item.name]) for item in self._described)]
         )
 
+    @cached_property
+    def feature_groups(self) -> IntArray:
+        """(f,) which features are alike: those of one category; each of the others by itself."""
+        own = self.space.feature_groups
+        first = int(own.max(initial=-1)) + 1
+        return np.concatenate([own, np.arange(first, first + len(self._described))])
+
     def distinct(self, rows: IntArray, seen: KeySet) -> IntArray:
         """(k, d) the rows whose keys are new, each once, in their order."""
         keys = self.space.keys(rows)

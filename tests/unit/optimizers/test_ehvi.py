@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from codesign.optimizers import SearchSpace, initial_designs
-from codesign.optimizers.beliefs import Beliefs, compressed, training_of
+from codesign.optimizers.beliefs import Beliefs, compressed
+from codesign.optimizers.evidence import training_of
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.sampling import RandomSearch
-from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting
+from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting, GaussianProcess
 from codesign.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
@@ -25,15 +26,16 @@ def test_beliefs_equal_those_of_botorch():
     points = rng.random((9, 4))
     fitting = Fitting(features, 20)
     for j in range(2):
-        ours = fitting.fit(values[:, j])
-        x, y = torch.as_tensor(features), torch.as_tensor(values[:, [j]])
+        ours = GaussianProcess.observed(features, values[:, j], fitting.fit(values[:, j]))
+        warp = ours.hyperparameters.warp
+        x, y = warp.of(torch.as_tensor(features)), torch.as_tensor(values[:, [j]])
         kernel = MaternKernel(nu=2.5, ard_num_dims=4)
-        kernel.lengthscale = ours.length_scales
+        kernel.lengthscale = ours.hyperparameters.length_scales
         model = SingleTaskGP(
             x, y, torch.full_like(y, NOISE), covar_module=kernel, outcome_transform=None
         ).double()
         model.mean_module.constant.data = torch.tensor(ours.mean).double()
-        posterior = model.posterior(torch.as_tensor(points))
+        posterior = model.posterior(warp.of(torch.as_tensor(points)))
         mean, deviation = ours.predict(points)
         assert mean == pytest.approx(posterior.mean[:, 0].detach().numpy(), abs=1e-5)
         expected = posterior.variance[:, 0].sqrt().detach().numpy()
@@ -143,7 +145,7 @@ def test_what_fails_is_learned_to_be_avoided(grid):
     points = search.space.to_unit(rows)
     failed = points[:, 0] > 0.5
     # The best would be where it fails.
-    objectives = np.where(failed, np.nan, 2.0 - points[:, 0])[:, None]
+    objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
     optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
     assert (search.space.to_unit(optimizer.ask(3))[:, 0] <= 0.55).all()
 

@@ -19,8 +19,8 @@ from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
 from codesign.optimizers.evidence import Evidence, HyperparameterMemory, milestone
 from codesign.optimizers.prediction import error_scale, expected
-from codesign.pareto import hypervolume
 from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
+from codesign.pareto import hypervolume
 
 Name: TypeAlias = tuple[Literal["objective", "limit", "failing"], int]
 """Of a process: what it is about, and the column of it."""

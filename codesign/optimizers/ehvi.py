@@ -54,7 +54,7 @@ class GpEhvi(LearningOptimizer):
     class Options(Record):
         """Options of Gaussian processes with expected hypervolume improvement."""
 
-        candidates: Annotated[int, Field(ge=1, le=10**6)] = 2048
+        candidates: Annotated[int, Field(ge=1, le=10**6)] = 1024
         """Random designs that compete in each step."""
         neighborhoods: Annotated[int, Field(ge=0, le=10**6)] = 16
         """Designs of the front whose neighbors compete too."""
@@ -66,7 +66,7 @@ class GpEhvi(LearningOptimizer):
         """Model the logarithm of objectives that have one sign."""
         predictions: bool = True
         """If a cheaper model predicts the objectives, learn only what it gets wrong."""
-        training: Annotated[int, Field(ge=2, le=10**6)] = 300
+        training: Annotated[int, Field(ge=2, le=10**6)] = 200
         """Most results that the models' hyperparameters are learned from."""
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""

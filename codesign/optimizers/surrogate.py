@@ -26,7 +26,7 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import MissingExtraError
-from codesign.optimizers.warping import MOST_WARPED, WARP_SCALE, Warp, is_warpable
+from codesign.optimizers.warping import MOST_WARPED, WARP_SCALE, Bending, Warp, is_warpable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -220,6 +220,7 @@ class Fitting:
         # Features that are not alone in their group.
         self._alike = np.flatnonzero(np.bincount(self._groups)[self._groups] > 1)
         self._warpable = is_warpable(features)
+        self._bending = Bending(self._features, self._warpable)
         self._noise = NOISE * torch.eye(len(features), dtype=torch.float64)
 
     def fit(self, values: FloatArray) -> Hyperparameters:
@@ -273,8 +274,10 @@ class Fitting:
 
         n = len(self._features)
         scales, exponents = self._read(logs)
-        warp = Warp.of_logs(self._warpable if len(exponents) else self._warpable[:0], exponents)
-        scaled = warp.of(self._features) / scales
+        bent, by_exponent = self._features, None
+        if len(exponents):
+            bent, by_exponent = self._bending.bent(exponents)
+        scaled = bent / scales
         distance = _distance(scaled, scaled)
         factor = torch.linalg.cholesky(_matern(distance).add_(self._noise))
         inverse = torch.cholesky_inverse(factor)
@@ -290,12 +293,15 @@ class Fitting:
         slope.mul_(torch.outer(weights, weights).sub_(inverse))
         # (n, f) of the likelihood by -scaled: sums over the other of slope times the gap.
         pull = slope.sum(dim=0)[:, None] * scaled - slope @ scaled
+        by_bent = (pull / scales)[:, self._warpable]
         by_scale = (pull * scaled).sum(dim=0).numpy()
         slopes = np.concatenate(
             [
                 np.bincount(self._groups, by_scale, self._n_groups),
                 by_scale[self._alike],
-                -warp.slopes(self._features, pull / scales),
+                []
+                if by_exponent is None
+                else -(by_exponent * by_bent).sum(dim=1).flatten().numpy(),
             ]
         )
         log_prior, prior_slopes = self._log_prior(logs)

@@ -207,28 +207,51 @@ class Problem:
     def predictions(self, rows: IntArray) -> FloatArray:
         """(n, m) objectives to minimize as the evaluator's cheaper model has them.
 
+        NaN in the columns of those that it does not have.
+
         Raises:
             JobError: There is no such model, it fails on them, or gives something else.
         """
         names = [objective.metric.name for objective in self.objectives]
+        predicted = self._predicted(rows, names)
+        nothing = np.full(len(rows), np.nan)
+        return np.column_stack(
+            [item.sign * predicted.get(item.metric.name, nothing) for item in self.objectives]
+        )
+
+    def predicted_violations(self, rows: IntArray) -> FloatArray:
+        """(n, c) the constraints whose metrics the evaluator's cheaper model all has.
+
+        Raises:
+            JobError: As :meth:`predictions`.
+        """
+        after = [item for item in self.constraints if not item.is_known]
+        used = set[str]().union(*(item.expression.names for item in after))
+        names = [name for name in self.metric_names if name in used]
+        predicted = self._predicted(rows, names)
+        unpredicted = set(names) - set(predicted)
+        told = [item for item in after if not item.expression.names & unpredicted]
+        violations = self._violations_of(told, rows, predicted)
+        return np.column_stack([*violations.values(), np.empty((len(rows), 0))])
+
+    def _predicted(self, rows: IntArray, names: Sequence[str]) -> dict[str, FloatArray]:
+        """(n,) by name, of the metrics named those that the cheaper model has."""
         if not isinstance(self.evaluator, Predicts):
             raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
         try:
-            predictions = dict(self.evaluator.predict(self.space.columns(rows), names))
+            predicted = dict(self.evaluator.predict(self.space.columns(rows), names))
         except Exception as error:  # a stranger's code may fail in any way
             raise JobError(
                 f"evaluator {self.evaluator_name!r} failed on predict: {_words(error)}"
             ) from error
-        objectives = np.column_stack(
-            [
-                item.sign
-                * self._checked(item.metric.name, predictions.get(item.metric.name), len(rows))
-                for item in self.objectives
-            ]
-        )
-        if not np.isfinite(objectives).all():
+        values = {
+            name: self._checked(name, predicted[name], len(rows))
+            for name in names
+            if name in predicted
+        }
+        if not all(np.isfinite(column).all() for column in values.values()):
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
-        return objectives
+        return values
 
     def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
         """Evaluate designs of the space.

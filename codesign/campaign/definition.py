@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -20,7 +20,7 @@ from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator, reading_of
 from codesign.execution.guard import is_foreign
 from codesign.memtech import load_library
-from codesign.optimizers.base import Optimizer, SearchSpace
+from codesign.optimizers.base import HintUse, Optimizer, SearchSpace
 from codesign.problem import Problem, build_problem
 from codesign.schema import Document, KeyPath, Record, read_document, to_record
 from codesign.space import load_space
@@ -48,14 +48,19 @@ Label = Annotated[str, AfterValidator(_label)]
 """A name that may be part of a path."""
 
 
-def _choice(value: object) -> object:
-    """``nsga2`` or ``{name: nsga2, population: 50}``: the name apart from its options."""
-    if isinstance(value, str):
-        return {"name": value}
-    if not isinstance(value, Mapping):
-        raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
-    options = {key: item for key, item in value.items() if key not in ("name", "label")}
-    return {key: item for key, item in value.items() if key not in options} | {"options": options}
+def _choice_of(*keys: str) -> BeforeValidator:
+    """``nsga2`` or ``{name: nsga2, population: 50}``: these keys apart from the options."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping):
+            raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
+        options = {key: item for key, item in value.items() if key not in keys}
+        own = {key: item for key, item in value.items() if key in keys}
+        return own | {"options": options}
+
+    return BeforeValidator(read)
 
 
 def _seeds(value: object) -> object:
@@ -78,14 +83,45 @@ class PluginChoice(Record):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-Choice = Annotated[PluginChoice, BeforeValidator(_choice)]
+def _one_of(*words: str) -> BeforeValidator:
+    """One of some words; the nearest is offered."""
+
+    def read(value: object) -> object:
+        if value not in words:
+            raise ValueError(describe_unknown("choice", value, words))
+        return value
+
+    return BeforeValidator(read)
+
+
+Hints = Annotated[Literal["on", "off"], _one_of("on", "off")]
+"""Whether an optimizer is told what the evaluator knows of designs in advance."""
+Start = Annotated[Literal["spread", "hints"], _one_of("spread", "hints")]
+"""The initial designs: spread over the space, or the best of many by the evaluator's hints."""
+
+
+class OptimizerChoice(PluginChoice):
+    """An optimizer with its options, and what it is told in advance."""
+
+    hints: Hints | None = None
+    """As the file says for all if not given."""
+    start: Start = "spread"
+    """Optimizers that start in the same way share their initial designs."""
+
+
+EvaluatorChoice = Annotated[PluginChoice, _choice_of("name", "label")]
+_OPTIMIZER_KEYS = ("name", "label", "hints", "start")
 
 
 class SearchSettings(Record):
     """Which optimizers search, from which seeds and for how long; nothing of the problem."""
 
-    optimizers: Annotated[tuple[Choice, ...], Field(min_length=1)]
+    optimizers: Annotated[
+        tuple[Annotated[OptimizerChoice, _choice_of(*_OPTIMIZER_KEYS)], ...], Field(min_length=1)
+    ]
     """Names, or mappings with ``name``, options, and a ``label`` where a name is used twice."""
+    hints: Hints = "on"
+    """Of the optimizers that do not say it themselves."""
     initial: DesignCount = 20
     """Designs that every optimizer of one seed evaluates first (MemExplorer §4.4)."""
     budget: PositiveInt
@@ -119,7 +155,7 @@ class Definition(SearchSettings):
     """For people; may change at any time."""
     space: str
     """Name of a design space, or the path of its file."""
-    evaluator: Choice
+    evaluator: EvaluatorChoice
     """Name of the evaluator, or ``name`` and its options."""
     workload: dict[str, Any] = Field(default_factory=dict)
     """What the evaluator is to run; its own record says which keys."""
@@ -145,17 +181,36 @@ class ConfiguredOptimizer:
         name: Under which it is registered.
         factory: Its class.
         options: Its checked options.
+        hints: Whether it is told what the evaluator knows in advance.
+        start: Where its initial designs are from.
     """
 
     label: str
     name: str
     factory: Any
     options: Record
+    hints: Hints = "on"
+    start: Start = "spread"
+
+    @property
+    def hint_use(self) -> HintUse:
+        """What hints do in its search, if the evaluator gives any."""
+        use: HintUse = getattr(self.factory, "hint_use", "none") if self.hints == "on" else "none"
+        return "start" if use == "none" and self.start == "hints" else use
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that its suggestions depend on, as JSON values; the usual is not mentioned."""
+        settings = {"hints": (self.hints, "on"), "start": (self.start, "spread")}
+        unusual = {key: value for key, (value, usual) in settings.items() if value != usual}
+        return {"name": self.name, **self.options.model_dump(mode="json"), **unusual}
 
     def build(
         self, space: SearchSpace, n_objectives: int, seed: int, reference: FloatArray
     ) -> Optimizer:
         """A fresh optimizer that has been told nothing but, if it wants it, the reference point."""
+        if self.hint_use in ("none", "start"):
+            space = space.without_hints()
         takes_reference = "reference_point" in inspect.signature(self.factory).parameters
         known = {"reference_point": reference} if takes_reference else {}
         optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options, **known)
@@ -202,10 +257,7 @@ class ResolvedDefinition:
         definition = self.definition
         data = {
             "problem": self.problem.provenance(),
-            "optimizers": {
-                item.label: {"name": item.name, **item.options.model_dump(mode="json")}
-                for item in self.optimizers
-            },
+            "optimizers": {item.label: item.identity for item in self.optimizers},
             "initial": definition.initial,
             "budget": definition.budget,
             "seeds": definition.seeds,
@@ -288,6 +340,12 @@ def contradictions(document: Document, settings: SearchSettings) -> Iterator[str
         )
     if len(set(settings.seeds)) < len(settings.seeds):
         yield f"{document.where('seeds')}: expected distinct seeds, got {list(settings.seeds)}"
+    for i, choice in enumerate(settings.optimizers):
+        if choice.start == "hints" and (choice.hints or settings.hints) == "off":
+            yield (
+                f"{document.where('optimizers', i, 'start')}: expected 'spread' without hints, "
+                "got 'hints'"
+            )
     for i, label in enumerate(settings.labels):
         if label in settings.labels[:i]:
             yield (
@@ -307,8 +365,19 @@ def configured_optimizers(
     for i, choice in enumerate(settings.optimizers):
         path: KeyPath = ("optimizers", i)
         factory = plugins.load("optimizers", choice.name, document.where(*path))
+        known = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
+        unknown = [key for key in choice.options if key not in known]
+        if unknown:
+            raise InputError(
+                [
+                    f"{document.where(*path, key)}: {describe_unknown('key', key, known)}"
+                    for key in unknown
+                ]
+            )
         options = to_record(document, factory.Options, choice.options, path)
-        yield ConfiguredOptimizer(choice.label or choice.name, choice.name, factory, options)
+        hints = choice.hints or settings.hints
+        label = choice.label or choice.name
+        yield ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
 
 
 def _evaluator(document: Document, definition: Definition) -> Evaluator:

@@ -20,6 +20,7 @@ from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.execution.answers import Evaluate
 from codesign.optimizers.base import KnowsPending, Optimizer, SearchSpace, initial_designs
+from codesign.optimizers.predicted import hinted_designs
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Observations, Problem
 
@@ -81,14 +82,9 @@ class Search:
         self._plan, self._index = plan, index
         self._problem: Problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
-        self._space = SearchSpace(
-            self._problem.space,
-            self._problem.admits,
-            self._problem.features,
-            self._problem.predictions if self._problem.is_predicted else None,
-        )
-        configured = plan.resolved.optimizer_of(self._run)
-        self._optimizer: Optimizer = configured.build(
+        self._space = search_space(self._problem)
+        self._configured = plan.resolved.optimizer_of(self._run)
+        self._optimizer: Optimizer = self._configured.build(
             self._space, len(self._problem.objectives), self._run.seed, plan.reference
         )
         self._tracker = HypervolumeTracker(plan.reference)
@@ -133,12 +129,16 @@ class Search:
             JobError: The optimizer proposed what it must not.
         """
         if not self._seen:
-            definition = self._plan.resolved.definition
-            return self._checked_new(
-                initial_designs(self._space, definition.initial, self._run.seed)
-            )
+            return self._checked_new(self._initial_designs())
         wanted = self._plan.resolved.definition.batch or self._optimizer.preferred_batch
         return self._proposed(min(wanted, self.n_left))
+
+    def _initial_designs(self) -> IntArray:
+        n, seed = self._plan.resolved.definition.initial, self._run.seed
+        if self._configured.start == "spread" or self._space.predict is None:
+            return initial_designs(self._space, n, seed)
+        m = len(self._problem.objectives)
+        return hinted_designs(self._space, n, m, seed, self._plan.reference)
 
     def propose_beside(self, pending: IntArray) -> IntArray:
         """(k, d) one more design while others are pending; (0, d) if it must wait for these.
@@ -254,6 +254,18 @@ class Search:
             part = slice(start, end)
             self._tell(history.rows[part], history.numbers[part], history.failed[part])
         self._n_batches = int(history.batch.max(initial=-1)) + 1
+
+
+def search_space(problem: Problem) -> SearchSpace:
+    """Where optimizers look, with all that the evaluator knows in advance."""
+    is_predicted = problem.is_predicted
+    return SearchSpace(
+        problem.space,
+        problem.admits,
+        problem.features,
+        problem.predictions if is_predicted else None,
+        problem.predicted_violations if is_predicted else None,
+    )
 
 
 def recorded_numbers(observations: Observations, layout: Layout) -> FloatArray:

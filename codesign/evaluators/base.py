@@ -235,7 +235,8 @@ class Predicts(Protocol):
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
         """(n,) finite numbers, the metrics named as the cheaper model has them.
 
-        Only designs within the violations known before evaluation are asked about, in any batch.
+        A metric that the model does not have is left out, for all designs alike. Only designs
+        within the violations known before evaluation are asked about, in any batch.
         """
         ...
 

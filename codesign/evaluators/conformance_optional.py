@@ -155,7 +155,7 @@ def _batches(n: int) -> Iterator[IntArray]:
 
 
 def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Columns) -> None:
-    """Every metric can be predicted, alone as with the others."""
+    """Each metric that is predicted is predicted alone as with the others."""
 
     def hint(metric_names: Sequence[str]) -> _Hint:
         return _Hint(
@@ -163,11 +163,11 @@ def _check_predictions(predicts: Predicts, names: Sequence[str], designs: Column
         )
 
     predictions = hint(names).check(designs)
-    check_names("predict", set(predictions), set(names))
+    check_names("predict", set(predictions), set(predictions) & set(names))
     everyone = np.arange(length(designs))
     for name in names:
         alone = answer("predict", hint([]).kind, hint([name]).ask, designs)
-        check_names(f"asked for {name!r} alone, predict", set(alone), {name})
+        check_names(f"asked for {name!r} alone, predict", set(alone), {name} & set(predictions))
         check_same(
             "a prediction asked for alone must equal itself among all",
             Evaluation(predictions),

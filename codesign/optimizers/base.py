@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from codesign.space import DesignSpace
 
 if TYPE_CHECKING:
     from scipy.stats import qmc
+
+HintUse: TypeAlias = Literal["none", "start", "model", "alone"]
+"""What hints of the evaluator do in a search: nothing, choose the initial designs, serve the models
+of an optimizer that learns, or lead one that has no model."""
 
 _DRAWS = 1 << 10
 """Least number of designs drawn at once."""
@@ -44,7 +48,8 @@ class Optimizer(Protocol):
 
     A class is registered in the entry-point group ``codesign.optimizers`` and is built as
     ``Class(space, n_objectives, seed, options)``. It may take a keyword ``reference_point``,
-    the (m,) bound of the hypervolume in minimized objectives.
+    the (m,) bound of the hypervolume in minimized objectives. An attribute ``hint_use`` that is
+    ``model`` or ``alone`` says that it looks at hints; without it, its space has none.
     """
 
     Options: ClassVar[type[Record]]
@@ -182,13 +187,20 @@ class SearchSpace:
         describe: (n, d) designs to (n,) numbers by name, for models of the objectives to look
             at besides the space's own features; cheap, and None if there are no such numbers.
         predict: (n, d) designs to what a cheaper model says of their objectives, (n, m) to
-            minimize; None if there is no such model.
+            minimize, NaN in the columns that it does not have; None if there is no such model.
+        predict_violations: (n, d) designs to what that model says of limits, (n, c), ``<= 0`` is
+            within; None if there is no such model.
     """
 
     space: DesignSpace
     admits: Callable[[IntArray], BoolArray]
     describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
     predict: Callable[[IntArray], FloatArray] | None = None
+    predict_violations: Callable[[IntArray], FloatArray] | None = None
+
+    def without_hints(self) -> SearchSpace:
+        """The same designs; nothing is known of them in advance but which are admissible."""
+        return SearchSpace(self.space, self.admits)
 
     @property
     def no_rows(self) -> IntArray:
@@ -277,8 +289,8 @@ class SearchSpace:
 class BaseOptimizer:
     """What our optimizers share: how they are built, and knowing which designs they were told.
 
-    A subclass adds ``ask``; if that takes pending designs, also ``knows_pending = True``. One that
-    learns extends ``tell``, or begins with
+    A subclass adds ``ask``; if that takes pending designs, also ``knows_pending = True``, and if it
+    looks at hints, ``hint_use``. One that learns extends ``tell``, or begins with
     :class:`~codesign.optimizers.history.LearningOptimizer`.
 
     Args:
@@ -290,6 +302,7 @@ class BaseOptimizer:
     """
 
     Options: ClassVar[type[Record]]
+    hint_use: ClassVar[HintUse] = "none"
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import FloatArray, IntArray
-from codesign.optimizers.base import KeySet
+from codesign.optimizers.base import HintUse, KeySet
 from codesign.optimizers.beliefs import Beliefs, Modeling
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History, LearningOptimizer
@@ -76,6 +76,7 @@ class GpEhvi(LearningOptimizer):
         """Factor on the deviation of beliefs in such a step."""
 
     knows_pending: ClassVar[Literal[True]] = True
+    hint_use: ClassVar[HintUse] = "model"
     _options: Options
 
     def _set_up(self) -> None:

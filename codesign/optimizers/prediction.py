@@ -23,17 +23,24 @@ def error_scale(values: FloatArray, predictions: FloatArray, logarithmic: bool) 
 
     Args:
         values: (n,) results.
-        predictions: (n,) of the same designs.
+        predictions: (n,) of the same designs; NaN if the objective is not predicted.
         logarithmic: Model the logarithm if the results have one sign.
     """
     scale = Scale.of(values, logarithmic)
+    if np.isnan(predictions).any():
+        return scale
     raw = Scale(scale.sign, 0.0, 1.0)
     error = raw.to_model(values) - expected(raw, predictions)
     return Scale(scale.sign, 0.0, max(float(error.std()), _LEAST_ERROR * scale.slope))
 
 
 def expected(scale: Scale, predictions: FloatArray) -> FloatArray:
-    """(n,) predictions as a model sees them; those of another sign than results are near 0."""
+    """(n,) predictions as a model sees them; those of another sign than results are near 0.
+
+    0, the mean of a model that knows nothing in advance, if the objective is not predicted.
+    """
+    if np.isnan(predictions).any():
+        return np.zeros(len(predictions))
     if scale.sign:
         predictions = scale.sign * np.maximum(scale.sign * predictions, np.finfo(float).tiny)
     return scale.to_model(predictions)

@@ -72,6 +72,8 @@ def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
         "hypervolume": problem.best_hypervolume,
         "tuned": list(problem.tuned),
         "seeds": list(problem.seeds),
+        "hints": dict(problem.hints),
+        "solved_by_hints": list(problem.solved_by_hints),
     }
 
 
@@ -126,6 +128,7 @@ def _run_row(problem: ProblemOutcome, run: RunOutcome) -> dict[str, Any]:
         "optimizer": run.optimizer,
         "seed": run.seed,
         "tuned": run.optimizer in problem.tuned,
+        "hints": problem.hints.get(run.optimizer, "none"),
         "front": problem.truth.kind,
         "n_evaluated": run.n_evaluated,
         "n_feasible": run.n_feasible,

@@ -254,6 +254,7 @@ def _panels(
     panels = list(zip(grid, problems, strict=False))
     for axes, problem in panels:
         mark = " (tuned on it)" if problem.tuned else ""
+        mark += " (solved by hints)" if problem.solved_by_hints else ""
         axes.set_title(f"{short_name(problem)}{mark}", fontsize=9)
     return figure, panels
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from rich.text import Text
 
 from codesign.analysis.comparison import rank_optimizers
+from codesign.analysis.comparison.outcome import SOLVED_SHARE
 from codesign.analysis.comparison.targets import TargetRecord, target_record
 from codesign.columns import FloatArray
 from codesign.files import replacing
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
 
 _NOTHING = "–"
 _TUNED = "†"
+_SOLVED = "‡"
 _LATEX = {
     "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "±": r"$\pm$", "–": "--", "†": r"$\dagger$", "×": r"$\times$", "≤": r"$\leq$",
+    "±": r"$\pm$", "–": "--", "†": r"$\dagger$", "‡": r"$\ddagger$",
+    "×": r"$\times$", "≤": r"$\leq$",
 }  # fmt: skip
 
 
@@ -67,6 +70,7 @@ def paper_tables(outcome: Outcome) -> list[PaperTable]:
     return [
         problems_table(outcome),
         share_table(outcome),
+        *hint_tables(outcome),
         quartiles_table(outcome),
         _distance_table(outcome, "Additive epsilon to the best front", lambda run: run.epsilon),
         _distance_table(outcome, "IGD+ to the best front", lambda run: run.igd_plus),
@@ -99,8 +103,7 @@ def problems_table(outcome: Outcome) -> PaperTable:
         "points of it",
         "tuned on it",
     )
-    note = f"{_TUNED} used to tune an optimizer, so not ranked." if _has_tuned(outcome) else ""
-    return PaperTable("Problems", columns, tuple(rows), note)
+    return PaperTable("Problems", columns, tuple(rows), _marks_note(outcome))
 
 
 def share_table(outcome: Outcome) -> PaperTable:
@@ -123,6 +126,22 @@ def share_table(outcome: Outcome) -> PaperTable:
         tuple(rows),
         _seeds_note(outcome),
     )
+
+
+def hint_tables(outcome: Outcome) -> list[PaperTable]:
+    """The shares of optimizers without and with hints apart; none if all are alike."""
+    hinted = outcome.hinted_labels
+    groups = {
+        "without hints": tuple(label for label in outcome.labels if label not in hinted),
+        "with hints": hinted,
+    }
+    if not all(groups.values()):
+        return []
+    tables = []
+    for words, labels in groups.items():
+        table = share_table(outcome.with_labels(labels))
+        tables.append(replace(table, title=f"{table.title}: optimizers {words}"))
+    return tables
 
 
 def quartiles_table(outcome: Outcome) -> PaperTable:
@@ -286,7 +305,8 @@ def _p_text(p: float) -> str:
 
 def _name(problem: ProblemOutcome) -> TableCell:
     inexact = "" if problem.truth.kind == "exact" else " (best known)"
-    return TableCell(f"{short_name(problem)}{_TUNED if problem.tuned else ''}{inexact}")
+    marks = (_TUNED if problem.tuned else "") + (_SOLVED if problem.solved_by_hints else "")
+    return TableCell(f"{short_name(problem)}{marks}{inexact}")
 
 
 def short_name(problem: ProblemOutcome) -> str:
@@ -298,8 +318,16 @@ def _words(text: str) -> str:
     return text.replace("_", " ")
 
 
-def _has_tuned(outcome: Outcome) -> bool:
-    return any(problem.tuned for problem in outcome.problems)
+def _marks_note(outcome: Outcome) -> str:
+    sentences = []
+    if any(problem.tuned for problem in outcome.problems):
+        sentences.append(f"{_TUNED} used to tune an optimizer, so not ranked.")
+    if any(problem.solved_by_hints for problem in outcome.problems):
+        sentences.append(
+            f"{_SOLVED} solved by hints: following them without a model reaches "
+            f"{SOLVED_SHARE:.0%} in the median."
+        )
+    return " ".join(sentences)
 
 
 def _seeds_note(outcome: Outcome) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from codesign.campaign import Campaign
 from codesign.campaign.asynchronous import Farm, execute_in_flight
-from codesign.campaign.definition import PluginChoice, ResolvedDefinition, load_definition
+from codesign.campaign.definition import OptimizerChoice, ResolvedDefinition, load_definition
 from codesign.campaign.executor import Quiet, Recorder
 from codesign.campaign.loop import Plan
 from codesign.campaign.reference import minimized
@@ -136,7 +136,7 @@ def chosen(
     """A campaign with another search: some of its optimizers, other seeds and budget."""
     definition = resolved.definition.model_copy(
         update={
-            "optimizers": tuple(PluginChoice(name=name) for name in optimizers),
+            "optimizers": tuple(OptimizerChoice(name=name) for name in optimizers),
             "seeds": tuple(range(seeds)),
             "budget": budget,
             "batch": 1,  # so that both know as much as they can at every proposal

@@ -14,7 +14,7 @@ import typer
 from jsonschema import Draft202012Validator
 
 import codesign
-from codesign.campaign.definition import Definition, PluginChoice
+from codesign.campaign.definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents, main
 from codesign.cli.app import app
 from codesign.memtech.technology import MemoryTechnology, Range
@@ -143,6 +143,7 @@ _ELSEWHERE = {
 }
 RECORDS = {
     "definition": Definition,
+    "optimizer_choice": OptimizerChoice,
     "plugin_choice": PluginChoice,
     "range": Range,
     "technology": MemoryTechnology,

@@ -206,7 +206,7 @@ def test_what_a_cheaper_model_predicts_is_to_be_minimized(monkeypatch):
     ("tell", "message"),
     [
         (lambda self, designs, names: 1 / 0, "'toy' failed on predict: ZeroDivisionError"),
-        (lambda self, designs, names: {}, r"shape \(\), but expected"),
+        (lambda self, designs, names: dict.fromkeys(names, 1.0), r"shape \(\), but expected"),
         (
             lambda self, designs, names: dict.fromkeys(names, np.full(len(designs["x"]), np.nan)),
             "'toy' predicted what is not finite",
@@ -218,6 +218,28 @@ def test_a_cheaper_model_that_predicts_nonsense_is_a_failed_job(tell, message, m
     monkeypatch.setattr(ToyEvaluator, "predict", tell, raising=False)
     with pytest.raises(JobError, match=message):
         built.predictions(every(built))
+
+
+def test_an_objective_that_is_not_predicted_is_nan(monkeypatch):
+    built = problem()
+    x, _ = values(built, every(built))
+    predict = lambda self, designs, names: {"power_watts": designs["x"].lookup(float)}  # noqa: E731
+    monkeypatch.setattr(ToyEvaluator, "predict", predict, raising=False)
+    gain, power = built.predictions(every(built)).T
+    assert np.isnan(gain).all()
+    assert np.array_equal(power, x)
+
+
+def test_only_limits_whose_metrics_are_all_predicted_are_predicted(monkeypatch):
+    limits = ["power_watts <= 9", "gain_tokens <= 4", "x <= 20"]
+    built = problem(limits)
+    rows = every(built)
+    x, _ = values(built, rows)
+    predict = lambda self, designs, names: {"power_watts": designs["x"].lookup(float)}  # noqa: E731
+    monkeypatch.setattr(ToyEvaluator, "predict", predict, raising=False)
+    (power_limit,) = built.predicted_violations(rows).T
+    assert np.array_equal(power_limit <= 0, x <= 9)
+    assert problem(["x <= 20"]).predicted_violations(rows).shape == (len(rows), 0)
 
 
 def test_a_large_batch_is_one_call_of_the_evaluator():

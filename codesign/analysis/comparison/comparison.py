@@ -19,7 +19,12 @@ from codesign.analysis.comparison.definition import (
     ResolvedComparison,
     load_comparison,
 )
-from codesign.analysis.comparison.outcome import Outcome, ProblemOutcome, measure_run
+from codesign.analysis.comparison.outcome import (
+    SOLVED_SHARE,
+    Outcome,
+    ProblemOutcome,
+    measure_run,
+)
 from codesign.analysis.comparison.truth import Truth, best_known, exact_truth, is_enumerable
 from codesign.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
 from codesign.campaign.execution_settings import Execution
@@ -27,7 +32,10 @@ from codesign.campaign.reference import minimized
 from codesign.campaign.status import results_folder
 from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError
+from codesign.evaluators.base import Features
 from codesign.files import replacing
+from codesign.optimizers.base import HintUse
+from codesign.problem import Problem
 
 FRONTS = "fronts"
 """Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
@@ -237,7 +245,14 @@ class Comparison:
                 measure_run(results, i, truth, definition.targets, definition.budget) for i in kept
             ),
             seconds_per_suggestion=_seconds_per_suggestion(item.campaign, kept),
+            hints=self._hints_on(problem),
         )
+
+    def _hints_on(self, problem: Problem) -> dict[str, HintUse]:
+        """By optimizer, what hints do in its search of a problem."""
+        gives_hints = problem.is_predicted or isinstance(problem.evaluator, Features)
+        configured = self._resolved.problems[0].optimizers
+        return {item.label: item.hint_use if gives_hints else "none" for item in configured}
 
     def _truth(self, item: Finished, workers: int, tell: Tell) -> Truth:
         results, name = item.results, item.campaign.definition.name
@@ -267,7 +282,18 @@ class Comparison:
                 f"no exact front (too many designs) of {', '.join(unknown)}: shares are of the "
                 "best front that any run here has found, so they flatter"
             )
-        return (*notes, *_tuning_notes(problems))
+        return (*notes, *_tuning_notes(problems), *_hint_notes(problems))
+
+
+def _hint_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
+    solved = [problem for problem in problems if problem.solved_by_hints]
+    if not solved:
+        return []
+    names = ", ".join(f"{p.name} ({', '.join(p.solved_by_hints)})" for p in solved)
+    return [
+        f"solved by hints, with which {SOLVED_SHARE:.0%} of the best hypervolume need no model of "
+        f"results: {names}"
+    ]
 
 
 def _tuning_notes(problems: Sequence[ProblemOutcome]) -> list[str]:

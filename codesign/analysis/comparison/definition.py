@@ -106,6 +106,7 @@ def _search_of(document: Document, definition: ComparisonDefinition) -> dict[str
     """The settings of the search as the file writes them, defaults made explicit."""
     return {
         "optimizers": document.data["optimizers"],
+        "hints": definition.hints,
         "initial": definition.initial,
         "budget": definition.budget,
         "seeds": list(definition.seeds),

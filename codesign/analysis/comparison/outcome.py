@@ -8,7 +8,7 @@ the exact front's range to 0 .. 1; a run without a feasible design has neither.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,13 @@ from codesign.campaign import Results, Run
 from codesign.campaign.reference import minimized
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import JobError
+from codesign.optimizers.base import HintUse
 from codesign.pareto import non_dominated
 from codesign.problem import Objective
 
+SOLVED_SHARE = 0.99
+"""Share of the best hypervolume that hints without a model must reach, in the median over the seeds
+and within the budget, for a problem to count as solved by them. [ours]"""
 ROUNDING = 1e-9
 """A share of hypervolume above 1 by no more is a sum taken in another order. [ours]"""
 
@@ -87,6 +91,7 @@ class ProblemOutcome:
         runs: In the order of optimizer and seed.
         seconds_per_suggestion: By optimizer, wall time of each suggestion after the initial
             designs; never the same twice.
+        hints: By optimizer, what the evaluator's hints do in its search.
     """
 
     name: str
@@ -100,10 +105,17 @@ class ProblemOutcome:
     seeds: tuple[int, ...]
     runs: tuple[RunOutcome, ...]
     seconds_per_suggestion: Mapping[str, FloatArray]
+    hints: Mapping[str, HintUse] = field(default_factory=dict)
 
     def of(self, optimizer: str) -> tuple[RunOutcome, ...]:
         """The runs of one optimizer, in the order of the seeds."""
         return tuple(run for run in self.runs if run.optimizer == optimizer)
+
+    @property
+    def solved_by_hints(self) -> tuple[str, ...]:
+        """The optimizers without a model that follow hints, and that come to the front by them."""
+        alone = [label for label, use in self.hints.items() if use == "alone"]
+        return tuple(x for x in alone if np.median(self.final_shares(x)) >= SOLVED_SHARE)
 
     def shares(self, optimizer: str) -> FloatArray:
         """(seeds, budget) share of the best hypervolume after each evaluation."""
@@ -132,6 +144,19 @@ class Outcome:
     def labels(self) -> tuple[str, ...]:
         """The optimizers, in the order of the definition."""
         return self.definition.labels
+
+    @property
+    def hinted_labels(self) -> tuple[str, ...]:
+        """The optimizers whose search hints served on any problem."""
+        uses = [{p.hints.get(label, "none") for p in self.problems} for label in self.labels]
+        return tuple(x for x, use in zip(self.labels, uses, strict=True) if use - {"none"})
+
+    def with_labels(self, labels: Sequence[str]) -> Outcome:
+        """The same problems and some of the optimizers."""
+        pairs = zip(self.labels, self.definition.optimizers, strict=True)
+        kept = tuple(choice for label, choice in pairs if label in labels)
+        definition = self.definition.model_copy(update={"optimizers": kept})
+        return replace(self, definition=definition)
 
     @property
     def ranked(self) -> tuple[ProblemOutcome, ...]:

@@ -179,8 +179,17 @@ class BestCase:
         designs: Columns,
         undecided: Mapping[str, Sequence[Value]],
         metrics: Sequence[str],
+        longest_pass_s: float = np.inf,
     ) -> dict[str, FloatArray]:
-        """(n,) bounds by metric, of those asked for that can be bounded."""
+        """(n,) bounds by metric, of those asked for that can be bounded.
+
+        Args:
+            designs: Columns of all parameters but the undecided ones.
+            undecided: The values that each of the others may take.
+            metrics: Names of the metrics of interest.
+            longest_pass_s: Batch sizes that surely take longer are left out, but the smallest: no
+                bound then for designs that keep no such limit, which may choose any batch size.
+        """
         reader = _Reader(designs, undecided)
         hardware = build_accelerators(
             reader.with_most_lanes(), self._library, self._options.technology_level
@@ -188,7 +197,7 @@ class BestCase:
         case, arrays = self._case(reader, hardware)
         limits = _hardware_metrics(hardware, case, self._part)
         if set(metrics) - set(limits) - set(COST_METRICS) or set(metrics) & set(COST_OF_TOKENS):
-            limits |= self._timed_metrics(case, arrays)
+            limits |= self._timed_metrics(case, arrays, longest_pass_s)
         if set(metrics) & set(COST_METRICS):
             limits |= self._costs(reader, hardware, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
@@ -329,7 +338,10 @@ class BestCase:
     # Times
 
     def _timed_metrics(
-        self, case: _Case, arrays: list[tuple[float, float, IntArray, int]]
+        self,
+        case: _Case,
+        arrays: list[tuple[float, float, IntArray, int]],
+        longest_pass_s: float,
     ) -> dict[str, FloatArray]:
         n = len(case.array)
         is_prefill = self._workload.phase == "prefill"
@@ -341,9 +353,9 @@ class BestCase:
         for batch in _batches(case, self._preparation.fixed_batches):
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
             in_pass = 1.0 if is_prefill else batch
-            pass_s, pass_joules, dynamic = self._pass_bounds(
-                case.take(here), arrays, in_pass, batch
-            )
+            bounds = np.stack(self._pass_bounds(case.take(here), arrays, in_pass, batch))
+            kept = (bounds[0] <= longest_pass_s) | (case.smallest_batch[here] == batch)
+            here, (pass_s, pass_joules, dynamic) = here[kept], bounds[:, kept]
             share = n_passes / (in_pass * tokens)
             passes = n_passes * (batch if is_prefill else 1.0)
             seconds[here] = np.minimum(seconds[here], pass_s * share)
@@ -352,7 +364,7 @@ class BestCase:
             latency_s = pass_s * self._part.n_stages
             phase_s[here] = np.minimum(phase_s[here], latency_s * passes)
             per_user_s[here] = np.minimum(per_user_s[here], latency_s * n_passes / tokens)
-        bounds = {
+        best = {
             "throughput_tokens_per_s": inverse(seconds),
             "phase_time_s": phase_s,
             "tokens_per_s_per_user": inverse(per_user_s),
@@ -363,8 +375,8 @@ class BestCase:
         }
         if is_prefill:
             first_s = seconds * (tokens / n_passes) * self._part.n_stages
-            return bounds | {"time_to_first_token_s": first_s}
-        return bounds | {"time_per_output_token_s": per_user_s}
+            return best | {"time_to_first_token_s": first_s}
+        return best | {"time_per_output_token_s": per_user_s}
 
     def _pass_bounds(
         self,

@@ -18,6 +18,8 @@ from codesign.hardware.power import thermal_design_watts
 
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``bounds.py``) are features too."""
+BOUNDED_ALIKE = frozenset({"lifetime_years"})
+"""Metrics whose bound is the same for every design, so that it predicts nothing."""
 _KV, _WEIGHTS = 1, 2
 """Positions in a setup's ``pinned`` and ``tails``."""
 

@@ -29,7 +29,7 @@ from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.cost_metrics import COST_METRICS, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
-from codesign.evaluators.npu.features import BOUNDED, features
+from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
 from codesign.evaluators.npu.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
@@ -344,6 +344,17 @@ class NpuEvaluator:
         known = features(footprint, batch, self.part)
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        """(n,) what designs cannot beat, of the metrics that have a bound: near what they have."""
+        if has_degrees(designs):
+            return self._by_group(designs, lambda group, columns: group.predict(columns, metrics))
+        names = [name for name in metrics if name not in BOUNDED_ALIKE]
+        longest_pass_s = self._choice.longest_pass_s
+        bounds = self._best_case.bounds(designs, {}, names, longest_pass_s)
+        if self._accuracy is not None:
+            bounds |= self._accuracy.metrics(designs, metrics)
+        return bounds
 
     # --- several devices ---------------------------------------------------------------------
 

@@ -102,6 +102,24 @@ BAD = [
         "optimizers.0.populaton: .*Did you mean 'population'",
     ),
     ({"optimizers": [{"name": "toy-climb", "label": "a/b"}]}, "optimizers.0.label: .*'a/b'"),
+    ({"hints": "of"}, "hints: unknown choice 'of'. Did you mean 'off'"),
+    (
+        {"optimizers": [{"name": "toy-climb", "hints": False}]},
+        "optimizers.0.hints: unknown choice 'False'. Known: off, on",
+    ),
+    (
+        {"optimizers": [{"name": "toy-climb", "start": "hint"}]},
+        "optimizers.0.start: unknown choice 'hint'. Did you mean 'hints'",
+    ),
+    (
+        {"optimizers": [{"name": "toy-climb", "hint": "off"}]},
+        "optimizers.0.hint: unknown key 'hint'. Did you mean 'hints'",
+    ),
+    (
+        {"optimizers": ["toy-random", {"name": "toy-climb", "start": "hints"}], "hints": "off"},
+        "optimizers.1.start: expected 'spread' without hints, got 'hints'",
+    ),
+    ({"evaluator": {"name": "toy", "hints": "off"}}, "evaluator.hints: unknown key 'hints'"),
     ({"objectives": []}, "objectives: "),
     ({"objectives": "minimize power_watts"}, "objectives: "),
     ({"objectives": ["minimize powr_watts"]}, r"objectives.0: .*Did you mean 'power_watts'"),

@@ -93,6 +93,10 @@ def test_an_honest_evaluator_with_hints_and_bounds_passes() -> None:
     assert all(isinstance(Helpful(), kind) for kind in (Features, Predicts, Bounds))
 
 
+def test_a_metric_may_be_left_out_of_predictions() -> None:
+    check_evaluator(PredictsGain(), designs())
+
+
 def having(**attributes: Any) -> type[Helpful]:
     return type("Faulty", (Helpful,), attributes)
 
@@ -143,6 +147,16 @@ class PredictsASubsetOtherwise(Helpful):
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
         told = super().predict(designs, metrics)
         return {name: values + (len(metrics) == 1) for name, values in told.items()}
+
+
+class PredictsOnlyInCompany(Helpful):
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        return super().predict(designs, metrics if len(metrics) > 1 else [])
+
+
+class PredictsGain(Helpful):
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        return super().predict(designs, [name for name in metrics if name == "gain_tokens"])
 
 
 class PredictsAllAnyway(Helpful):
@@ -208,9 +222,12 @@ FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
     ("predicts what is no number",
      changing("predict", lambda v: {n: np.where(x > 8, x, np.nan) for n, x in v.items()}),
      "predict must give finite numbers, but 'gain_tokens' of design 0 .* is nan"),
-    ("predicts one metric of two",
-     changing("predict", lambda v: {n: x for n, x in v.items() if n == "gain_tokens"}),
-     r"predict must report all that it should, but leaves out \['cost_watts'\]"),
+    ("predicts a metric only beside others", PredictsOnlyInCompany,
+     r"asked for 'gain_tokens' alone, predict .* leaves out \['gain_tokens'\]"),
+    ("predicts what is no metric",
+     changing("predict", lambda v: {**v, "charm": 1.0 * len(v) + 0 * v["gain_tokens"]}
+              if len(v) > 1 else v),
+     r"predict must report only what it should, but also reports \['charm'\]"),
     ("predicts within a batch",
      changing("predict", lambda v: {n: x - x.mean() for n, x in v.items()}),
      "predict of a design must not depend on its batch"),

@@ -1,9 +1,9 @@
-"""What the npu evaluator tells of designs in advance, by hand and against its metrics."""
+"""What the npu evaluator tells and predicts of designs in advance, against its metrics."""
 
 import numpy as np
 import pytest
 
-from codesign.evaluators.base import Features
+from codesign.evaluators.base import Features, Predicts
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.memtech import load_library
@@ -42,3 +42,47 @@ def test_those_that_are_metrics_too_have_the_same_values():
         assert told[name] == pytest.approx(metrics[name], rel=1e-12), name
     assert all(np.isfinite(values).all() for values in told.values())
     assert (told["slowest_tier_s"] <= told["all_tiers_s"]).all()
+
+
+def decode(**limits):
+    request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
+    return NpuEvaluator(request).within_limits(limits)
+
+
+def test_what_is_predicted_is_the_bound_that_no_design_beats():
+    evaluator = decode()
+    assert isinstance(evaluator, Predicts)
+    columns = SPACE.columns(SPACE.sample(np.random.default_rng(1), 200))
+    names = [metric.name for metric in evaluator.metrics]
+    predicted = evaluator.predict(columns, names)
+    bounds = evaluator.best_case(columns, {}, names)
+    # The bound of the life of memories says the same of every design.
+    assert bounds.keys() - predicted.keys() == {"lifetime_years"}
+    for name, values in predicted.items():
+        assert np.array_equal(values, bounds[name]), name
+    metrics = evaluator.evaluate(columns, names).metrics
+    assert np.array_equal(predicted["tdp_watts"], metrics["tdp_watts"])
+    ratio = metrics["throughput_tokens_per_s"] / predicted["throughput_tokens_per_s"]
+    assert np.median(ratio) > 0.95
+
+
+def test_batch_sizes_that_cannot_keep_a_limit_are_not_predicted():
+    limit = 0.15
+    free, limited = decode(), decode(time_per_output_token_s=limit)
+    rows = SPACE.sample(np.random.default_rng(1), 400)
+    keeps = free.known_violations(SPACE.columns(rows))
+    rows = rows[np.all([excess <= 0 for excess in keeps.values()], axis=0)]
+    columns, names = SPACE.columns(rows), ["throughput_tokens_per_s", "time_per_output_token_s"]
+    actual = limited.evaluate(columns, names).metrics
+    is_kept = actual["time_per_output_token_s"] <= limit
+    assert 0.1 < is_kept.mean() < 0.9
+    error = {
+        name: actual["throughput_tokens_per_s"] / predicted["throughput_tokens_per_s"]
+        for name, predicted in (
+            ("free", free.predict(columns, names)),
+            ("limited", limited.predict(columns, names)),
+        )
+    }
+    assert np.median(error["free"][is_kept]) < 0.7
+    assert np.median(error["limited"][is_kept]) > 0.9
+    assert (error["limited"][is_kept] <= 1).all()

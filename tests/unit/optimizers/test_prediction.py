@@ -57,6 +57,12 @@ def test_predictions_of_another_sign_than_the_results_are_near_zero():
     assert expected(scale, np.array([3.0, 0.0])) == pytest.approx(-np.log(np.finfo(float).tiny))
 
 
+def test_an_objective_that_is_not_predicted_is_learned_as_if_there_were_no_model():
+    values, nothing = np.array([2.0, 8.0, 3.0]), np.full(3, np.nan)
+    assert error_scale(values, nothing, logarithmic=True) == Scale.of(values, True)
+    assert expected(Scale(1, 0.5, 2.0), nothing).tolist() == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.usefixtures("gp")
 def test_a_constant_factor_is_learned_from_two_results(grid):
     search = grid(4, 12)
@@ -178,3 +184,59 @@ def test_where_nothing_is_predicted_designs_are_random(grid):
     rows = optimizer.ask(5)
     assert search.admits(rows).all()
     assert len(np.unique(rows, axis=0)) == 5
+
+
+def predicted(search, predict, limits=None, **options):
+    space = SearchSpace(search.space, search.admits, None, predict, limits)
+    return Predicted(space, 2, 0, Predicted.Options(**options), REFERENCE)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_what_is_predicted_to_break_a_limit_comes_last(grid, greedy):
+    search = grid(3, 6)
+    everything = search.space.rows(np.arange(6**3))
+    limits = lambda rows: rows[:, :1] - 1.0  # noqa: E731
+    n_within = int((everything[:, 0] <= 1).sum())
+    guess = lambda rows: 1.0 + rows[:, :2]  # noqa: E731
+    rows = predicted(search, guess, limits, greedy=greedy).ask(len(everything))
+    assert len(rows) == len(everything)
+    assert (rows[:n_within, 0] <= 1).all()
+
+
+def test_the_greedy_one_goes_where_results_fell_short(grid):
+    """Half of the front comes out as predicted, the other half far worse."""
+    search = grid(2, 8)
+    guess = lambda rows: np.column_stack([1.0 + rows[:, 0], 8.0 - rows[:, 0] + rows[:, 1]])  # noqa: E731
+    front = np.column_stack([np.arange(8), np.zeros(8, dtype=np.int64)])
+    truth = guess(front)
+    truth[4:] += 20.0
+    asked = {}
+    for greedy in (False, True):
+        optimizer = predicted(search, guess, greedy=greedy)
+        optimizer.tell(front, truth, np.zeros((8, 0)), np.zeros(8, dtype=bool))
+        asked[greedy] = optimizer.ask(1)[0].tolist()
+    # By the predictions nothing is left to gain, so any of the next front is as good.
+    assert asked[False][1] == 1
+    # By the results what is right of the good half still gains.
+    best = max(
+        (row for row in search.space.rows(np.arange(64)).tolist() if row not in front.tolist()),
+        key=lambda row: hypervolume(np.vstack([truth, guess(np.array([row]))]), REFERENCE),
+    )
+    assert asked[True] == best
+    assert asked[True][0] >= 4
+
+
+def test_what_is_pending_counts_as_predicted(grid):
+    search = grid(4, 6)
+    first = predicted(search, objectives, greedy=True).ask(3)
+    again = predicted(search, objectives, greedy=True).ask(2, first[:1])
+    assert np.array_equal(first[1:], again)
+
+
+def test_an_objective_that_is_not_predicted_is_ignored(grid):
+    search = grid(3, 6)
+    guess = lambda rows: np.column_stack([1.0 + rows[:, 0], np.full(len(rows), np.nan)])  # noqa: E731
+    rows = predicted(search, guess).ask(36)
+    assert (rows[:, 0] == 0).all()
+    nothing = lambda rows: np.full((len(rows), 2), np.nan)  # noqa: E731
+    assert len(np.unique(predicted(search, nothing).ask(5), axis=0)) == 5

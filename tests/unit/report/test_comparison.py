@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import matplotlib.image
 import numpy as np
@@ -105,6 +106,33 @@ def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(out
     assert _line(text, "| t") == "| t† | 30.0 ± 0.0 | **100.0 ± 0.0** | 90.0 ± 0.0 |"
     # Without the problem that was tuned on.
     assert _line(text, "mean rank") == "| mean rank over 2 | **1.00** | 2.00 | 3.00 |"
+
+
+def test_optimizers_with_and_without_hints_have_tables_of_their_own(outcome):
+    assert tables.hint_tables(outcome) == []
+    uses = {"steady": "alone", "lucky": "none", "lost": "start"}
+    hinted = [replace(problem, hints=uses) for problem in outcome.problems]
+    outcome = replace(outcome, problems=tuple(hinted))
+    without, with_hints = map(tables.to_markdown, tables.hint_tables(outcome))
+    assert "optimizers without hints" in without and "optimizers with hints" in with_hints
+    assert _line(without, "| a |") == "| a | **69.7 ± 25.9** |"
+    assert _line(with_hints, "| a |") == "| a | **90.0 ± 0.0** | 10.0 ± 0.0 |"
+    assert _line(with_hints, "mean rank") == "| mean rank over 2 | **1.00** | 2.00 |"
+
+
+@pytest.mark.parametrize(
+    ("final", "use", "is_solved"),
+    [(0.99, "alone", True), (0.98, "alone", False), (1.0, "model", False), (1.0, "start", False)],
+)
+def test_a_problem_that_hints_alone_solve_is_marked(outcome, final, use, is_solved):
+    finals = {"steady": [0.1, final, 1.0], "lucky": [1.0] * 3, "lost": [0.1] * 3}
+    problem = replace(_problem("problem-a", finals), hints={"steady": use, "lucky": "none"})
+    outcome = replace(outcome, problems=(problem,))
+    text = tables.to_markdown(tables.problems_table(outcome))
+    assert ("| a‡ |" in text) == ("‡ solved by hints" in text) == is_solved
+    record = report.problem_record(problem)
+    assert record["solved_by_hints"] == (["steady"] if is_solved else [])
+    assert next(report.run_rows(outcome))["hints"] == use
 
 
 def test_a_run_without_a_design_is_a_dash_in_the_distances(outcome):

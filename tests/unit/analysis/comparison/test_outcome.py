@@ -12,7 +12,7 @@ from codesign.analysis.comparison.outcome import distances, measure_run
 from codesign.analysis.comparison.ranking import rank_on
 from codesign.analysis.comparison.truth import Truth
 from codesign.errors import CodesignError, InputError, JobError
-from codesign.evaluators.functions import FunctionOptions, exact_front
+from codesign.evaluators.functions import BenchmarkFunctions, FunctionOptions, exact_front
 from codesign.pareto import hypervolume
 
 POSITIONS = np.linspace(0, 1, 9)[:, None]
@@ -278,3 +278,41 @@ def test_a_comparison_that_another_process_is_running_is_one_clear_line(write):
             comparison.outcome()
         with pytest.raises(InputError, match="is running this campaign"):
             Comparison.load("compare-toys").run()
+
+
+def test_hints_that_solve_a_problem_are_told_of(write, monkeypatch):
+    """Predictions of the first problem are its results; of the second there are none."""
+
+    class Predicting(BenchmarkFunctions):
+        def predict(self, designs, metrics):
+            is_known = self.options.function == "zdt1"
+            return self.evaluate(designs, metrics).metrics if is_known else {}
+
+    monkeypatch.setattr("codesign.evaluators.functions.BenchmarkFunctions", Predicting)
+    optimizers = [
+        "random",
+        {"name": "nsga2", "start": "hints"},
+        {"name": "predicted", "label": "hints-front", "start": "hints"},
+        {"name": "predicted", "label": "no-hints", "hints": "off"},
+    ]
+    write(optimizers=optimizers, budget=20, seeds=1)
+    comparison = Comparison.load("compare-toys")
+    comparison.run()
+    outcome = comparison.outcome()
+    first, second = outcome.problems
+    uses = {"random": "none", "nsga2": "start", "hints-front": "alone", "no-hints": "none"}
+    assert first.hints == second.hints == uses
+    assert outcome.hinted_labels == ("nsga2", "hints-front")
+    assert first.solved_by_hints == ("hints-front",)
+    assert second.solved_by_hints == ()
+    (note,) = [note for note in outcome.notes if "hints" in note]
+    assert "flat (hints-front)" in note and "round" not in note
+    some = outcome.with_labels(outcome.hinted_labels)
+    assert some.labels == outcome.hinted_labels
+    assert rank_optimizers(some).labels == outcome.hinted_labels
+
+
+def test_optimizers_of_an_evaluator_without_hints_use_none(finished):
+    outcome = finished.outcome()
+    assert {use for problem in outcome.problems for use in problem.hints.values()} == {"none"}
+    assert outcome.hinted_labels == ()

@@ -188,8 +188,9 @@ class SearchSpace:
             at besides the space's own features; cheap, and None if there are no such numbers.
         predict: (n, d) designs to what a cheaper model says of their objectives, (n, m) to
             minimize, NaN in the columns that it does not have; None if there is no such model.
-        predict_violations: (n, d) designs to what that model says of limits, (n, c), ``<= 0`` is
-            within; None if there is no such model.
+        predict_violations: (n, d) designs to what that model says of the last c limits, (n, c),
+            ``<= 0`` is within, NaN in the columns that it does not have; None if there is no such
+            model.
     """
 
     space: DesignSpace

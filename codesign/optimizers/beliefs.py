@@ -28,9 +28,13 @@ _MOST_CONDITIONED = 2000
 """Results that a process is conditioned on; of more, the front, the latest and a random choice
 [ours: beyond, one factorization takes seconds]."""
 _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
-_LEAST_GAIN = float(__import__("os").environ.get("LG", "1e-3"))
+_LEAST_GAIN = 1e-3
+"""Of what lies between the front's best and the reference point, in each objective: less is no
+improvement [ours]."""
 _LEAST_SHARE = 1e-5
 """Of the hypervolume: an improvement too small to be worth an evaluation [ours]."""
+_LEAST_EXCESS = -1.0 + 1e-9
+"""An excess of -1 is a metric of 0, which has no logarithm."""
 _MOST_FRONT_BEYOND = 40
 """Boxes grow quickly with more objectives, so a large front is thinned out for them."""
 
@@ -40,17 +44,23 @@ class Threshold:
     """A limit as a model sees it.
 
     Attributes:
-        process: The belief about what is limited.
-        bound: Value on the model's scale above which a design is outside.
+        process: The belief about what is limited, or about the error of its prediction.
+        scale: On which it sees what is limited.
+        predicted: Position of the limit's prediction; None if it has none.
     """
 
     process: GaussianProcess
-    bound: float
+    scale: Scale
+    predicted: int | None
 
-    def log_probability_within(self, features: FloatArray) -> FloatArray:
+    def log_probability_within(
+        self, features: FloatArray, predicted: FloatArray | None
+    ) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
         mean, deviation = self.process.predict(features)
-        return np.asarray(log_ndtr((self.bound - mean) / deviation))
+        if self.predicted is not None and predicted is not None:
+            mean = mean + expected(self.scale, _relative(predicted[:, self.predicted]))
+        return np.asarray(log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / deviation))
 
 
 @dataclass(frozen=True)
@@ -89,18 +99,18 @@ class Beliefs:
         Args:
             features: (n, f) of the designs.
             inflation: Factor on the deviations of the objectives' beliefs.
-            predicted: (n, m) their objectives as a cheaper model has them, if the processes are
-                about its errors.
+            predicted: (n, m + c) their objectives and violations as a cheaper model has them, if
+                processes are about its errors.
         """
         within = np.zeros(len(features))
         for limit in self.limits:
-            within += limit.log_probability_within(features)
+            within += limit.log_probability_within(features, predicted)
         if not self.has_feasible and self.limits:
             return within
         predictions = [process.predict(features) for process in self.objectives]
         means = np.column_stack([mean for mean, _ in predictions])
         if predicted is not None:
-            pairs = zip(self.scales, predicted.T, strict=True)
+            pairs = zip(self.scales, predicted.T[: len(self.scales)], strict=True)
             means += np.column_stack([expected(scale, column) for scale, column in pairs])
         improvement = expected_hypervolume_improvement(
             means,
@@ -117,7 +127,7 @@ class Beliefs:
             self,
             objectives=tuple(process.with_belief(features) for process in self.objectives),
             limits=tuple(
-                Threshold(limit.process.with_belief(features), limit.bound) for limit in self.limits
+                replace(limit, process=limit.process.with_belief(features)) for limit in self.limits
             ),
         )
 
@@ -127,12 +137,14 @@ class Target:
     """What a process is to learn.
 
     Attributes:
-        scale: Of an objective; what is limited has a plain one, on which its limit is 0.
+        scale: Of an objective; of what is limited, one on which the limit is 0.
         values: (n,) standardized.
+        predicted: Position of the prediction of which they are the errors, if there is one.
     """
 
     scale: Scale
     values: FloatArray
+    predicted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -195,8 +207,8 @@ class Modeling:
 
     def _threshold(self, name: Name, known: Evidence, evidence: Evidence) -> Threshold:
         target = self._target(name, known)
-        bound = float(target.scale.to_model(np.zeros(1))[0])
-        return Threshold(self._process(name, target, known, evidence), bound)
+        process = self._process(name, target, known, evidence)
+        return Threshold(process, target.scale, target.predicted)
 
     def _process(
         self, name: Name, target: Target, known: Evidence, evidence: Evidence
@@ -221,15 +233,34 @@ class Modeling:
         kind, column = name
         if kind == "failing":
             return _centered(np.where(known.history.failed, 1.0, -1.0))
+        m = known.history.objectives.shape[1]
+        position = column if kind == "objective" else m + column
+        guesses = known.predictions(position)
         if kind == "limit":
-            return _centered(compressed(known.history.violations[:, column]))
+            return _limited(known.history.violations[:, column], guesses, position)
         values = known.history.objectives[:, column]
-        if known.predicted is None:
+        if guesses is None:
             scale = Scale.of(values, self.logarithmic)
             return Target(scale, scale.to_model(values))
-        guesses = known.predicted[:, column]
-        scale = error_scale(values, guesses, self.logarithmic)
-        return Target(scale, scale.to_model(values) - expected(scale, guesses))
+        return _error(error_scale(values, guesses, self.logarithmic), values, guesses, position)
+
+
+def _limited(violations: FloatArray, guesses: FloatArray | None, position: int) -> Target:
+    """What the process of a limit is to learn: the error of a prediction if it is an excess too."""
+    values = compressed(violations)
+    if guesses is None or not ((violations > -1.0).all() and (guesses > -1.0).all()):
+        return _centered(values)
+    guesses = _relative(guesses)
+    return _error(error_scale(values, guesses, logarithmic=False), values, guesses, position)
+
+
+def _error(scale: Scale, values: FloatArray, guesses: FloatArray, position: int) -> Target:
+    return Target(scale, scale.to_model(values) - expected(scale, guesses), position)
+
+
+def _relative(violations: FloatArray) -> FloatArray:
+    """Predicted relative excesses on the scale of :func:`compressed`."""
+    return np.log1p(np.maximum(violations, _LEAST_EXCESS))
 
 
 def _centered(values: FloatArray) -> Target:

@@ -119,9 +119,16 @@ class GpEhvi(LearningOptimizer):
         return self._modeling.beliefs(evidence, self._reference_of(history), is_given, rng)
 
     def _predicted(self, rows: IntArray) -> FloatArray | None:
-        if self._space.predict is None or not self._options.predictions:
+        """(n, m + c) objectives and violations; NaN in the columns that are not predicted."""
+        space = self._space
+        if space.predict is None or not self._options.predictions:
             return None
-        return self._space.predict(rows)
+        n_limits = self._memory.history().violations.shape[1]
+        violations = np.full((len(rows), n_limits), np.nan)
+        if space.predict_violations is not None:
+            known = space.predict_violations(rows)
+            violations[:, n_limits - known.shape[1] :] = known
+        return np.hstack([space.predict(rows), violations])
 
     def _worth(self, rows: IntArray, beliefs: Beliefs, inflation: float) -> FloatArray:
         return beliefs.worth(self._space.features(rows), inflation, self._predicted(rows))

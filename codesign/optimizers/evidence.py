@@ -29,12 +29,19 @@ class Evidence:
     Attributes:
         history: Results.
         features: (n, f) of the designs.
-        predicted: (n, m) their objectives as a cheaper model has them; None without one.
+        predicted: (n, m + c) their objectives and violations as a cheaper model has them, NaN in
+            the columns that it does not have; None without one.
     """
 
     history: History
     features: FloatArray
     predicted: FloatArray | None = None
+
+    def predictions(self, position: int) -> FloatArray | None:
+        """(n,) of an objective or of a limit; None if there are none."""
+        if self.predicted is None or np.isnan(self.predicted[:, position]).any():
+            return None
+        return self.predicted[:, position]
 
     def part(self, chosen: slice | IntArray) -> Evidence:
         """Some of it, in the order chosen."""

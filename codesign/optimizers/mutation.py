@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.space import DesignSpace
 
 _MOST_CHANGES = 3
@@ -50,14 +50,14 @@ def _codes(space: DesignSpace) -> tuple[IntArray, IntArray]:
 def _steps(uniform: FloatArray, n_codes: IntArray) -> IntArray:
     """(n, d) steps up or down, log-uniform from one level to all of them."""
     sizes = np.maximum(n_codes - 1, 1).astype(np.float64) ** uniform[0]
-    return np.where(uniform[1] < 0.5, -1, 1) * sizes.round().astype(np.int64)
+    return np.asarray(np.where(uniform[1] < 0.5, -1, 1) * sizes.round().astype(np.int64))
 
 
-def _changed(rng: np.random.Generator, n: int, can_change: np.ndarray) -> np.ndarray:
+def _changed(rng: np.random.Generator, n: int, can_change: BoolArray) -> BoolArray:
     """(n, d) which parameters each mutant changes: one to three of those that can."""
     order = np.where(can_change, rng.random((n, len(can_change))), np.inf)
     ranks = order.argsort(axis=1).argsort(axis=1)
-    return (ranks < rng.integers(1, _MOST_CHANGES + 1, size=(n, 1))) & can_change
+    return np.asarray((ranks < rng.integers(1, _MOST_CHANGES + 1, size=(n, 1))) & can_change)
 
 
 def strides(space: DesignSpace, row: IntArray) -> IntArray:

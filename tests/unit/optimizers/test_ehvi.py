@@ -5,8 +5,8 @@ import pytest
 
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.beliefs import Beliefs, compressed
-from codesign.optimizers.evidence import training_of
 from codesign.optimizers.ehvi import GpEhvi
+from codesign.optimizers.evidence import training_of
 from codesign.optimizers.sampling import RandomSearch
 from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting, GaussianProcess
 from codesign.pareto import hypervolume

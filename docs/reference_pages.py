@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codesign import __version__, api, metrics, plugins, testing
-from codesign.campaign.definition import Definition, PluginChoice
+from codesign.campaign.definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents
 from codesign.cli.app import command_tree
 from codesign.memtech.technology import MemoryTechnology
@@ -22,7 +22,7 @@ from codesign.workload.request import Request
 from codesign.workload.traces import Trace
 
 _FILES: dict[str, tuple[type[Record], ...]] = {
-    "A campaign: `runs/NAME.yaml`": (Definition, PluginChoice, Request, Trace),
+    "A campaign: `runs/NAME.yaml`": (Definition, OptimizerChoice, PluginChoice, Request, Trace),
     "A memory technology: `memtech/NAME.yaml`": (MemoryTechnology,),
     "A design space: `spaces/NAME.yaml`": (
         records.SpaceRecord,

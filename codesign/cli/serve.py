@@ -61,9 +61,9 @@ def serve(
         _report_times(session, measure)
         return
     listener, token = server.listen(port), server.new_token()
-    say(f"http://{server.HOST}:{listener.getsockname()[1]}/{token}/  (Ctrl-C ends it)")
     describe_by(lambda: None)  # it serves until it is ended
     with suppress(KeyboardInterrupt):
+        say(f"http://{server.HOST}:{listener.getsockname()[1]}/{token}/  (Ctrl-C ends it)")
         server.serve(session, listener, token)
     say("ended")
 

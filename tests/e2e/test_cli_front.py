@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from codesign.analysis.insight import Fronts, Variation, variation
+from codesign.analysis.insight import Fronts, Variation, explain_front, variation
+from codesign.campaign import Campaign
 from codesign.campaign.definition import load_problem
+from codesign.campaign.reference import minimized
 from codesign.cli import main
+from codesign.errors import JobError
+from codesign.report.front_document import document
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -130,3 +135,28 @@ def test_processes_find_the_same_front_of_a_variation(folder, monkeypatch):
     together = Fronts(problem, workers=2, rebuild=partial(load_problem, path)).of(moved, "two")
     np.testing.assert_array_equal(alone.objectives, together.objectives)
     np.testing.assert_array_equal(alone.rows, together.rows)
+
+
+def test_fronts_found_side_by_side_explain_the_same(folder, monkeypatch):
+    path = folder / "runs" / "tiny.yaml"
+    campaign = Campaign.load("tiny")
+    front = campaign.exact_front()
+    reference = minimized(campaign.problem, campaign.exact_results(front).reference_point)
+
+    def explained(fronts):
+        return document(explain_front(fronts, front, reference), "tiny") | {"seconds": 0.0}
+
+    alone = explained(Fronts(campaign.problem))
+    monkeypatch.setattr(variation, "_WORTH_PROCESSES", 0)
+    rebuild = partial(load_problem, path)
+    together = explained(Fronts(campaign.problem, workers=2, rebuild=rebuild))
+    assert json.dumps(together, default=str) == json.dumps(alone, default=str)
+    assert alone["n_enumerated"] > 2
+
+
+def test_a_process_that_is_lost_is_said(folder, monkeypatch):
+    monkeypatch.setattr(variation, "_WORTH_PROCESSES", 0)
+    problem = load_problem(folder / "runs" / "tiny.yaml")
+    fronts = Fronts(problem, workers=2, rebuild=partial(os._exit, 3))
+    with fronts.side_by_side(), pytest.raises(JobError, match="ended with code 3; run again"):
+        fronts.each(lambda moved: fronts.of(moved, "lost"), [Variation(), Variation()])

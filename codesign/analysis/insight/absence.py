@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -116,20 +117,12 @@ class Absences:
 
     def __init__(self, fronts: Fronts, front: ExactFront, kept: IntArray, measure: Measure) -> None:
         self._fronts, self._front, self._kept, self._measure = fronts, front, kept, measure
-        self._parts: dict[tuple[int, Value], _Part] = {}
         # A value that no listed design of a point has may be on the front all the same.
         is_listed = np.bincount(front.point, minlength=len(front)) == front.counts
         unlisted = front.objectives[~is_listed]
         self._least = float(measure.regret(unlisted).max()) if len(unlisted) else 0.0
         inputs = [measure.front.tolist(), measure.tolerance, self._least]
-        self._wanted = WantedPart(f"near {inputs}", self._cutoffs)
-
-    def _cutoffs(self, known: FloatArray) -> FloatArray:
-        """Only the designs of a part that are nearest to the front matter."""
-        if not len(known):
-            return known
-        nearest = float(self._measure.regret(known).min())
-        return self._measure.beyond(max(self._measure.near(nearest), self._least))
+        self._wanted = WantedPart(f"near {inputs}", partial(_cutoffs, measure, self._least))
 
     def explain(self, choices: Sequence[FrontChoice]) -> tuple[list[FrontChoice], list[Absence]]:
         """Choices with what was learnt of points with many designs, and every absence.
@@ -138,12 +131,14 @@ class Absences:
         design has may still be on the front; the front of its part shows that.
         """
         wanted = [(choice, value) for choice in choices for value in choice.absent]
-        places = {(c, value) for choice, value in wanted for c in self._places(choice, value)}
+        places = {(c, value): None for choice, value in wanted for c in self._places(choice, value)}
         self._fronts.progress.expect(len(places))
+        parts = self._fronts.each(lambda place: self._part(*place), list(places))
+        part_at = dict(zip(places, parts, strict=True))
         sharing: dict[str, dict[Value, BoolArray]] = {}
         absences = []
         for choice, value in wanted:
-            parts = [self._part(column, value) for column in self._places(choice, value)]
+            parts = [part_at[column, value] for column in self._places(choice, value)]
             shared = self._points_shared(parts)
             if shared.any():
                 sharing.setdefault(choice.name, {})[value] = shared
@@ -162,18 +157,15 @@ class Absences:
         return places
 
     def _part(self, column: int, value: Value) -> _Part:
-        key = (column, value)
-        if key not in self._parts:
-            problem = self._fronts.problem
-            parameter = problem.space.parameters[column]
-            variation = Variation(fixed=((parameter.name, value),))
-            value_text = "none" if value is None else parameter.show(value)
-            front = self._fronts.of(variation, f"{parameter.name} = {value_text}", self._wanted)
-            space = variation.of(problem).space
-            if front is not None:
-                front = replace(front, rows=recoded(front.rows, space, problem.space))
-            self._parts[key] = _Part(variation, space.size, front)
-        return self._parts[key]
+        problem = self._fronts.problem
+        parameter = problem.space.parameters[column]
+        variation = Variation(fixed=((parameter.name, value),))
+        value_text = "none" if value is None else parameter.show(value)
+        front = self._fronts.of(variation, f"{parameter.name} = {value_text}", self._wanted)
+        space = variation.of(problem).space
+        if front is not None:
+            front = replace(front, rows=recoded(front.rows, space, problem.space))
+        return _Part(variation, space.size, front)
 
     def _points_shared(self, parts: Sequence[_Part]) -> BoolArray:
         """(p,) points of the front that designs of these parts have."""
@@ -227,6 +219,14 @@ class Absences:
         i, j = np.unravel_index(int(differing.argmin()), differing.shape)
         chosen = int(candidates[j])
         return int(self._front.point[chosen]), rows[i], self._front.rows[chosen]
+
+
+def _cutoffs(measure: Measure, least: float, known: FloatArray) -> FloatArray:
+    """Only the designs of a part that are nearest to the front matter."""
+    if not len(known):
+        return known
+    nearest = float(measure.regret(known).min())
+    return measure.beyond(max(measure.near(nearest), least))
 
 
 def recoded(rows: IntArray, theirs: DesignSpace, ours: DesignSpace) -> IntArray:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -136,7 +137,7 @@ def prices_of(
     wide = shared_reference(fronts.problem, front, limits, reference, step)
     fronts.progress.expect(3 * len(limits))
     pricing = _Pricing(fronts, front, wide, step)
-    items = tuple(pricing.price(limit) for limit in limits)
+    items = tuple(fronts.each(pricing.price, limits))
     return Prices(step, wide, front.hypervolume(wide), items)
 
 
@@ -195,7 +196,7 @@ class _Pricing:
         """(p, m) the front with a looser limit, or without it."""
         if self._moves_designs(limit):
             return _points(self.fronts.of(limit.moved(step), label))
-        wanted = WantedPart(f"new of {limit} {step}", lambda known: self._beaten(limit), False)
+        wanted = WantedPart(f"new of {limit} {step}", partial(_always, self._beaten(limit)), False)
         variation = replace(limit.moved(step), is_only_new=True)
         fresh = self.fronts.of(variation, label, wanted)
         if fresh is None:
@@ -280,6 +281,10 @@ class _Pricing:
             best_change=(self.front.objectives.min(axis=0) - best) / by,
             n_points=0 if front is None else len(front),
         )
+
+
+def _always(points: FloatArray, known: FloatArray) -> FloatArray:
+    return points
 
 
 def _points(front: ExactFront | None) -> FloatArray | None:

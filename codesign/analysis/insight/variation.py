@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
+import pickle
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, Value
 from codesign.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
 from codesign.enumeration.worker import Rebuild
-from codesign.errors import InfeasibleError, InputError
+from codesign.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.evaluators.base import Bounds, Evaluation, Evaluator, KeepsLimits
+from codesign.execution.executors import LocalExecutor, TaskLostError
+from codesign.execution.guard import Refusal
 from codesign.problem import Problem, build_problem
 from codesign.space import DesignSpace
 from codesign.space.structure import SpaceConstraint
 
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
 _WORTH_PROCESSES = 1 << 25
-"""Designs from which several processes repay their start."""
+"""Designs of a space from which several processes repay their start."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,6 @@ class Fronts:
         rebuild: How a worker gets the problem; without it there is one process.
         progress: Told of every enumeration.
         n_enumerated: Fronts asked for so far.
-        seconds: Wall time that they took.
     """
 
     problem: Problem
@@ -214,7 +221,8 @@ class Fronts:
     rebuild: Rebuild | None = None
     progress: FrontsProgress = field(default_factory=QuietFronts)
     n_enumerated: int = 0
-    seconds: float = 0.0
+    _executor: LocalExecutor | None = None
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
         self, variation: Variation, label: str, wanted: WantedPart | None = None
@@ -232,16 +240,47 @@ class Fronts:
         """
         varied = variation.of(self.problem)
         self.progress.begin(label, varied.space.size)
-        began = time.perf_counter()
         try:
-            front = self._enumerated(varied, variation, wanted)
+            if self._executor is None:
+                front = self._enumerated(varied, variation, wanted)
+            else:
+                front = self._in_a_process(self._executor, variation, wanted)
             return front if len(front) else None
         except InfeasibleError:
             return None
         finally:
-            self.n_enumerated += 1
-            self.seconds += time.perf_counter() - began
+            with self._counting:
+                self.n_enumerated += 1
             self.progress.end()
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        """Within it, :meth:`each` finds several fronts at once, each in one process."""
+        is_small = self.problem.space.size < _WORTH_PROCESSES
+        if self.rebuild is None or self.workers < 2 or is_small:
+            yield
+            return
+        self._executor = LocalExecutor(self.workers)
+        try:
+            yield
+        finally:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
+
+    def each(self, function: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
+        """What a function that asks for fronts gives for every item, in their order.
+
+        Args:
+            function: Called by several threads within :meth:`side_by_side`.
+            items: Independent of one another.
+        """
+        if self._executor is None:
+            return [function(item) for item in items]
+        threads = ThreadPoolExecutor(self.workers)
+        try:
+            return list(threads.map(function, items))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _enumerated(
         self, varied: Problem, variation: Variation, wanted: WantedPart | None
@@ -249,11 +288,55 @@ class Fronts:
         rebuild: Callable[[], Problem] | None = None
         if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
             rebuild = partial(_rebuilt, self.rebuild, variation)
-        if self.folder is None:
-            return enumerate_front(varied, workers=self.workers, rebuild=rebuild, wanted=wanted)
-        return exact_front(
-            varied, self.folder, workers=self.workers, rebuild=rebuild, wanted=wanted
-        )
+        return _front(varied, self.folder, wanted, self.workers, rebuild)
+
+    def _in_a_process(
+        self, executor: LocalExecutor, variation: Variation, wanted: WantedPart | None
+    ) -> ExactFront:
+        base = pickle.dumps((self.rebuild, Path.cwd()))
+        task = executor.submit(_search, base, variation, self.folder, wanted)
+        try:
+            result: ExactFront | Refusal | None = task.result()
+        except TaskLostError as error:
+            raise JobError(f"{error}; run again to go on") from error
+        if result is None:
+            raise InfeasibleError("no design is feasible")
+        if isinstance(result, Refusal):
+            raise result.error()
+        return result
+
+
+def _front(
+    varied: Problem,
+    folder: Path | None,
+    wanted: WantedPart | None,
+    workers: int = 1,
+    rebuild: Rebuild | None = None,
+) -> ExactFront:
+    if folder is None:
+        return enumerate_front(varied, workers=workers, rebuild=rebuild, wanted=wanted)
+    return exact_front(varied, folder, workers=workers, rebuild=rebuild, wanted=wanted)
+
+
+def _search(
+    base: bytes, variation: Variation, folder: Path | None, wanted: WantedPart | None
+) -> ExactFront | Refusal | None:
+    """What a worker does; None: no design is feasible."""
+    problem, working_folder = _base(base)
+    try:
+        with chdir(working_folder):
+            return _front(variation.of(problem), folder, wanted)
+    except InfeasibleError:
+        return None
+    except CodesignError as error:
+        return Refusal(str(error), not isinstance(error, JobError))
+
+
+@lru_cache(maxsize=1)
+def _base(pickled: bytes) -> tuple[Problem, Path]:
+    rebuild, working_folder = pickle.loads(pickled)
+    with chdir(working_folder):
+        return rebuild(), working_folder
 
 
 def _rebuilt(rebuild: Rebuild, variation: Variation) -> Problem:

@@ -127,7 +127,6 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     None where hundreds of further designs are too many to ask for: of programs and plug-ins, and
     of results whose inputs are not those of today.
     """
-    from dataclasses import replace
     from typing import get_args
 
     from codesign import api, plugins
@@ -135,6 +134,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign.campaign.stored_inputs import StoredEvaluator
     from codesign.errors import CodesignError
     from codesign.execution.guard import is_foreign
+    from codesign.problem import build_problem
     from codesign.report.page.recommendations import SAMPLES, Judge
 
     choice, problem = results.definition.evaluator, results.problem
@@ -152,12 +152,18 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
             built = api.build_evaluator(
                 evaluator, results.definition.workload, choice.options | options
             )
+            # Built anew, so that it is told the limits within which it is to choose.
+            reading = build_problem(
+                problem.space,
+                built,
+                [str(objective) for objective in problem.objectives],
+                [constraint.text for constraint in problem.constraints],
+                evaluator,
+            )
         except CodesignError as error:
             omitted.append(f"{name}: {str(error).splitlines()[0]}")
         else:
-            is_costly = evaluator != choice.name
-            reading = replace(problem, evaluator=built, evaluator_name=evaluator)
-            readings.append(Reading(name, reading, is_costly))
+            readings.append(Reading(name, reading, is_costly=evaluator != choice.name))
     return Judge(readings, SAMPLES if samples is None else samples, omitted)
 
 

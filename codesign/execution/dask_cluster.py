@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from typing import Any
 
-from codesign.errors import InputError
+from codesign.errors import InputError, MissingExtraError
+
+
+class DaskExecutor(Executor):
+    """Tasks by the workers of a Dask scheduler, with all that ``shutdown`` promises.
+
+    Args:
+        client: A ``distributed.Client``, closed at the end.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        # Tasks that were lost are tried again by whoever submits them.
+        self._inner = client.get_executor(retries=0, pure=False)
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As the base class says; the future of a lost task raises Dask's ``KilledWorker``."""
+        future: Future[Any] = self._inner.submit(fn, *args, **kwargs)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the tasks or cancel them, which does not interrupt those at work; hang up."""
+        self._inner.shutdown(wait=wait and not cancel_futures)
+        self._client.close()
 
 
 def dask_cluster(argument: str | None, places: int) -> Executor:
     """The executor of a scheduler's address, such as ``tcp://10.0.0.1:8786``.
 
     Raises:
-        InputError: No address is given, or Dask is not installed.
+        InputError: No address is given.
+        MissingExtraError: Dask is not installed.
     """
     if argument is None:
         raise InputError("executor 'dask': expected dask:ADDRESS, such as dask:tcp://HOST:8786")
     try:
         from distributed import Client
     except ImportError as error:
-        raise InputError("executor 'dask' needs a library: pip install distributed") from error
-    # Tasks that were lost are tried again by whoever submits them.
+        raise MissingExtraError("executor 'dask'", "dask") from error
     client: Any = Client  # Dask has no types here
-    executor: Executor = client(argument, set_as_default=False).get_executor(retries=0, pure=False)
-    return executor
+    return DaskExecutor(client(argument, set_as_default=False))

@@ -136,11 +136,16 @@ def describe_time(seconds: float) -> str:
 
 
 def format_setting(value: Any) -> str:
-    """A parameter's value: the tuple (2048, 256) is "2048x256", an absent one a dash."""
+    """A parameter's value: the tuple (2048, 256) is "2048x256", an absent one a dash.
+
+    >>> format_setting(["python", "program.py"])
+    'python program.py'
+    """
     if value is None:
         return "–"
     if isinstance(value, tuple | list):
-        return "x".join(str(part) for part in value)
+        are_words = any(isinstance(part, str) for part in value)
+        return (" " if are_words else "x").join(str(part) for part in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and float(short := f"{value:g}") == value:

@@ -1,7 +1,8 @@
 """Every command of the tutorials runs, in order, in an empty folder, and prints what they show.
 
-A block with ``title="PATH"`` is a file that the reader writes. In a ``console`` block, a line after
-``$`` is a command and what follows is its output, in which ``...`` stands for anything and a run of
+So do those of how-to pages, which start with the files of the tutorials that they link to. A block
+with ``title="PATH"`` is a file that the reader writes. In a ``console`` block, a line after ``$``
+is a command and what follows is its output, in which ``...`` stands for anything and a run of
 spaces and line ends is one space. Of a command that fails, the output is its error.
 """
 
@@ -18,6 +19,7 @@ import pytest
 from codesign.cli import main
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
+HOW_TO = FOLDER.parent / "how-to"
 BLOCK = re.compile(
     r'^```(?P<kind>\w+)(?: title="(?P<path>[^"]+)")?\n(?P<text>.*?)^```', re.M | re.S
 )
@@ -45,26 +47,45 @@ def run(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None
         assert checker.check_output(expected, printed, LENIENT), message
 
 
-@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.stem)
-def test_the_commands_of_a_tutorial_print_what_it_shows(
-    page: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+def follow(page: Path, capsys: pytest.CaptureFixture[str] | None) -> None:
+    """Do in the working folder what a page says; without ``capsys`` only write its files."""
     n_commands = 0
     for block in BLOCK.finditer(page.read_text("utf-8")):
         if block["path"]:
-            file = tmp_path / block["path"]
+            file = Path(block["path"])
             file.parent.mkdir(exist_ok=True)
             file.write_text(block["text"], encoding="utf-8")
-        elif block["kind"] == "console":
+        elif block["kind"] == "console" and capsys is not None:
             for command, expected in commands(block["text"]):
                 run(command, expected, capsys)
                 n_commands += 1
-    assert n_commands > 1, "the page has no console block with a prompt"
+    assert n_commands > 1 or capsys is None, "the page has no console block with a prompt"
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.stem)
+def test_the_commands_of_a_tutorial_print_what_it_shows(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    follow(page, capsys)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["size-a-deployment", pytest.param("planned-memories", marks=pytest.mark.slow)],
+)
+def test_the_commands_of_a_how_to_page_print_what_it_shows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = HOW_TO / f"{name}.md"
+    for link in re.findall(r"\.\./tutorials/([\w-]+\.md)", page.read_text("utf-8")):
+        follow(FOLDER / link, None)
+    follow(page, capsys)
 
 
 def test_there_are_the_five_tutorials() -> None:

@@ -63,13 +63,17 @@ def question_text(results: Results) -> str:
         item if isinstance(item, str) else f"{key.replace('_', ' ')} {_plain(item)}"
         for key, item in definition.workload.items()
     ]
-    listed = " and ".join(filter(None, [", ".join(wanted[:-1]), wanted[-1]]))
     parts = [
-        f"Which design has {listed}",
+        f"Which design has {_listed(wanted)}",
         f" for {', '.join(work)}" if work else "",
-        f", with {' and '.join(limits)}" if limits else "",
+        f", with {_listed(limits)}" if limits else "",
     ]
     return "".join(parts) + "?"
+
+
+def _listed(items: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))
 
 
 def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:

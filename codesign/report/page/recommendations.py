@@ -149,7 +149,8 @@ def limit_words(problem: Problem, constraint: Constraint) -> str:
         return constraint.text
     metric = metric_of(names[0], problem.evaluator.metrics)
     side = "at most" if "<" in constraint.text else "at least"
-    return f"{metric_title(metric)} {side} {format_metric(constraint.bound, metric)}"
+    amount = format_metric(constraint.bound, metric).replace("mm^2", "mm²")
+    return f"{metric_title(metric)} {side} {amount}"
 
 
 def _limit_names(results: Results) -> dict[str, str]:

@@ -8,7 +8,7 @@ from operator import add
 
 import pytest
 
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError, JobError, UnknownNameError
 from codesign.execution.executors import LocalExecutor, TaskLostError, open_executor
 from codesign.execution.parsl_farm import parsl_farm
 
@@ -110,3 +110,36 @@ def test_a_farm_outlives_a_worker_and_says_when_it_is_dead(farm):
         assert future.exception() is not None
     with pytest.raises(RuntimeError):
         farm.submit(add, 1, 1).result(timeout=300)
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """The address of a Dask scheduler with a worker, in threads of this process."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_running_dask_cluster_does_tasks_and_is_left_as_it_was(scheduler):
+    for _ in range(2):
+        executor = open_executor(f"dask:{scheduler}", 2)
+        assert executor.submit(add, 2, 3).result(timeout=60) == 5
+        failing = executor.submit(int, "x")
+        with pytest.raises(ValueError, match="invalid literal"):
+            failing.result(timeout=60)
+        waiting = [executor.submit(time.sleep, 0.2) for _ in range(8)]
+        executor.shutdown(wait=True, cancel_futures=True)
+        assert any(future.cancelled() for future in waiting)
+
+
+def test_an_executor_that_does_not_answer_is_refused_in_one_line():
+    from dask import config
+
+    timeout = config.set({"distributed.comm.timeouts.connect": "200ms"})
+    with timeout, pytest.raises(JobError, match=r"'dask:tcp://127.0.0.1:9' does not start: "):
+        open_executor("dask:tcp://127.0.0.1:9", 1)
+    with pytest.raises(InputError, match="expected dask:ADDRESS"):
+        open_executor("dask", 1)

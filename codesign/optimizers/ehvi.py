@@ -3,8 +3,9 @@
 MemExplorer section 4.4 [11, 14] gives the frame: independent processes, analytic expected
 hypervolume improvement, candidates that were not evaluated. Added to it are processes on the
 logarithm of objectives with improvement in their own units, features that include derived
-quantities and what the evaluator tells in advance, neighbors of the front among the candidates
-with a local search from the best, a model of what is feasible, and steps that explore more.
+quantities and what the evaluator tells in advance and are bent as results ask for, neighbors and
+mutants of the front among the candidates with a local search from the best, a model of what is
+feasible, and steps that explore more, also whenever the models hope for nothing.
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
 

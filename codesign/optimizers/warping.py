@@ -19,9 +19,10 @@ from codesign.columns import FloatArray, IntArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-WARP_SCALE = 0.75
-"""Deviation of the logarithm of an exponent before anything is observed, about 0 (BoTorch's
-tutorial on input warping has the root of 0.75; a little less so that few results bend little)."""
+WARP_SCALE = 0.4
+"""Deviation of the logarithm of an exponent before anything is observed, about 0 [ours]: 0.75 found
+2 to 6 % less of the hypervolume where the front lies in several narrow valleys (MW7), and no more
+elsewhere."""
 MOST_WARPED = 8.0
 """Largest exponent, and the inverse of the least [ours]."""
 _LEAST_VALUES = 4

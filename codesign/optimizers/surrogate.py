@@ -38,9 +38,9 @@ PRIOR_SCALE = math.sqrt(3.0)
 """Deviation of the logarithm of a length scale before anything is observed (Hvarfner et al.)."""
 ALIKE_SCALE = 0.5
 """Deviation of the logarithm of a length scale about that of its group before anything is observed
-[ours]: over spaces with three categories of 20 values, what is to be evaluated next was predicted
-with 0.53 of its deviation on average, with 0.59 if the values share one scale and 0.63 if each has
-its own."""
+[ours]: over three spaces with three categories of 20 values, two histories each, the ten results to
+come were predicted with an error of 0.57 deviations on average, against 0.65 if the values share
+one scale and 0.66 if each has its own."""
 _SHORTEST = 2.5e-2
 """Least length scale, as in BoTorch."""
 _LONGEST = 1e4

@@ -13,7 +13,7 @@ from codesign.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
 
-QUICK = {"candidates": 256, "iterations": 15, "neighborhoods": 4, "local_search": 1}
+QUICK = {"candidates": 256, "mutants": 128, "iterations": 15, "neighborhoods": 4, "local_search": 1}
 
 
 def test_beliefs_equal_those_of_botorch():

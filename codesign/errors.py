@@ -4,6 +4,7 @@ CodesignError
 ├── InputError      what the user gave cannot be used: exit code 2, nothing was changed
 │   ├── UnknownNameError     a name that is not in the list it must come from
 │   ├── InfeasibleError      no design of a space keeps every limit: exit code 1
+│   │   └── UnattainableError    by proof no system of pools does: exit code 2
 │   └── StoreError      a campaign's store is corrupt, locked, or belongs to another definition
 ├── MissingExtraError    an optional library is needed and absent: exit code 2, says what to install
 └── JobError        the job ran and failed (every design failed, no space left): exit code 1
@@ -48,6 +49,10 @@ class UnknownNameError(InputError):
 
 class InfeasibleError(InputError):
     """No design of a space keeps every limit."""
+
+
+class UnattainableError(InfeasibleError):
+    """By proof, no system of pools keeps the limits; the message has the nearest miss."""
 
 
 class StoreError(InputError):

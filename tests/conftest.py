@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from codesign.cli import documents
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
+
+# A busy machine may take long over any example: time is no property that a test asserts.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @cache

@@ -12,6 +12,7 @@ from codesign.schema import Record
 
 HOURS_PER_YEAR = 8766.0
 """365.25 days."""
+_JOULES_PER_KWH = 3.6e6
 LIFETIME_YEARS = 6.0
 """Useful life of servers in the books of Alphabet (10-K for 2022) and Microsoft (10-Q of December
 2022); agrees with S. Koral, Useful life of servers at tech companies (2023). Amazon and Meta then
@@ -22,6 +23,24 @@ agrees with Statista's copy of March 2024, 8.06 cents."""
 PUE = 1.58
 """Power of a data center over that of its machines: mean of the Uptime Institute's Global Data
 Center Survey 2023; agrees with its Intelligence Update 221 (November 2023)."""
+
+
+def written_off_usd_per_hour(
+    capital_usd: FloatArray | float, years: FloatArray | float, busy_share: FloatArray | float = 1.0
+) -> FloatArray | float:
+    """Part of a price that falls on an hour of serving; the arguments broadcast.
+
+    Args:
+        capital_usd: Price of what is owned.
+        years: Over which it is written off.
+        busy_share: Share of them in which it serves; these hours pay for the idle ones.
+    """
+    return capital_usd / (years * HOURS_PER_YEAR * busy_share)
+
+
+def usd_per_joule(electricity_usd_per_kwh: float, pue: float) -> float:
+    """Price of a joule that a machine draws, with what the data center adds to it."""
+    return electricity_usd_per_kwh * pue / _JOULES_PER_KWH
 
 
 def owned_usd_per_hour(
@@ -42,7 +61,7 @@ def owned_usd_per_hour(
         electricity_usd_per_kwh: Price of electricity.
         pue: Power of the data center over that of its machines.
     """
-    capital = capital_usd / (years * HOURS_PER_YEAR * busy_share)
+    capital = written_off_usd_per_hour(capital_usd, years, busy_share)
     return np.asarray(capital + watts / 1e3 * pue * electricity_usd_per_kwh)
 
 

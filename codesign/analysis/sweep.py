@@ -78,6 +78,11 @@ class Sweep:
                 f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
                 "expected one with technologies() and with_library(), such as npu"
             )
+        if not evaluator.technologies():
+            raise InputError(
+                f"space {problem.space.name!r} has no memory technologies with ranges to vary: "
+                "datasheets of devices state single numbers; expected a pool of NPUs"
+            )
         self._problem, self._evaluator = problem, evaluator
         technologies = evaluator.technologies()
         constants: Mapping[str, Range] = {}

@@ -49,7 +49,7 @@ from codesign.cli import (
 )
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.cli.panels import HIDDEN, PanelGroup
-from codesign.errors import CodesignError, InfeasibleError, JobError
+from codesign.errors import CodesignError, InfeasibleError, JobError, UnattainableError
 from codesign.text import printable
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -156,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return TERMINATED if _is_termination(error) else INTERRUPTED
     except CodesignError as error:
         _explain(str(error))
+        if isinstance(error, UnattainableError):
+            return _BAD_INPUT
         return _FAILED if isinstance(error, JobError | InfeasibleError) else _BAD_INPUT
     except Exception as error:
         if os.environ.get(_DEBUG):

@@ -13,10 +13,8 @@ equal objectives those are counted and listed whose designs are all non-dominate
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -24,9 +22,10 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.enumeration.front import Archive, ExactFront, dominated_by
-from codesign.errors import InfeasibleError, InputError, JobError
+from codesign.enumeration.nearest_miss import nearest_miss
+from codesign.enumeration.pool_front import PoolFront, boundaries
+from codesign.errors import InfeasibleError, InputError, JobError, UnattainableError
 from codesign.evaluators.base import Composed
-from codesign.metrics import Metric
 from codesign.pareto import non_dominated
 from codesign.problem import Constraint, Objective, Problem, read_constraint
 from codesign.space import DesignSpace
@@ -54,80 +53,6 @@ def is_composed(problem: Problem) -> bool:
     return bool(problem.space.pools) and isinstance(problem.evaluator, Composed)
 
 
-@dataclass(frozen=True)
-class _PoolFront:
-    """Non-dominated designs of a pool, halved again and again.
-
-    Attributes:
-        name: Of the pool.
-        metrics: The ``k`` metrics that decide on systems.
-        columns: Entries of a system's row that a design of the pool sets.
-        values: (p, k) metrics, minimized.
-        counts: (p,) designs that have these metrics.
-        rows: (p, d) one of these designs.
-    """
-
-    name: str
-    metrics: tuple[Metric, ...]
-    columns: IntArray
-    values: FloatArray
-    counts: IntArray
-    rows: IntArray
-
-    @property
-    def depth(self) -> int:
-        """Halvings until every part has one design."""
-        return math.ceil(math.log2(len(self.values)))
-
-    def ordered(self) -> _PoolFront:
-        """The designs in the order in which halves are near one another."""
-        order = _halved(self.values, np.arange(len(self.values)))
-        parts = {name: getattr(self, name)[order] for name in ("values", "counts", "rows")}
-        return replace(self, **parts)
-
-    def ideals(self, depth: int) -> FloatArray:
-        """(2 ** depth, k) best of every metric in each part."""
-        bounds = _boundaries(len(self.values), depth)
-        return np.stack(
-            [
-                self.values[start:stop].min(axis=0, initial=np.inf)
-                for start, stop in itertools.pairwise(bounds)
-            ]
-        )
-
-    def natural(self, values: FloatArray) -> dict[str, FloatArray]:
-        """(n,) by metric, each with its own sign, of (n, k) minimized values."""
-        return {metric.name: metric.sign * values[:, j] for j, metric in enumerate(self.metrics)}
-
-
-def _boundaries(n: int, depth: int) -> IntArray:
-    """Where the parts of ``n`` designs begin and end; each is halved by ``_middle``."""
-    bounds = [0, n]
-    for _ in range(depth):
-        middles = [_middle(start, stop) for start, stop in itertools.pairwise(bounds)]
-        bounds = [0, *(x for pair in zip(middles, bounds[1:], strict=True) for x in pair)]
-    return np.array(bounds)
-
-
-def _middle(start: int, stop: int) -> int:
-    return (start + stop + 1) // 2
-
-
-def _halved(values: FloatArray, positions: IntArray) -> IntArray:
-    """The positions, so that each half is one side of the widest metric, and so on."""
-    if len(positions) <= 2:
-        return positions
-    ranks = values[positions].argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
-    spread = np.ptp(values[positions], axis=0) / np.maximum(
-        np.abs(values[positions]).max(axis=0), np.finfo(float).tiny
-    )
-    positions = positions[np.argsort(ranks[:, int(np.argmax(spread))], kind="stable")]
-    middle = _middle(0, len(positions))
-    return np.concatenate(
-        [_halved(values, positions[:middle]), _halved(values, positions[middle:])]
-    )
-
-
 def compose_front(
     problem: Problem, front_of_pool: FrontOfPool, rebuild: Rebuild | None = None
 ) -> ExactFront:
@@ -141,7 +66,7 @@ def compose_front(
     Raises:
         InputError: An objective or a limit that is not monotone, or a constraint that joins
             designs of pools.
-        InfeasibleError: No system keeps the limits.
+        UnattainableError: No system keeps the limits.
         JobError: The front's systems evaluate to other numbers than those composed.
     """
     evaluator = _checked(problem)
@@ -150,10 +75,10 @@ def compose_front(
     for name in evaluator.pool_evaluators():
         rebuild_pool = None if rebuild is None else partial(_rebuilt_pool, rebuild, name)
         pools.append(_pool_front(problem, name, front_of_pool, rebuild_pool))
-    composition = _Composition(problem, pools, shared)
+    composition = SystemSearch(problem, pools, shared)
     archive, n_evaluated = composition.search()
     if not len(archive):
-        raise InfeasibleError(_nearest_miss(problem, pools, composition))
+        raise UnattainableError(*nearest_miss(problem, pools, composition))
     front = _front_of(problem, archive, pools, shared, n_evaluated)
     _check(problem, front)
     return front
@@ -167,13 +92,14 @@ def _checked(problem: Problem) -> Composed:
     listed = ", ".join(sorted(known))
     problems = [
         f"{_place_of(item)}objective '{item}': expected one of {listed}, in its own sense: "
-        "the exact front of systems follows from those of their pools for these alone"
+        "the exact front of systems follows from those of their pools for these alone, as only "
+        "they never get worse if a machine gets better"
         for item in problem.objectives
         if item.metric.name not in known or item.sense != item.metric.sense
     ]
     problems += [
         f"{_place_of(item)}constraint {item.text!r}: expected a limit on one of {listed}, "
-        "from its bad side"
+        "from its bad side, as only they never get worse if a machine gets better"
         for item in problem.constraints
         if not item.is_known and not (item.is_limit and item.expression.names <= known)
     ]
@@ -229,18 +155,27 @@ def _rebuilt_pool(rebuild: Rebuild, name: str) -> Problem:
 
 def _pool_front(
     problem: Problem, name: str, front_of_pool: FrontOfPool, rebuild: Rebuild | None
-) -> _PoolFront:
+) -> PoolFront:
     of_pool = pool_problem(problem, name)
     try:
         front = front_of_pool(of_pool, rebuild)
     except InfeasibleError as error:
-        raise InfeasibleError(f"pool {name}: {error}") from None
+        raise UnattainableError(
+            f"pool {name}: {error}", _place_of_limit(problem, of_pool)
+        ) from None
     pool = problem.space.pools[name]
     columns = [problem.space.names.index(pool.full_name(item)) for item in pool.space.names]
     metrics = tuple(item.metric for item in of_pool.objectives)
-    return _PoolFront(
+    return PoolFront(
         name, metrics, np.array(columns), front.objectives, front.counts, front.representatives()
     ).ordered()
+
+
+def _place_of_limit(problem: Problem, of_pool: Problem) -> str | None:
+    """Where the first limit stands that a pool has of the system."""
+    own = {name for item in of_pool.constraints for name in item.expression.names}
+    places = [item.where for item in problem.constraints if item.expression.names & own]
+    return places[0] if places else None
 
 
 # --- what is shared --------------------------------------------------------------------------
@@ -312,10 +247,10 @@ def _shared_values(problem: Problem, rows: IntArray) -> dict[str, FloatArray]:
 # --- search ----------------------------------------------------------------------------------
 
 
-class _Composition:
+class SystemSearch:
     """The search of all systems of the pools' fronts."""
 
-    def __init__(self, problem: Problem, pools: Sequence[_PoolFront], shared: IntArray) -> None:
+    def __init__(self, problem: Problem, pools: Sequence[PoolFront], shared: IntArray) -> None:
         self._problem = problem
         self._pools = pools
         self._shared = _shared_values(problem, shared)
@@ -325,7 +260,7 @@ class _Composition:
             [pool.ideals(min(depth, pool.depth)) for pool in pools]
             for depth in range(self._depth + 1)
         ]
-        self._starts = [_boundaries(len(pool.values), pool.depth) for pool in pools]
+        self._starts = [boundaries(len(pool.values), pool.depth) for pool in pools]
         self._evaluator = _checked(problem)
         self._limits = _open_limits(problem, self._evaluator)
         self._archive = Archive(len(problem.objectives))
@@ -475,7 +410,7 @@ class _Composition:
 def _front_of(
     problem: Problem,
     archive: Archive,
-    pools: Sequence[_PoolFront],
+    pools: Sequence[PoolFront],
     shared: IntArray,
     n_evaluated: int,
 ) -> ExactFront:
@@ -508,46 +443,3 @@ def _check(problem: Problem, front: ExactFront) -> None:
             f"evaluator {problem.evaluator_name!r} composes other metrics than it evaluates: "
             f"{front.objectives[worst]} and {evaluated.objectives[worst]}"
         )
-
-
-def _nearest_miss(problem: Problem, pools: Sequence[_PoolFront], composition: _Composition) -> str:
-    """Which limit stands in the way, how near a system comes, and what the pools can do at best."""
-    if not composition.n_shared:
-        return "no numbers of machines and links keep the constraints on them"
-    n = composition.n_shared
-    ideal = [np.repeat(pool.values.min(axis=0)[None], n, axis=0) for pool in pools]
-    metrics, excess = composition.limited(np.arange(n), ideal)
-    least = {text: float(values.min()) for text, values in excess.items()}
-    worst = max(least, key=lambda text: least[text])
-    if least[worst] > 0:
-        (limit,) = [item for item in problem.constraints if item.text == worst]
-        name = min(limit.expression.names)
-        best = metrics[name][int(np.argmin(excess[worst]))]
-        return (
-            f"no system keeps {worst!r}: the best of every pool together has {best:.4g}, "
-            f"which misses it by {least[worst]:.1%}; {_best_of_pools(problem, pools, name)}"
-        )
-    setting, nearest, over = composition.nearest()
-    states = ", ".join(
-        f"{min(item.expression.names)} {nearest[min(item.expression.names)]:.4g} "
-        + (f"(misses by {over[item.text]:.1%})" if over[item.text] > 0 else "(kept)")
-        for item in composition.limits
-    )
-    texts = " and ".join(repr(text) for text in least)
-    return (
-        f"no system keeps {texts} together; the nearest that was tried has {states} with "
-        f"{composition.setting_words(setting)}"
-    )
-
-
-def _best_of_pools(problem: Problem, pools: Sequence[_PoolFront], metric: str) -> str:
-    """What decides on a metric of systems, at its best in each pool."""
-    evaluator = problem.evaluator
-    assert isinstance(evaluator, Composed)  # see _checked
-    decisive = evaluator.pool_metrics([metric])
-    parts = []
-    for pool in pools:
-        natural = pool.natural(pool.values.min(axis=0)[None])
-        words = [f"{name} {natural[name][0]:.4g}" for name in decisive[pool.name]]
-        parts += [f"pool {pool.name} {', '.join(words)}"] if words else []
-    return f"at best, each by itself: {'; '.join(parts)}"

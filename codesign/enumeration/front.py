@@ -19,6 +19,8 @@ from codesign.pareto import hypervolume, non_dominated
 MOST_LISTED = 256
 """Designs kept of one point; beyond, they are counted."""
 _WITNESSES = 64
+_MOST_LAYERS = 64
+"""Values of one of three objectives up to which each has a staircase of its own. [ours]"""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,10 @@ def dominated_by(front: FloatArray, points: FloatArray) -> BoolArray:
         front, points = front[:, varies], points[:, varies]
     if points.shape[1] <= 2:
         return _dominated_by_staircase(front, points)
+    if points.shape[1] == 3:
+        layered = _layered_column(front)
+        if layered is not None:
+            return _dominated_by_layers(front, points, layered)
     is_dominated = _dominated_by_any(_witnesses(front), points)
     rest = np.flatnonzero(~is_dominated)
     # Of the points that no witness dominates there are few; all of the front is looked at.
@@ -173,6 +179,45 @@ def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
     is_as_good = second[last] <= points[:, -1]
     is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
     return np.asarray((before >= 0) & is_as_good & is_better)
+
+
+def _layered_column(front: FloatArray) -> int | None:
+    """The column with the fewest values, if they are few: such as bytes, which widths decide."""
+    n_values = [len(np.unique(column)) for column in front.T]
+    column = int(np.argmin(n_values))
+    return column if n_values[column] <= _MOST_LAYERS else None
+
+
+def _dominated_by_layers(front: FloatArray, points: FloatArray, column: int) -> BoolArray:
+    """By a staircase for every value that the front has in a column of three.
+
+    A point is dominated by one of a lower layer that is as good in the other two columns, or by one
+    of its own layer that dominates it in these.
+    """
+    others = [j for j in range(3) if j != column]
+    values, layer = np.unique(front[:, column], return_inverse=True)
+    order = np.lexsort(front[:, others].T[::-1])
+    corners, layer = front[order][:, others], layer.ravel()[order]
+    pairs, below = points[:, others], np.searchsorted(values, points[:, column])
+    is_number = ~np.isnan(points).any(axis=1)
+    below[~is_number] = 0
+    dominated = np.zeros(len(points), dtype=bool)
+    for n_below in range(1, len(values) + 1):
+        here = np.flatnonzero(below == n_below)
+        reached = _reached_by_staircase(corners[layer < n_below], pairs[here])
+        dominated[here] = reached
+    for number, value in enumerate(values):
+        here = np.flatnonzero((points[:, column] == value) & is_number & ~dominated)
+        own = corners[layer == number]
+        dominated[here] = _dominated_by_staircase(own, pairs[here])
+    return dominated
+
+
+def _reached_by_staircase(corners: FloatArray, points: FloatArray) -> BoolArray:
+    """(n,) whether any of the (c, 2) corners, sorted by the first column, is as good."""
+    least = np.minimum.accumulate(corners[:, 1])
+    before = np.searchsorted(corners[:, 0], points[:, 0], side="right") - 1
+    return np.asarray((before >= 0) & (least[np.maximum(before, 0)] <= points[:, 1]))
 
 
 def _dominated_by_any(front: FloatArray, points: FloatArray) -> BoolArray:

@@ -11,6 +11,7 @@ from codesign.metrics import Metric
 from codesign.report.labels import format_setting, format_value
 from codesign.report.tables import pairs_table, plain_table, text_line
 from codesign.schema import Record
+from codesign.space.pools import LINK_PARAMETERS, MACHINES
 from codesign.units import parse_unit
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from codesign.memtech import MemoryTechnology
     from codesign.space import DesignSpace
     from codesign.space.parameters import Parameter
+    from codesign.space.pools import LinkEnds, Pool
 
 _TECHNOLOGY_COLUMNS = {
     "capacity": "GB",
@@ -115,11 +117,42 @@ def space_document(space: DesignSpace) -> dict[str, Any]:
             for component in space.components
         ],
         "constraints": [constraint.text for constraint in space.constraints],
+        "pools": [_pool_document(space, pool) for pool in space.pools.values()],
+        "links": [_link_document(space, link) for link in space.links],
         "designs": {
             name: {key: value for key, value in design.items() if value is not None}
             for name, design in space.designs.items()
         },
     }
+
+
+def _pool_document(space: DesignSpace, pool: Pool) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "role": pool.role,
+        "machine": pool.machine,
+        "machines": list(_parameter(space, pool.full_name(MACHINES)).values),
+        "size": pool.space.size,
+        "parameters": [pool.full_name(name) for name in pool.parameter_names],
+    }
+
+
+def _link_document(space: DesignSpace, link: LinkEnds) -> dict[str, Any]:
+    return {
+        "name": link.name,
+        "from": link.sender,
+        "to": link.receiver,
+        "parameters": [item.name for item in _parameters_of_link(space, link)],
+    }
+
+
+def _parameter(space: DesignSpace, name: str) -> Parameter:
+    return space.parameters[space.names.index(name)]
+
+
+def _parameters_of_link(space: DesignSpace, link: LinkEnds) -> list[Parameter]:
+    names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
+    return [_parameter(space, name) for name in names if name in space.names]
 
 
 def _parameter_document(parameter: Parameter) -> dict[str, Any]:
@@ -139,7 +172,14 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
     designs = plain_table("Named designs", ["name", "design"])
     for name, design in space.designs.items():
         designs.add_row(name, _design_text(space, design))
-    tables = [_parameters_table(space), constraints, _components_table(space), designs]
+    tables = [
+        _pools_table(space),
+        _links_table(space),
+        _parameters_table(space),
+        constraints,
+        _components_table(space),
+        designs,
+    ]
     return parts + [item for table in tables if table.row_count for item in (table, text_line(""))]
 
 
@@ -148,6 +188,30 @@ def _components_table(space: DesignSpace) -> Table:
     table = plain_table("Independent groups", ["parameters", "choices"], ["choices"])
     for component in space.components:
         table.add_row(", ".join(component.names), f"{component.size:,}")
+    return table
+
+
+def _pools_table(space: DesignSpace) -> Table:
+    """One line per pool: what its machines are, how many, and the designs of one."""
+    headers = ["pool", "role", "machine", "count", "designs of one", "parameters"]
+    table = plain_table("Pools", headers, headers[3:])
+    for pool in space.pools.values():
+        table.add_row(
+            pool.name,
+            pool.role,
+            pool.machine,
+            _values_text(_parameter(space, pool.full_name(MACHINES))),
+            f"{pool.space.size:,}",
+            str(len(pool.parameter_names)),
+        )
+    return table
+
+
+def _links_table(space: DesignSpace) -> Table:
+    table = plain_table("Links", ["link", "from", "to", "what it is"])
+    for link in space.links:
+        words = [_values_text(item) for item in _parameters_of_link(space, link)]
+        table.add_row(link.name, link.sender, link.receiver, "; ".join(words))
     return table
 
 

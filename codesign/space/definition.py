@@ -192,7 +192,11 @@ def _add_pools(
     space.links = system.links
     space.pools = {
         pool.name: Pool(
-            pool.name, pool.role, pool.parameter_names(space.names), partial(load, pool)
+            pool.name,
+            pool.role,
+            pool.record.machine_words,
+            pool.parameter_names(space.names),
+            partial(load, pool),
         )
         for pool in system.pools
     }

@@ -79,6 +79,13 @@ class PoolRecord(Record):
     )
     """How many: a number, a list of numbers, or ``low`` and ``high``."""
 
+    @property
+    def machine_words(self) -> str:
+        """What a machine is."""
+        if self.device is not None:
+            return "group of devices"
+        return f"design of {self.space}" if self.space else "parameters of its own"
+
 
 def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
     """One quantity or a list of them, as text: the space keeps it to show it as it was written."""
@@ -98,6 +105,13 @@ def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _ports(value: object) -> object:
+    listed = value if isinstance(value, list) else [value]
+    if not listed or not all(type(number) is int and number >= 1 for number in listed):
+        raise ValueError(f"expected numbers of ports from 1, got {value!r}")
+    return listed
+
+
 class LinkRecord(Record, populate_by_name=True):
     """What joins two pools; a list of values makes a choice of it."""
 
@@ -109,12 +123,18 @@ class LinkRecord(Record, populate_by_name=True):
     """Time of a message that carries nothing."""
     energy: Annotated[list[Any], _quantities("pJ/bit", is_zero_allowed=True)]
     """Energy of what is sent."""
+    ports: Annotated[list[int] | None, BeforeValidator(_ports)] = None
+    """Ports of one machine, which send side by side; one if left out."""
+    port_price: Annotated[list[Any] | None, _quantities("USD", is_zero_allowed=True)] = None
+    """Price of one port with its part of what it leads to; nothing if left out."""
 
 
 LINK_PARAMETERS = {
     "bandwidth": "bandwidth_bytes_per_s",
     "latency": "latency_s",
     "energy": "energy_joules_per_byte",
+    "ports": "ports",
+    "port_price": "port_price_usd",
 }
 """Key of a link, and the parameter that it becomes after the name of the link."""
 
@@ -135,12 +155,14 @@ class Pool:
     Attributes:
         name: Stands before the names of its parameters.
         role: What its machines do.
+        machine: What a machine is, in words: the space that it is a design of, or devices.
         parameter_names: The parameters of one machine, without the pool's name.
         load: Reads the pool's own space, the designs of one machine.
     """
 
     name: str
     role: Role
+    machine: str
     parameter_names: tuple[str, ...]
     load: Callable[[], DesignSpace]
 
@@ -378,7 +400,10 @@ def _joined(
     for ends, link in links:
         for key, parameter in LINK_PARAMETERS.items():
             name = f"{ends.name}_{parameter}"
-            data["parameters"][name] = {"values": getattr(link, key)}
+            values = getattr(link, key)
+            if values is None:
+                continue
+            data["parameters"][name] = {"values": values}
             origins["parameters", name] = (document, ("links", ends.name, key))
     for number, condition in enumerate(document.data.get("constraints", [])):
         origins["constraints", len(data["constraints"])] = (document, ("constraints", number))

@@ -114,6 +114,29 @@ def test_evaluate_prints_pools_and_the_way_of_one_request(capsys):
     assert 0 < handover["start_s"] < prefill["end_s"] < handover["end_s"] == decode["start_s"]
 
 
+def test_a_space_of_systems_lists_its_pools_and_links(capsys):
+    text = " ".join(run(capsys, "space", "small.yaml").split())
+    assert "decode decode design of memexplorer 1, 2 3 17" in text
+    assert "handover prefill decode 450 GB/s; 1 us; 1.3 pJ/bit" in text
+    document = json.loads(run(capsys, "space", "small.yaml", "--json"))
+    assert [(x["name"], x["machines"], x["size"]) for x in document["pools"]] == [
+        ("prefill", [1, 2], 2),
+        ("decode", [1, 2], 3),
+    ]
+    names = {item["name"] for item in document["parameters"]}
+    for part in (*document["pools"], *document["links"]):
+        assert part["parameters"] and names >= set(part["parameters"])
+
+
+def test_a_change_of_the_cache_s_format_is_among_the_assumptions(capsys):
+    words = ["evaluate", "--space", "system-pd", "--design", "P1-D1", "--model", "llama-3.3-70b",
+             "--workload", "osworld"]  # fmt: skip
+    says = "the cache becomes mxint4 of mxint8 where it arrives"
+    assert says not in " ".join(run(capsys, *words).split())
+    changed = run(capsys, *words, "--set", "decode_kv_format=mxint4")
+    assert says in " ".join(changed.split())
+
+
 def test_a_design_file_of_a_system_is_read_back(capsys):
     run(capsys, "export", "pair-run.yaml", "--output", "front.yaml")
     text = run(capsys, "evaluate", "--design-file", "front.yaml", "--design", "front-1")
@@ -277,10 +300,10 @@ def test_pools_need_an_evaluator_of_systems_and_the_other_way_round(capsys):
 @pytest.mark.parametrize(
     ("constraints", "expected"),
     [
-        ("prefill_sram_3d_layers <= decode_sram_3d_layers + 9", "bad-run.yaml:7: constraints.0: "),
-        ("handover_exposed_s <= 1", "bad-run.yaml:7: constraints.0: constraint 'handover"),
-        ("time_to_first_token_s <= 1", "pool prefill: no design of space 'prefill' is feasible"),
-        ("prefill_machines >= 9", "no numbers of machines and links keep the constraints on them"),
+        ("prefill_sram_3d_layers <= decode_sram_3d_layers + 9", "constraints.0: "),
+        ("handover_exposed_s <= 1", "constraints.0: constraint 'handover"),
+        ("time_to_first_token_s <= 1", "constraints.0: pool prefill: no design of"),
+        ("prefill_machines >= 9", "constraints.0: no numbers of machines and links keep"),
         ("time_to_second_token_s <= 1", "; at best, each by itself: pool prefill "
          "time_to_first_token_s "),
         ("tdp_watts <= 800, throughput_tokens_per_s >= 60", "together; the nearest that was tried "
@@ -295,10 +318,10 @@ def test_a_system_that_nobody_can_build_says_what_stands_in_the_way(
     text = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
     text = text.replace("tdp_watts <= 2800", constraints)
     Path("bad-run.yaml").write_text(text, encoding="utf-8")
-    is_refused = "constraints." in expected
-    assert main(["enumerate", "bad-run.yaml"]) == (2 if is_refused else 1)
+    assert main(["enumerate", "bad-run.yaml"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert expected in line
+    assert "constraints.0: " in line
 
 
 def test_a_constraint_that_joins_pools_is_refused_where_it_stands(capsys):

@@ -24,6 +24,7 @@ from codesign.space import load_space, parse_space
 from codesign.workload import Request
 
 THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
+PRICE = "minimize usd_per_million_tokens"
 OBJECTIVES = (
     (THROUGHPUT, TDP),
     (THROUGHPUT, TDP, "minimize energy_joules_per_request"),
@@ -32,6 +33,8 @@ OBJECTIVES = (
     ("maximize tokens_per_joule", "minimize time_per_output_token_s"),
     (THROUGHPUT, "minimize unit_cost_usd", "minimize area_mm2"),
     ("maximize tokens_per_joule_tdp", "minimize time_to_first_token_s", "maximize requests_per_s"),
+    (THROUGHPUT, PRICE),
+    (PRICE, TDP, "minimize time_to_second_token_s"),
 )
 LIMITED = (
     (),
@@ -39,10 +42,12 @@ LIMITED = (
     ("time_per_output_token_s", "n_machines"),
     ("energy_joules_per_request",),
     ("time_to_second_token_s", "tdp_watts"),
+    ("usd_per_million_tokens",),
 )
 """Metrics of which the better half is allowed."""
 OPEN = ("vector_length", "sram_3d_layers", "kv_format", "dataflow", "tier1_stacks", "pe_array")
 LINKS = {"fast": ["20 MB/s", "450 GB/s"], "slow": ["5 MB/s", "20 MB/s"]}
+PORTS = {"fast": {}, "slow": {"ports": [1, 2], "port_price": "900 USD"}}
 """Up to NVLink, and those that take longer than a prefill, are exposed and set the rate."""
 
 
@@ -98,6 +103,7 @@ def random_system(rng, roles=("prefill", "decode"), link="fast"):
                 "bandwidth": LINKS[link][i:],
                 "latency": "1 us",
                 "energy": "1.3 pJ/bit",
+                **PORTS[link],
             }
             for i, (sender, receiver) in enumerate(joined(roles))
         },
@@ -205,9 +211,10 @@ def test_the_composed_front_is_that_of_every_system_evaluated_for_hundreds(seed)
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-def test_no_machine_of_a_pool_beats_its_best_case(role):
+@pytest.mark.parametrize("objectives", [OBJECTIVES[3], OBJECTIVES[8]], ids=["energy", "price"])
+def test_no_machine_of_a_pool_beats_its_best_case(role, objectives):
     space = load_space("system-pd", catalogs())
-    problem = build_problem(space, evaluator(), OBJECTIVES[3], (), "system")
+    problem = build_problem(space, evaluator(), objectives, (), "system")
     pool = pool_problem(problem, role)
     assert {"dynamic_joules_per_token", "idle_watts", "throughput_tokens_per_s"} <= {
         item.metric.name for item in pool.objectives

@@ -36,6 +36,8 @@ from codesign.evaluators.npu.cost_metrics import (
     COST_OF_TOKENS,
     HEAT_METRICS,
     SILICON_METRICS,
+    STANDING,
+    WEAR,
     SiliconMetrics,
 )
 from codesign.evaluators.npu.operators import Pass, modelling_of
@@ -196,9 +198,10 @@ class BestCase:
         )
         case, arrays = self._case(reader, hardware)
         limits = _hardware_metrics(hardware, case, self._part)
-        if set(metrics) - set(limits) - set(COST_METRICS) or set(metrics) & set(COST_OF_TOKENS):
+        costs = {*COST_METRICS, STANDING, WEAR}
+        if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, WEAR}:
             limits |= self._timed_metrics(case, arrays, longest_pass_s)
-        if set(metrics) & set(COST_METRICS):
+        if set(metrics) & costs:
             limits |= self._costs(reader, hardware, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
 
@@ -257,6 +260,11 @@ class BestCase:
             per_token = inverse(limits["throughput_tokens_per_s"])
             joules = limits["energy_joules_per_token"]
             costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
+        if STANDING in metrics:
+            costs[STANDING] = least.standing_usd_per_hour
+        if WEAR in metrics:
+            per_token = inverse(limits["throughput_tokens_per_s"])
+            costs[WEAR] = least.wear_usd_per_token(per_token, LONGEST_LIFE_YEARS)
         costs = {name: values * ROUNDING for name, values in costs.items()}
         return costs | {"lifetime_years": np.full(reader.n, LONGEST_LIFE_YEARS)}
 

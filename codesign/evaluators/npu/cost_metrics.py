@@ -17,7 +17,11 @@ from codesign.accounts.area import Floorplan, floorplan
 from codesign.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
 from codesign.accounts.constants import Constants, constants_at
 from codesign.accounts.heat import Heat, heat_of
-from codesign.accounts.ownership import owned_usd_per_hour
+from codesign.accounts.ownership import (
+    owned_usd_per_hour,
+    usd_per_joule,
+    written_off_usd_per_hour,
+)
 from codesign.accounts.price import Unit, cheapest_unit
 from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
 from codesign.columns import FloatArray, Value
@@ -38,6 +42,29 @@ HEAT_METRICS = ("power_density_w_per_mm2", "junction_temperature_celsius")
 """Metrics that grow with the power and fall with the area."""
 COST_OF_TOKENS = ("usd_per_million_tokens", "kgco2e_per_million_tokens")
 COST_METRICS = (*SILICON_METRICS, *HEAT_METRICS, "lifetime_years", *COST_OF_TOKENS)
+STANDING, WEAR = "standing_usd_per_hour", "wear_usd_per_token"
+"""What the price of tokens of a system follows from, besides energy."""
+
+
+def account_constants(options: NpuOptions) -> Constants:
+    """Constants of what designs cost: of the process, at the level of the options, or stated."""
+    constants = constants_at(options.process, options.technology_level)
+    return replace(constants, **options.constants)
+
+
+def capital_usd_per_hour(options: NpuOptions) -> float:
+    """Part of a price that falls on an hour of serving, written off over a device's useful life."""
+    constants = account_constants(options)
+    years = 1.0 / constants.write_off_per_year
+    return float(written_off_usd_per_hour(1.0, years, 1.0 - constants.idle_share))
+
+
+def electricity_usd_per_joule(options: NpuOptions) -> float:
+    """Price of a joule that a device draws; nothing if it is rented, as the rent includes it."""
+    if options.usd_per_hour is not None:
+        return 0.0
+    constants = account_constants(options)
+    return usd_per_joule(constants.electricity_usd_per_kwh, constants.pue)
 
 
 class SiliconMetrics:
@@ -64,9 +91,8 @@ class SiliconMetrics:
 
     @cached_property
     def constants(self) -> Constants:
-        """Of the process, at the level of the options."""
-        constants = constants_at(self._options.process, self._options.technology_level)
-        return replace(constants, **self._options.constants)
+        """See :func:`account_constants`."""
+        return account_constants(self._options)
 
     @cached_property
     def plan(self) -> Floorplan:
@@ -115,6 +141,36 @@ class SiliconMetrics:
         of_device = embodied_kgco2e(self.unit.stacks, self._hardware.levels, self.constants)
         return of_device * self._n_devices
 
+    @property
+    def _capital_usd(self) -> FloatArray:
+        """Price of all devices with hosts and their part of the design."""
+        shared = self.constants.design_usd / (self._options.units_made or np.inf)
+        return self.unit_cost_usd + (self.constants.host_usd + shared) * self._n_devices
+
+    @property
+    def _busy_share(self) -> float:
+        return 1.0 - self.constants.idle_share
+
+    @property
+    def standing_usd_per_hour(self) -> FloatArray:
+        """(n,) rent of all devices, or their price written off; without electricity."""
+        if self._options.usd_per_hour is not None:
+            return np.full(self._bits.shape[1], self._options.usd_per_hour * self._n_devices)
+        years = 1.0 / self.constants.write_off_per_year
+        return np.asarray(written_off_usd_per_hour(self._capital_usd, years, self._busy_share))
+
+    def wear_usd_per_token(
+        self, s_per_token: FloatArray, lifetime_years: FloatArray | float
+    ) -> FloatArray:
+        """(n,) price of all devices per token, if they serve until a memory is worn out.
+
+        Nothing for rented ones. Arguments as of :meth:`costs_of_tokens`.
+        """
+        if self._options.usd_per_hour is not None:
+            return np.zeros(len(s_per_token))
+        usd = written_off_usd_per_hour(self._capital_usd, lifetime_years, self._busy_share)
+        return np.asarray(usd / 3600.0 * s_per_token)
+
     def costs_of_tokens(
         self,
         joules_per_token: FloatArray,
@@ -130,17 +186,15 @@ class SiliconMetrics:
             s_per_token: (n,) time in which they make one.
             lifetime_years: Until a memory is worn out.
         """
-        constants, busy = self.constants, 1.0 - self.constants.idle_share
+        constants, busy = self.constants, self._busy_share
         years = np.minimum(lifetime_years, 1.0 / constants.write_off_per_year)
         embodied = self.embodied_kgco2e / (years * SECONDS_PER_YEAR * busy) * s_per_token
         ran = joules_per_token * operational_kgco2e_per_joule(constants)
         usd_per_hour = np.asarray((self._options.usd_per_hour or 0.0) * self._n_devices)
         if self._options.usd_per_hour is None:
-            shared = constants.design_usd / (self._options.units_made or np.inf)
-            capital = self.unit_cost_usd + (constants.host_usd + shared) * self._n_devices
             watts = joules_per_token / np.maximum(s_per_token, _TINY)
             power_price = (constants.electricity_usd_per_kwh, constants.pue)
-            usd_per_hour = owned_usd_per_hour(capital, watts, years, busy, *power_price)
+            usd_per_hour = owned_usd_per_hour(self._capital_usd, watts, years, busy, *power_price)
         return {
             "usd_per_million_tokens": np.asarray(usd_per_hour / 3600.0 * s_per_token * 1e6),
             "kgco2e_per_million_tokens": np.asarray((embodied + ran) * 1e6),
@@ -216,6 +270,16 @@ class CostMetrics:
         return self._costs_of_tokens["usd_per_million_tokens"]
 
     @property
+    def standing_usd_per_hour(self) -> FloatArray:
+        return self.silicon.standing_usd_per_hour
+
+    @property
+    def wear_usd_per_token(self) -> FloatArray:
+        work = cast("DesignMetrics", self)
+        per_token = 1.0 / work.throughput_tokens_per_s
+        return self.silicon.wear_usd_per_token(per_token, self.lifetime_years)
+
+    @property
     def kgco2e_per_million_tokens(self) -> FloatArray:
         return self._costs_of_tokens["kgco2e_per_million_tokens"]
 
@@ -288,8 +352,12 @@ _NEEDED = {
     "embodied_kgco2e": ("interface_area", "embodied_carbon"),
     "usd_per_million_tokens": ("interface_area", "price"),
     "kgco2e_per_million_tokens": ("interface_area", "embodied_carbon"),
+    STANDING: ("interface_area", "price"),
+    WEAR: ("interface_area", "price"),
 }
 """Quantities of an off-chip technology without which a metric has no value."""
+_RENTED = (COST_OF_TOKENS[0], STANDING, WEAR)
+"""Metrics that a rent settles."""
 
 
 def absent_metrics(
@@ -304,7 +372,7 @@ def absent_metrics(
         library: Memory technologies.
         is_rented: Whether tokens cost what the devices' rent says.
     """
-    needed = {k: v for k, v in _NEEDED.items() if not (is_rented and k == COST_OF_TOKENS[0])}
+    needed = {k: v for k, v in _NEEDED.items() if not (is_rented and k in _RENTED)}
     reasons: dict[str, str] = {}
     for name in values.get("sram_technology", ()):
         if name is not None and library[str(name)].unit == "device":

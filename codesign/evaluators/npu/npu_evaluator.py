@@ -23,14 +23,14 @@ from codesign.deployments.grouping import groups, has_degrees
 from codesign.deployments.parallelism import DEGREES
 from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
-from codesign.evaluators.npu.cost_metrics import COST_METRICS, absent_metrics
+from codesign.evaluators.npu.cost_metrics import COST_METRICS, STANDING, WEAR, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
-from codesign.evaluators.npu.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
@@ -98,7 +98,9 @@ class NpuEvaluator:
         self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
         self._accuracy: FormatAccuracy | None = None
         if self.options.accuracy:
-            self._accuracy = FormatAccuracy(workload, self.options)
+            self._accuracy = FormatAccuracy(
+                workload.language_model, self.options.quantization_algorithm
+            )
             self.metrics += tuple(ACCURACY_METRICS.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
             self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
@@ -178,7 +180,7 @@ class NpuEvaluator:
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         """Of the constants of what designs cost, without those that the options state."""
-        if not set(metrics) & set(COST_METRICS):
+        if not set(metrics) & {*COST_METRICS, STANDING, WEAR}:
             return {}
         ranges = constant_ranges(self.options.process)
         return {
@@ -319,17 +321,7 @@ class NpuEvaluator:
         account = explain(
             self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
         )
-        return account if self._accuracy is None else self._with_accuracy(account, designs)
-
-    def _with_accuracy(self, account: Explanation, designs: Columns) -> Explanation:
-        assert self._accuracy is not None
-        recovery = self._accuracy.metrics(designs, list(ACCURACY_METRICS))
-        metrics = {name: float(values[0]) for name, values in recovery.items()}
-        return replace(
-            account,
-            metrics={**account.metrics, **metrics},
-            notes=[*account.notes, self._accuracy.note(designs)],
-        )
+        return account if self._accuracy is None else self._accuracy.added_to(account, designs)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Why a metric has no value for some designs, by its name."""

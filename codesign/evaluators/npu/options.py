@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from codesign.accounts.constants import CONSTANTS, Cooling, Process
 from codesign.deployments import LinkTime, ModelPart
 from codesign.errors import describe_unknown
+from codesign.evaluators.format_accuracy import QuantizationAlgorithm
 from codesign.hardware.array import Organization
 from codesign.hardware.collectives import Link
 from codesign.memtech import Level
@@ -107,7 +108,7 @@ class NpuOptions(Record):
     accuracy: bool = False
     """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
     formats of equal widths differ; an exact front then takes longer."""
-    quantization_algorithm: Literal["rtn", "gptq", "quarot", "spinquant", "autoround"] = "rtn"
+    quantization_algorithm: QuantizationAlgorithm = "rtn"
     """How formats are reached, where no parameter of that name says it; of accuracy alone."""
 
     process: Process = "n7"

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from codesign.evaluators.format_accuracy import QuantizationAlgorithm
 from codesign.hardware.collectives import Algorithm
 from codesign.schema import Fraction, Record, quantity
 
@@ -98,6 +99,11 @@ class PlatformOptions(Record):
     pass the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
+    accuracy: bool = False
+    """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
+    formats differ besides speed."""
+    quantization_algorithm: QuantizationAlgorithm = "rtn"
+    """How formats are reached, for accuracy alone."""
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 

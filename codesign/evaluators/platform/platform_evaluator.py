@@ -14,6 +14,7 @@ import numpy as np
 from codesign.columns import Columns, FloatArray
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.platform.explain import explain
 from codesign.evaluators.platform.limits import limits
 from codesign.evaluators.platform.options import PlatformOptions
@@ -28,7 +29,7 @@ from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
-from codesign.metrics import PLATFORM_METRICS, Metric
+from codesign.metrics import ACCURACY_METRICS, PLATFORM_METRICS, Metric
 from codesign.schema import Record
 
 
@@ -66,6 +67,12 @@ class PlatformEvaluator:
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
         self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
+        self.accuracy: FormatAccuracy | None = None
+        if self.options.accuracy:
+            self.accuracy = FormatAccuracy(
+                workload.language_model, self.options.quantization_algorithm
+            )
+            self.metrics += tuple(ACCURACY_METRICS.values())
 
     @property
     def profile(self) -> str:
@@ -84,6 +91,7 @@ class PlatformEvaluator:
                 )
                 for name, device in self.devices.items()
             },
+            **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 
     @property
@@ -124,18 +132,25 @@ class PlatformEvaluator:
         Raises:
             UnknownNameError: A metric, device or format that is not known.
         """
-        names = list(PLATFORM_METRICS) if metrics is None else list(metrics)
+        known = [item.name for item in self.metrics]
+        names = known if metrics is None else list(metrics)
         for name in names:
-            if name not in PLATFORM_METRICS:
-                raise UnknownNameError("metric", name, PLATFORM_METRICS)
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
         serving = self.serving(designs)
+        values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         with np.errstate(invalid="ignore"):
-            values = {name: np.array(getattr(serving, name), dtype=np.float64) for name in names}
+            values |= {
+                name: np.array(getattr(serving, name), dtype=np.float64)
+                for name in names
+                if name not in values
+            }
         return Evaluation(values, limits(serving))
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one platform."""
-        return explain(self.serving(designs), list(PLATFORM_METRICS))
+        account = explain(self.serving(designs), list(PLATFORM_METRICS))
+        return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 
 
 def _all_devices(options: PlatformOptions) -> dict[str, Device]:

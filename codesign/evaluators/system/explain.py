@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.columns import Columns, FloatArray
 from codesign.evaluators.base import Explanation, PoolAccount
-from codesign.evaluators.system.flow import ExchangeFlow, HandOverFlow, PoolFlow, SystemFlow
-from codesign.evaluators.system.pool_machines import NpuPool
+from codesign.evaluators.system.flow import SystemFlow
+from codesign.evaluators.system.hand_over import WIDE_FORMAT
+from codesign.evaluators.system.npu_pool import NpuPool
+from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -22,7 +24,7 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
     needed = evaluator.pool_metrics(names)
     columns = {name: evaluator.pool_columns(designs, name) for name in evaluator.machines}
     values = {
-        name: machine.evaluate(columns[name], [*needed[name], "batch_size"]).metrics
+        name: machine.evaluate(columns[name], sorted({*needed[name], *_OF_TIMELINE})).metrics
         for name, machine in evaluator.machines.items()
     }
     flow = evaluator.flow(values, evaluator.shared_values(designs))
@@ -37,9 +39,13 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
             for name, part in parts.items()
             for row in part.power
         ],
-        notes=[*_assumptions(evaluator, flow), *_notes_of_pools(parts)],
+        notes=[*_assumptions(evaluator, flow, designs), *_notes_of_pools(parts)],
         timeline=timeline(flow),
     )
+
+
+_OF_TIMELINE = ("batch_size", "dynamic_joules_per_token", "idle_watts")
+"""Metrics of machines that the rows of a time line show, whether or not a system needs them."""
 
 
 def explain_pools(evaluator: SystemEvaluator, designs: Columns) -> Mapping[str, PoolAccount]:
@@ -147,7 +153,7 @@ def _first(values: FloatArray) -> float:
     return float(values[0])
 
 
-def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow) -> Iterator[str]:
+def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns) -> Iterator[str]:
     yield (
         "requests are all alike and arrive when they are wanted; none waits in a queue; the "
         "machines of a pool share them evenly"
@@ -157,5 +163,19 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow) -> Iterator[str]:
         first = evaluator.options.first_token
         yield (
             "the KV cache leaves the prefill layer by layer, in the format of the pool that made "
-            f"it; a machine has one port of the link; the {first} pool gives the first token"
+            f"it; pairs of machines send side by side; the {first} pool gives the first token"
         )
+    for link in flow.links:
+        formats = [
+            _kv_format(evaluator.pool_columns(designs, stage.first.name))
+            for stage in (link.sender, link.receiver)
+        ]
+        if formats[0] != formats[1]:
+            yield (
+                f"{link.name}: the cache becomes {formats[1]} of {formats[0]} where it arrives, "
+                "beside the machines' work; that costs neither time nor energy"
+            )
+
+
+def _kv_format(machine: Columns) -> str:
+    return str(machine["kv_format"].to_list()[0]) if "kv_format" in machine else WIDE_FORMAT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ class MachineOptions(Record):
     """Options of the evaluator ``npu``, for pools of NPUs."""
     platform: PlatformOptions = Field(default_factory=PlatformOptions)
     """Options of the evaluator ``platform``, for pools of devices."""
+    device_usd_per_hour: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    """Rent of one device of a pool of devices, USD; what is typically listed for it if None."""
 
 
 class SystemOptions(MachineOptions):

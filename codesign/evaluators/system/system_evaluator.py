@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar
 
 from codesign.columns import Columns, FloatArray, Value
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import UnknownNameError
 from codesign.evaluators.base import (
     Bounds,
     Evaluation,
@@ -23,34 +22,42 @@ from codesign.evaluators.base import (
     PoolAccount,
     PoolDescription,
 )
-from codesign.evaluators.system.explain import explain, explain_pools
-from codesign.evaluators.system.flow import (
-    ExchangeFlow,
-    HandOverFlow,
-    LinkRates,
-    PoolFlow,
-    StageFlow,
-    SystemFlow,
+from codesign.evaluators.system import ranges
+from codesign.evaluators.system.decisive_metrics import (
+    OF_HAND_OVER,
+    SUMS,
+    metrics_of_alone,
+    metrics_of_pool,
 )
+from codesign.evaluators.system.device_pool import DevicePool
+from codesign.evaluators.system.explain import explain, explain_pools
+from codesign.evaluators.system.flow import SystemFlow
+from codesign.evaluators.system.hand_over import TIME_METRIC
+from codesign.evaluators.system.links import (
+    LINK_PARAMETERS,
+    OPTIONAL_LINK_PARAMETERS,
+    link_rates,
+    links_in_order,
+    ports_usd,
+)
+from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.options import SystemOptions
-from codesign.evaluators.system.pool_machines import TIME_METRIC, DevicePool, NpuPool, pool_machine
+from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
+from codesign.evaluators.system.pool_machines import pool_machine
 from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.workload import SystemWorkload
+from codesign.memtech import MemoryTechnology, Range
 from codesign.metrics import ACCURACY_METRICS, SYSTEM_METRICS, Metric
 from codesign.schema import Record
 
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""
-LINK_PARAMETERS = ("bandwidth_bytes_per_s", "latency_s", "energy_joules_per_byte")
-"""Parameters of a link."""
+_LIFETIME = "lifetime_years"
 _NEEDS_PREFILL = frozenset({"time_to_first_token_s", "time_to_second_token_s"})
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
-_SUMS = ("n_devices", "area_mm2", "unit_cost_usd")
-"""Metrics that add over all machines, besides power."""
-_OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
-_NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s"})
-"""A faster pool draws more power, and a faster prefill hides less of the hand-over."""
-
+_NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s", _LIFETIME})
+"""A faster pool draws more power and wears the others out sooner, and a faster prefill hides less
+of the hand-over."""
 
 _HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
 """Metrics whose bounds are features for models of the metrics."""
@@ -105,7 +112,7 @@ class SystemEvaluator:
             name: pool_machine(by_name[name], task, self.workload, self.options.of(name))
             for name, task in evaluator._tasks.items()
         }
-        evaluator._links, evaluator._exchanges = _links_in_order(evaluator._tasks, links)
+        evaluator._links, evaluator._exchanges = links_in_order(evaluator._tasks, links)
         evaluator._declare()
         return evaluator
 
@@ -114,10 +121,11 @@ class SystemEvaluator:
         phases = {task.stage.phase for task in self._tasks.values()}
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
-        absent |= set() if self._links else set(_OF_HAND_OVER)
+        absent |= set() if self._links else set(OF_HAND_OVER)
         machines = self.machines.values()
         names = [{metric.name for metric in machine.metrics} for machine in machines]
         is_judged = all(set(ACCURACY_METRICS) <= of_machine for of_machine in names)
+        absent |= set() if all(_LIFETIME in of_machine for of_machine in names) else {_LIFETIME}
         self.metrics = (
             *(metric for name, metric in SYSTEM_METRICS.items() if name not in absent),
             *(ACCURACY_METRICS.values() if is_judged else ()),
@@ -130,6 +138,7 @@ class SystemEvaluator:
             optional |= {f"{name}_{item}" for item in machine.optional_parameters}
         for link in self._all_links:
             required |= {f"{link.name}_{item}" for item in LINK_PARAMETERS}
+            optional |= {f"{link.name}_{item}" for item in OPTIONAL_LINK_PARAMETERS}
         self.required_parameters = frozenset(required)
         self.optional_parameters = frozenset(optional)
 
@@ -185,6 +194,38 @@ class SystemEvaluator:
             and machine.choosing_metrics([item.removeprefix(f"{name}_") for item in parameters])
         )
 
+    # --- ranges ------------------------------------------------------------------------------
+
+    @property
+    def _npus(self) -> dict[str, NpuPool]:
+        return {name: item for name, item in self.machines.items() if isinstance(item, NpuPool)}
+
+    def technologies(self) -> Mapping[str, MemoryTechnology]:
+        """Memory technologies of the pools of NPUs; devices of datasheets have none."""
+        return ranges.technologies(self._npus)
+
+    def with_library(self, library: Mapping[str, MemoryTechnology]) -> SystemEvaluator:
+        """The same evaluator over other memory technologies, the same in all pools."""
+        return self._with_npus(
+            {
+                name: pool.changed(pool.npu.with_library(library))
+                for name, pool in self._npus.items()
+            }
+        )
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+        """Of the constants of what machines cost; see :mod:`.ranges`."""
+        return ranges.constant_ranges(self._npus, metrics)
+
+    def with_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
+        """The same evaluator with other constants of what machines cost."""
+        return self._with_npus(ranges.with_constants(self._npus, values))
+
+    def _with_npus(self, pools: Mapping[str, NpuPool]) -> SystemEvaluator:
+        evaluator = copy.copy(self)
+        evaluator.machines = self.machines | dict(pools)
+        return evaluator
+
     def provenance(self) -> Mapping[str, Any]:
         """Workload, options and all of the pools' evaluators, as plain JSON values."""
         return {
@@ -207,8 +248,9 @@ class SystemEvaluator:
     def shared_values(self, designs: Columns) -> dict[str, FloatArray]:
         """(n,) numbers of machines, and what the links are."""
         names = [f"{pool}_{MACHINES}" for pool in self._tasks]
-        names += [f"{link.name}_{item}" for link in self._all_links for item in LINK_PARAMETERS]
-        return {name: designs[name].lookup(float) for name in names}
+        of_links = (*LINK_PARAMETERS, *OPTIONAL_LINK_PARAMETERS)
+        names += [f"{link.name}_{item}" for link in self._all_links for item in of_links]
+        return {name: designs[name].lookup(float) for name in names if name in designs}
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
         """The limits of every pool's machines, with the pool's name in front; (n,) each."""
@@ -247,16 +289,23 @@ class SystemEvaluator:
         """Requests through systems; arguments as of :meth:`compose`."""
         n_layers = self.workload.language_model.num_hidden_layers
         flows = {
-            name: PoolFlow(name, task.stage, shared[f"{name}_{MACHINES}"], pools[name])
+            name: PoolFlow(
+                name,
+                task.stage,
+                shared[f"{name}_{MACHINES}"],
+                pools[name],
+                self.machines[name].prices,
+                ports_usd(name, self._all_links, shared),
+            )
             for name, task in self._tasks.items()
         }
-
-        def rates(link: LinkDescription) -> LinkRates:
-            return LinkRates(*(shared[f"{link.name}_{item}"] for item in LINK_PARAMETERS))
-
         exchanges = {
             link.sender: ExchangeFlow(
-                link.name, flows[link.sender], flows[link.receiver], n_layers, rates(link)
+                link.name,
+                flows[link.sender],
+                flows[link.receiver],
+                n_layers,
+                link_rates(link, shared),
             )
             for link in self._exchanges
         }
@@ -269,7 +318,11 @@ class SystemEvaluator:
         }
         links = [
             HandOverFlow(
-                link.name, stages[link.sender], stages[link.receiver], n_layers, rates(link)
+                link.name,
+                stages[link.sender],
+                stages[link.receiver],
+                n_layers,
+                link_rates(link, shared),
             )
             for link in self._links
         ]
@@ -331,37 +384,10 @@ class SystemEvaluator:
 
     def _metrics_of_pool(self, pool: str, wanted: set[str]) -> list[str]:
         task = self._tasks[pool]
-        is_alone, is_split = len(self._tasks) == 1, task.layers != "all"
+        if len(self._tasks) == 1:
+            return metrics_of_alone(wanted, task)
         is_sender = any(link.sender == pool for link in self._links)
-        of_busy = {"tokens_per_joule", "average_power_watts"}
-        energy = {"energy_joules_per_request", "energy_joules_per_token", *of_busy}
-        rates = {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp"}
-        rates |= {"average_power_watts"} | (set() if is_alone else energy)
-        is_rate = bool(wanted & rates) or any(name.endswith("_utilization") for name in wanted)
-        latencies = {"request_latency_s", "time_to_second_token_s", "handover_exposed_s"}
-        own_time = TIME_METRIC[task.stage.phase]
-        if self.options.first_token == "decode":
-            latencies.add("time_to_first_token_s")
-        is_latency = bool(wanted & (latencies | {own_time}))
-        holds = task.layers == "attention" and task.stage.phase == "decode"
-        is_crossing = is_rate or bool(wanted & (latencies | _OF_HAND_OVER))
-        # Caches in flight, and so the rate, depend on how long they stay: see StageFlow.
-        is_time = is_latency or (is_split and is_rate)
-        rules: list[tuple[str, bool]] = [
-            ("throughput_tokens_per_s", is_rate),
-            (own_time, is_time),
-            ("dynamic_joules_per_token", not is_alone and bool(wanted & energy)),
-            ("idle_watts", not is_alone and bool(wanted & energy)),
-            ("energy_joules_per_token", is_alone and bool(wanted & energy)),
-            *((name, is_alone and name in wanted) for name in sorted(of_busy)),
-            ("tdp_watts", bool(wanted & {"tdp_watts", "tokens_per_joule_tdp"})),
-            *((name, name in wanted) for name in (*_SUMS, *ACCURACY_METRICS)),
-            ("handover_bytes", is_sender and is_crossing),
-            ("held_requests", holds and is_rate),
-            ("exchange_bytes", is_split and is_time),
-            ("exchange_bytes_per_token", is_split and is_rate),
-        ]
-        return [name for name, is_needed in rules if is_needed]
+        return metrics_of_pool(wanted, task, is_sender, self.options.first_token == "decode")
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
         """By pool, what every system within limits keeps: its least machine count is one."""
@@ -369,7 +395,7 @@ class SystemEvaluator:
         for name, task in self._tasks.items():
             of_pool = {
                 metric: limits[metric]
-                for metric in ("tdp_watts", *_SUMS, *sorted(self.kept_by_pools))
+                for metric in ("tdp_watts", *SUMS, *sorted(self.kept_by_pools))
                 if metric in limits
             }
             bounds[name] = of_pool | _latencies(limits, task)
@@ -386,38 +412,3 @@ def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:
     time = TIME_METRIC[task.stage.phase]
     is_part = task.stage.name in ("early", "late")  # of whose steps only the mean is limited
     return {time: limits[time]} if time in limits and not is_part else {}
-
-
-def _links_in_order(
-    tasks: Mapping[str, PoolTask], links: Sequence[LinkDescription]
-) -> tuple[list[LinkDescription], list[LinkDescription]]:
-    """The link after each stage but the last, and the links within stages that two pools share.
-
-    Raises:
-        InputError: There is none, more than one, or one between other pools.
-    """
-    firsts = [name for name, task in tasks.items() if task.layers != "ffn"]
-    seconds = {task.stage.name: name for name, task in tasks.items() if task.layers == "ffn"}
-    ordered = [_link_between(links, *ends) for ends in pairwise(firsts)]
-    exchanges = [
-        _link_between(links, name, seconds[tasks[name].stage.name])
-        for name in firsts
-        if tasks[name].layers == "attention"
-    ]
-    stray = [link for link in links if link not in (*ordered, *exchanges)]
-    if stray:
-        raise InputError(
-            f"links.{stray[0].name}: no request passes from pool {stray[0].sender!r} to pool "
-            f"{stray[0].receiver!r}"
-        )
-    return ordered, exchanges
-
-
-def _link_between(links: Sequence[LinkDescription], sender: str, receiver: str) -> LinkDescription:
-    between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
-    if len(between) != 1:
-        raise InputError(
-            f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
-            f"got {len(between)}"
-        )
-    return between[0]

@@ -32,7 +32,7 @@ from codesign.columns import (
 )
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation
-from codesign.evaluators.system.pool_machines import NpuPool
+from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.system_evaluator import MACHINES, SystemEvaluator
 from codesign.metrics import SYSTEM_METRICS, Metric
 from codesign.schema import Record

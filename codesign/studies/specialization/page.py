@@ -293,7 +293,8 @@ def _notes(answers: Sequence[TraceAnswer]) -> list[str]:
     n_systems = sum(system.n_systems for item in answers for system in item.systems.values())
     return [
         f"{held}. Nothing here limits what a format costs in accuracy, so that of open formats "
-        "the narrowest would win; formats for each phase under such a limit are another question.",
+        "the narrowest would win; formats for each phase under such a limit are what the campaign "
+        "system-osworld-accuracy searches.",
         "Gain: throughput with a design for each phase over that of the other kind, both the best "
         "within the limit. The watts are the least with which a design for each phase has at least "
         "the rate of the best single machine. Software is storage priority, dataflow and bandwidth "

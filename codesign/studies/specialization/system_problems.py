@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 from codesign import api, resources
 from codesign.columns import Value
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.system_evaluator import LINK_PARAMETERS
+from codesign.evaluators.system.links import LINK_PARAMETERS, OPTIONAL_LINK_PARAMETERS
 from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.memtech import load_library
 from codesign.problem import Problem, build_problem, with_pools_of
@@ -111,7 +111,8 @@ def _of_one(
     software = {} if kind == "one-design" else {name: of_machine[name] for name in SOFTWARE}
     # The evaluator sets software for each role; one value stands for all.
     stand_ins = {name: values[0] for name, values in software.items()}
-    names = [f"{link.name}_{key}" for link in space.links for key in LINK_PARAMETERS]
-    links = {name: float(str(levels[name][0])) for name in names}
+    keys = (*LINK_PARAMETERS, *OPTIONAL_LINK_PARAMETERS)
+    names = [f"{link.name}_{key}" for link in space.links for key in keys]
+    links = {name: float(str(levels[name][0])) for name in names if name in levels}
     uniform = UniformSystem(evaluator, links, most, software, takes_turns=kind == "turns")
     return uniform_space.fix(stand_ins), uniform

@@ -15,7 +15,7 @@ from codesign.enumeration.composition import compose_front
 from codesign.enumeration.enumerate import enumerate_front
 from codesign.errors import InfeasibleError
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.pool_machines import NpuPool
+from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.problem import Problem
 from codesign.report.labels import design_words

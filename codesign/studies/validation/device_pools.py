@@ -12,7 +12,8 @@ import yaml
 
 from codesign.columns import FloatArray, column_of
 from codesign.evaluators.platform import PlatformOptions
-from codesign.evaluators.system.pool_machines import DevicePool
+from codesign.evaluators.system.device_pool import DevicePool
+from codesign.evaluators.system.options import MachineOptions
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
 
@@ -56,7 +57,11 @@ def group_metrics(
         model=model, prompt_tokens=tokens[0], generated_tokens=max(tokens[1], 1)
     )
     stage = StageRequest(phase, phase, *tokens)
-    pool = DevicePool(stage, workload, options or PlatformOptions(device_files=DEVICE_FILES))
+    pool = DevicePool(
+        stage,
+        workload,
+        MachineOptions(platform=options or PlatformOptions(device_files=DEVICE_FILES)),
+    )
     n = len(batches)
     columns = {name: column_of([value] * n) for name, value in design.items()}
     evaluation = pool.evaluate({**columns, "batch_size": column_of(list(batches))})

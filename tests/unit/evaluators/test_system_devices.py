@@ -13,8 +13,8 @@ from codesign.errors import UnknownNameError
 from codesign.evaluators.base import LinkDescription, PoolDescription
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.system import SystemEvaluator
+from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.options import MachineOptions, SystemOptions
-from codesign.evaluators.system.pool_machines import DevicePool
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import load_device
@@ -49,7 +49,9 @@ def columns():
 @cache
 def pool(phase, engine="graphs"):
     stage = StageRequest(phase, phase, PROMPT, GENERATED)
-    return DevicePool(stage, SystemWorkload(**WORKLOAD), PlatformOptions(engine=engine))
+    return DevicePool(
+        stage, SystemWorkload(**WORKLOAD), MachineOptions(platform=PlatformOptions(engine=engine))
+    )
 
 
 def platform(engine="graphs"):

@@ -312,7 +312,10 @@ def test_hints_that_solve_a_problem_are_told_of(write, monkeypatch):
     assert rank_optimizers(some).labels == outcome.hinted_labels
 
 
-def test_optimizers_of_an_evaluator_without_hints_use_none(finished):
-    outcome = finished.outcome()
+def test_optimizers_of_an_evaluator_without_hints_use_none(write):
+    write(optimizers=["random", "predicted"], budget=8, seeds=1)
+    comparison = Comparison.load("compare-toys")
+    comparison.run()
+    outcome = comparison.outcome()
     assert {use for problem in outcome.problems for use in problem.hints.values()} == {"none"}
     assert outcome.hinted_labels == ()

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, Value
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.base import Explanation
 from codesign.metrics import ACCURACY_METRICS
 from codesign.quantization.loss_rule import Estimate, estimate, load_rule
 from codesign.quantization.published import FormatChoice
-from codesign.workload import Request, parameter_count
+from codesign.workload import LanguageModel, parameter_count
 
+QuantizationAlgorithm: TypeAlias = Literal["rtn", "gptq", "quarot", "spinquant", "autoround"]
 ALGORITHM = "quantization_algorithm"
 PARAMETERS = ("weight_format", "activation_format", "kv_format", ALGORITHM)
 """In the order of ``FormatChoice``."""
+_WIDE = "bf16"
+"""The format of what has none of its own."""
 _ATTRIBUTES = dict(zip(ACCURACY_METRICS, ("ratio", "low", "high"), strict=True))
 
 
@@ -30,14 +34,14 @@ class FormatAccuracy:
     """Recovery of the accuracy at 16 bits by formats and algorithm.
 
     Args:
-        workload: Says which model.
-        options: Say which algorithm, where the space does not.
+        model: Whose answers.
+        algorithm: How formats are reached, where the space does not say it.
     """
 
-    def __init__(self, workload: Request, options: NpuOptions) -> None:
-        self._model = workload.language_model.name
-        self._n_parameters = float(parameter_count(workload.language_model))
-        self._algorithm = options.quantization_algorithm
+    def __init__(self, model: LanguageModel, algorithm: str) -> None:
+        self._model = model.name
+        self._n_parameters = float(parameter_count(model))
+        self._defaults = dict.fromkeys(PARAMETERS, _WIDE) | {ALGORITHM: algorithm}
         self._known: dict[tuple[Value, ...], Estimate] = {}
 
     def metrics(self, designs: Columns, names: Sequence[str]) -> dict[str, FloatArray]:
@@ -68,7 +72,7 @@ class FormatAccuracy:
     ) -> Sequence[Value]:
         if name in designs:
             return designs[name].values
-        return undecided.get(name, (self._algorithm,))
+        return undecided.get(name, (self._defaults[name],))
 
     def _estimate(self, *chosen: Value) -> Estimate:
         if chosen not in self._known:
@@ -92,7 +96,7 @@ class FormatAccuracy:
         wanted = [name for name in objectives if name in _ATTRIBUTES]
         if not wanted:
             return {}
-        axes = [values.get(name, (self._algorithm,)) for name in PARAMETERS]
+        axes = [values.get(name, (self._defaults[name],)) for name in PARAMETERS]
         estimates = [self._estimate(*chosen) for chosen in itertools.product(*axes)]
         shape = [len(axis) for axis in axes]
         tables = {
@@ -113,10 +117,20 @@ class FormatAccuracy:
                 ]
         return beaten
 
+    def added_to(self, account: Explanation, designs: Columns) -> Explanation:
+        """The account of one design with metrics of accuracy, and where they come from."""
+        recovery = self.metrics(designs, list(ACCURACY_METRICS))
+        metrics = {name: float(values[0]) for name, values in recovery.items()}
+        return replace(
+            account,
+            metrics={**account.metrics, **metrics},
+            notes=[*account.notes, self.note(designs)],
+        )
+
     def note(self, designs: Columns) -> str:
         """Where the number of one design comes from."""
         chosen = [
-            designs[name].to_list()[0] if name in designs else self._algorithm
+            designs[name].to_list()[0] if name in designs else self._defaults[name]
             for name in PARAMETERS
         ]
         result = self._estimate(*chosen)

@@ -1,0 +1,90 @@
+"""Which metrics of a pool's machines decide on metrics of the system."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from codesign.evaluators.system.hand_over import TIME_METRIC
+from codesign.evaluators.system.roles import PoolTask
+from codesign.metrics import ACCURACY_METRICS
+
+SUMS = ("n_devices", "area_mm2", "unit_cost_usd")
+"""Metrics that add over all machines, besides power."""
+OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
+_OF_BUSY = frozenset({"tokens_per_joule", "average_power_watts"})
+_ENERGY = frozenset({"energy_joules_per_request", "energy_joules_per_token"}) | _OF_BUSY
+_RATES = frozenset(
+    {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp", "average_power_watts"}
+)
+_PRICE, _LIFE = "usd_per_million_tokens", "lifetime_years"
+
+
+def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
+    """Of the only pool of a system, whose metrics are those of its machines.
+
+    Args:
+        wanted: Metrics of the system.
+        task: What the pool does.
+    """
+    names = set(wanted)
+    own_time = TIME_METRIC[task.stage.phase]
+    waits = {"request_latency_s", own_time}
+    rules = [
+        ("throughput_tokens_per_s", bool(names & _RATES) or _has_utilization(names)),
+        (own_time, bool(names & waits)),
+        ("energy_joules_per_token", bool(names & _ENERGY)),
+        *((name, name in names) for name in (*sorted(_OF_BUSY), _PRICE)),
+        *_rules_of_machines(names),
+    ]
+    return [name for name, is_needed in rules if is_needed]
+
+
+def metrics_of_pool(
+    wanted: Collection[str], task: PoolTask, is_sender: bool, is_first_token_late: bool
+) -> list[str]:
+    """Of one of several pools.
+
+    Args:
+        wanted: Metrics of the system.
+        task: What the pool does.
+        is_sender: Whether it sends KV caches.
+        is_first_token_late: Whether the decode pool gives the first token.
+    """
+    names = set(wanted)
+    is_split = task.layers != "all"
+    is_energy = bool(names & (_ENERGY | {_PRICE}))
+    is_rate = is_energy or bool(names & (_RATES | {_LIFE})) or _has_utilization(names)
+    latencies = {"request_latency_s", "time_to_second_token_s", "handover_exposed_s"}
+    own_time = TIME_METRIC[task.stage.phase]
+    if is_first_token_late:
+        latencies.add("time_to_first_token_s")
+    is_latency = bool(names & (latencies | {own_time}))
+    holds = task.layers == "attention" and task.stage.phase == "decode"
+    is_crossing = is_rate or bool(names & (latencies | OF_HAND_OVER))
+    # Caches in flight, and so the rate, depend on how long they stay: see StageFlow.
+    is_time = is_latency or (is_split and is_rate)
+    rules = [
+        ("throughput_tokens_per_s", is_rate),
+        (own_time, is_time),
+        ("dynamic_joules_per_token", is_energy),
+        ("idle_watts", is_energy),
+        ("standing_usd_per_hour", _PRICE in names),
+        ("wear_usd_per_token", _PRICE in names),
+        *_rules_of_machines(names),
+        ("handover_bytes", is_sender and is_crossing),
+        ("held_requests", holds and is_rate),
+        ("exchange_bytes", is_split and is_time),
+        ("exchange_bytes_per_token", is_split and is_rate),
+    ]
+    return [name for name, is_needed in rules if is_needed]
+
+
+def _has_utilization(names: set[str]) -> bool:
+    return any(name.endswith("_utilization") for name in names)
+
+
+def _rules_of_machines(names: set[str]) -> list[tuple[str, bool]]:
+    """Metrics that systems take from their machines as they are."""
+    is_power = bool(names & {"tdp_watts", "tokens_per_joule_tdp"})
+    own = (*SUMS, *ACCURACY_METRICS, _LIFE)
+    return [("tdp_watts", is_power), *((name, name in names) for name in own)]

@@ -1,0 +1,229 @@
+"""Devices that exist, of datasheets, as the machines of a pool.
+
+They report, of one group of devices in the role of its pool, the metrics that systems follow from.
+They are rented: what one costs is the rent of its devices, electricity included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.accounts.ownership import LIFETIME_YEARS, written_off_usd_per_hour
+from codesign.accounts.shipped_devices import device_account
+from codesign.columns import Columns, FloatArray, Value
+from codesign.errors import UnknownNameError
+from codesign.evaluators.base import Evaluation, Explanation
+from codesign.evaluators.economics.rents import list_rents
+from codesign.evaluators.platform import PlatformEvaluator
+from codesign.evaluators.platform.limits import limits
+from codesign.evaluators.platform.memory import excess
+from codesign.evaluators.platform.request import PlatformRequest
+from codesign.evaluators.platform.serving import PlatformServing
+from codesign.evaluators.system.hand_over import (
+    EXCHANGED,
+    OWN_METRICS,
+    TIME_METRIC,
+    HandOverBytes,
+)
+from codesign.evaluators.system.options import MachineOptions
+from codesign.evaluators.system.parts import PoolPrices
+from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.hardware.device import list_devices, load_device
+from codesign.metrics import ACCURACY_METRICS, ALL_METRICS, POOL_METRICS, Metric
+from codesign.schema import Record
+
+_OF_SILICON = ("area_mm2", "unit_cost_usd")
+_PRICE, _STANDING, _WEAR = "usd_per_million_tokens", "standing_usd_per_hour", "wear_usd_per_token"
+_OF_DEVICE = tuple(
+    POOL_METRICS[name] for name in ("idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR)
+)
+
+
+def _published(name: str, device: str) -> float:
+    """Area in mm^2 or cost in USD of one device; NaN where nothing is published."""
+    account = device_account(device) if device in list_devices() else None
+    if account is None:
+        return np.nan
+    stated = account.area if name == "area_mm2" else account.unit_cost
+    scale = 1e6 if name == "area_mm2" else 1.0
+    return np.nan if stated is None else stated.typical * scale
+
+
+class DevicePool:
+    """A group of devices of one datasheet that serve the model together in one phase.
+
+    Args:
+        stage: What is asked of it.
+        workload: Of the system.
+        options: How devices are read.
+    """
+
+    Workload: ClassVar[type[Record]] = PlatformEvaluator.Workload
+    Options: ClassVar[type[Record]] = PlatformEvaluator.Options
+
+    def __init__(
+        self, stage: StageRequest, workload: SystemWorkload, options: MachineOptions
+    ) -> None:
+        request = PlatformRequest(
+            model=workload.model,
+            prompt_tokens=stage.prompt_tokens,
+            generated_tokens=stage.generated_tokens if stage.phase == "decode" else 0,
+        )
+        self.platform = PlatformEvaluator(request, options.platform)
+        self._usd_per_hour = options.device_usd_per_hour
+        self._stage = stage
+        self._hand_over = HandOverBytes(stage, workload)
+        names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
+        names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
+        names += [*_OF_SILICON, _PRICE]
+        names += [] if self.platform.accuracy is None else ACCURACY_METRICS
+        self.metrics: tuple[Metric, ...] = (
+            *(ALL_METRICS[name] for name in names),
+            *_OF_DEVICE,
+            *(metric for name, metric in OWN_METRICS.items() if name not in EXCHANGED),
+        )
+        self.required_parameters = self.platform.required_parameters
+        self.optional_parameters = self.platform.optional_parameters
+
+    @property
+    def prices(self) -> PoolPrices:
+        """Of what is no device; their rent includes electricity."""
+        return PoolPrices(float(written_off_usd_per_hour(1.0, LIFETIME_YEARS)), 0.0)
+
+    @property
+    def profile(self) -> str:
+        """The named set of conventions in force."""
+        return self.platform.profile
+
+    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+        """Whether parallelism divides, links exist and the memory of this phase suffices."""
+        return self._violations(self.platform.serving(designs))
+
+    def _violations(self, serving: PlatformServing) -> Mapping[str, FloatArray]:
+        is_prefill = self._stage.phase == "prefill"
+        kept = serving.prefill_footprint if is_prefill else serving.decode_footprint
+        return {**limits(serving), "memory": excess(kept, serving.platform, serving.options)}
+
+    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        """Metrics of ``n`` groups of devices; only those named.
+
+        Raises:
+            UnknownNameError: A metric, device or format that is not known.
+        """
+        known = {item.name for item in self.metrics}
+        names = known if metrics is None else metrics
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known)
+        serving = self.platform.serving(designs)
+        accuracy = self.platform.accuracy
+        values = {} if accuracy is None else accuracy.metrics(designs, list(names))
+        for name in names:
+            if name not in values:
+                values[name] = np.array(self._value(name, serving, designs), dtype=np.float64)
+        return Evaluation(values, self._violations(serving))
+
+    def _value(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
+        is_prefill = self._stage.phase == "prefill"
+        if name == "handover_bytes":
+            return self._hand_over.of(designs, len(serving.platform.tp))
+        if name == "throughput_tokens_per_s" and is_prefill:
+            return serving.prefill_requests_per_s * float(self._stage.tokens)
+        if name == "energy_joules_per_token" and is_prefill:
+            return serving.prefill_energy_joules_per_token
+        if name == "batch_size":
+            return serving.platform.batch * serving.platform.dp
+        if name == "tdp_watts":
+            return serving.board_power_watts
+        if name in (*_OF_SILICON, _STANDING, _WEAR, _PRICE):
+            return self._cost(name, serving, designs)
+        if name == "idle_watts":
+            timed = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
+            return serving.n_devices * timed.idle_watts
+        if name in ("dynamic_joules_per_token", "tokens_per_joule", "average_power_watts"):
+            joules = self._value("energy_joules_per_token", serving, designs)
+            rate = self._value("throughput_tokens_per_s", serving, designs)
+            if name == "dynamic_joules_per_token":
+                return joules - self._value("idle_watts", serving, designs) / rate
+            return 1.0 / joules if name == "tokens_per_joule" else joules * rate
+        values: FloatArray = getattr(serving, name)
+        return values
+
+    def _cost(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
+        """(n,) NaN where nothing is published of a device."""
+        devices, n_devices = serving.platform.devices, serving.n_devices
+        if name in _OF_SILICON:
+            return n_devices * devices.lookup(lambda device: _published(name, str(device)))
+        if name == _WEAR:
+            return np.zeros(len(devices))
+        usd_per_hour = n_devices * devices.lookup(lambda device: self._rent(str(device)))
+        if name == _STANDING:
+            return usd_per_hour
+        rate = self._value("throughput_tokens_per_s", serving, designs)
+        return usd_per_hour / 3600.0 / rate * 1e6
+
+    def _rent(self, device: str) -> float:
+        """Rent of one device in USD per hour; NaN where none is listed."""
+        if self._usd_per_hour is not None:
+            return self._usd_per_hour
+        rent = list_rents().get(load_device(device).key) if device in list_devices() else None
+        return np.nan if rent is None else rent.typical
+
+    def _rent_words(self, designs: Columns) -> Iterator[str]:
+        (device,) = designs["device"].to_list()
+        rent = self._rent(str(device))
+        if not np.isnan(rent):
+            yield f"a {device} is rented for {rent:g} USD per hour, electricity included"
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Area, cost and rent where nobody has published those of a device."""
+        absent = {}
+        devices = [str(device) for device in values.get("device", ())]
+        for name in _OF_SILICON:
+            lacking = [device for device in devices if np.isnan(_published(name, device))]
+            if lacking:
+                absent[name] = f"nothing is published of {', '.join(lacking)}"
+        lacking = [device for device in devices if np.isnan(self._rent(device))]
+        if lacking:
+            absent[_PRICE] = (
+                f"no rent is listed of {', '.join(lacking)}; the evaluator's option "
+                "device_usd_per_hour states one"
+            )
+        return absent
+
+    def explain(self, designs: Columns) -> Explanation:
+        """The full account of one group in its phase."""
+        evaluation = self.evaluate(designs)
+        metrics = {
+            metric.name: float(evaluation.metrics[metric.name][0]) for metric in self.metrics
+        }
+        of_both_phases = self.platform.explain(designs)
+        power = {
+            "component": "devices",
+            "tdp_watts": metrics["tdp_watts"],
+            "average_watts": metrics["average_power_watts"],
+        }
+        return Explanation(
+            metrics=metrics,
+            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            operators=[
+                {key: value for key, value in row.items() if key != "phase"}
+                for row in of_both_phases.operators
+                if row["phase"] == self._stage.phase
+            ],
+            levels=of_both_phases.levels,
+            power=[power] if of_both_phases.power else [],
+            notes=[*of_both_phases.notes, *self._rent_words(designs)],
+        )
+
+    def provenance(self) -> Mapping[str, Any]:
+        """As of the evaluator ``platform``, and rents."""
+        rents = {name: item.typical for name, item in list_rents().items()}
+        return {
+            **self.platform.provenance(),
+            "rents": rents if self._usd_per_hour is None else self._usd_per_hour,
+        }

@@ -1,0 +1,44 @@
+"""What machines of a pool report besides the metrics of their own evaluators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.columns import Columns, FloatArray
+from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.workload import SystemWorkload
+from codesign.metrics import PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
+from codesign.workload.model import kv_elements, state_bytes
+from codesign.workload.precision import bits_per_element
+
+TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
+"""What a request waits for in a phase: its first token, or each of the next ones."""
+WIDE_FORMAT = "bf16"
+"""Format of a cache where no parameter says one."""
+EXCHANGED = ("exchange_bytes", "exchange_bytes_per_token")
+"""Metrics of machines that have a part of every layer."""
+OWN_METRICS = {
+    "handover_bytes": SYSTEM_METRICS["handover_bytes"],
+    "n_devices": PLATFORM_METRICS["n_devices"],
+    **{name: POOL_METRICS[name] for name in EXCHANGED},
+}
+"""What evaluators of one machine do not report themselves."""
+
+
+class HandOverBytes:
+    """What a request takes along when it leaves a stage."""
+
+    def __init__(self, stage: StageRequest, workload: SystemWorkload) -> None:
+        model = workload.language_model
+        self._elements = float(kv_elements(model, stage.cached_tokens))
+        self._state_bytes = float(state_bytes(model))
+
+    def bytes_of(self, format_: object) -> float:
+        """Bytes of the KV cache in a format, and of recurrent states."""
+        return self._elements * bits_per_element(str(format_)) / 8.0 + self._state_bytes
+
+    def of(self, designs: Columns, n: int) -> FloatArray:
+        """(n,) bytes of one request, in the format of the machine that sends it."""
+        if "kv_format" not in designs:
+            return np.full(n, self.bytes_of(WIDE_FORMAT))
+        return designs["kv_format"].lookup(self.bytes_of)

@@ -1,0 +1,264 @@
+"""Parts of a system as requests flow through them: pools, the stages that they make, links.
+
+A link has ports at every machine, so pairs of machines send side by side. A prefill sends the
+cache of a layer as soon as it is computed; between two decode stages it is sent at once, and
+nothing hides it. A cache is sent in the format of the pool that made it; a change of format happens
+where it arrives, beside the machines' work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.system.roles import StageRequest
+
+
+@dataclass(frozen=True)
+class PoolPrices:
+    """What the machines of a pool cost besides what their metrics say.
+
+    Attributes:
+        usd_per_hour_of_capital: Part of a price that falls on an hour of serving.
+        usd_per_joule: Price of electricity; nothing where the machines' rent includes it.
+    """
+
+    usd_per_hour_of_capital: float
+    usd_per_joule: float
+
+
+@dataclass(frozen=True)
+class PoolFlow:
+    """The machines of a pool; every array is (n,).
+
+    Attributes:
+        name: Of the pool.
+        stage: The part of every request's way that it serves, or helps to serve.
+        machines: How many there are.
+        metrics: Of one machine, by name.
+        prices: What its machines cost besides what their metrics say.
+        ports_usd: Price of the links' ports at one machine.
+    """
+
+    name: str
+    stage: StageRequest
+    machines: FloatArray
+    metrics: Mapping[str, FloatArray]
+    prices: PoolPrices
+    ports_usd: FloatArray
+
+    @property
+    def step_s(self) -> FloatArray:
+        """What a request waits for: the prefill, or one decode step."""
+        is_prefill = self.stage.phase == "prefill"
+        return self.metrics["time_to_first_token_s" if is_prefill else "time_per_output_token_s"]
+
+    @property
+    def tokens_per_s(self) -> FloatArray:
+        """Tokens of the stage per second, all machines busy."""
+        return self.machines * self.metrics["throughput_tokens_per_s"]
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """Requests per second, all machines busy."""
+        return self.tokens_per_s / float(self.stage.tokens)
+
+    def lifetime_years(self, system_requests_per_s: FloatArray) -> FloatArray:
+        """Time until the first memory is worn out, at the rate that the system leaves them."""
+        busy = system_requests_per_s / self.requests_per_s
+        return self.metrics["lifetime_years"] / busy
+
+    def usd_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
+        """Price of the machines, written off or worn out, of their ports and of electricity."""
+        per_request = self.machines / (3600.0 * system_requests_per_s)
+        standing = self.metrics["standing_usd_per_hour"] * per_request
+        wear = self.metrics["wear_usd_per_token"] * float(self.stage.tokens)
+        ports = self.ports_usd * self.prices.usd_per_hour_of_capital * per_request
+        joules = self.joules_per_request(system_requests_per_s)
+        return np.maximum(standing, wear) + ports + joules * self.prices.usd_per_joule
+
+    def joules_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
+        """Energy per request of machines that wait in the time that the system leaves them."""
+        dynamic = self.metrics["dynamic_joules_per_token"] * float(self.stage.tokens)
+        return dynamic + self.machines * self.metrics["idle_watts"] / system_requests_per_s
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """What a link can do; every array is (n,).
+
+    Attributes:
+        bandwidth_bytes_per_s: What one machine sends by all of its ports, one way.
+        latency_s: Time of a message that carries nothing.
+        energy_joules_per_byte: Energy of what is sent.
+    """
+
+    bandwidth_bytes_per_s: FloatArray
+    latency_s: FloatArray
+    energy_joules_per_byte: FloatArray
+
+    def requests_per_s(
+        self, sender: PoolFlow, receiver: PoolFlow, request_bytes: FloatArray
+    ) -> FloatArray:
+        """Requests per second, every machine of the smaller pool sending or receiving."""
+        pairs = np.minimum(sender.machines, receiver.machines)
+        with np.errstate(divide="ignore"):
+            return pairs / (request_bytes / self.bandwidth_bytes_per_s)
+
+
+@dataclass(frozen=True)
+class ExchangeFlow:
+    """The link between the two pools that share the layers of a stage.
+
+    Attributes:
+        name: Of the link.
+        attention: Pool with the attention.
+        ffn: Pool with the rest of the layers.
+        n_layers: Layers of the model.
+        rates: Of the link; both directions at once.
+    """
+
+    name: str
+    attention: PoolFlow
+    ffn: PoolFlow
+    n_layers: int
+    rates: LinkRates
+
+    @property
+    def sending_pool(self) -> PoolFlow:
+        """The pool whose machines pay for the energy."""
+        return self.attention
+
+    @property
+    def step_s(self) -> FloatArray:
+        """Messages of all layers in a pass, there and back."""
+        ways = (self.attention, self.ffn)
+        sent = [pool.metrics["exchange_bytes"] / self.rates.bandwidth_bytes_per_s for pool in ways]
+        return sent[0] + sent[1] + 2.0 * self.n_layers * self.rates.latency_s
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """Requests per second in the direction that sends more."""
+        there = self._of_request(self.attention)
+        back = self._of_request(self.ffn)
+        return self.rates.requests_per_s(self.attention, self.ffn, np.maximum(there, back))
+
+    def _of_request(self, pool: PoolFlow) -> FloatArray:
+        return pool.metrics["exchange_bytes_per_token"] * float(pool.stage.tokens)
+
+    @property
+    def joules_per_request(self) -> FloatArray:
+        """Energy of one request's activations, there and back."""
+        sent = self._of_request(self.attention) + self._of_request(self.ffn)
+        return sent * self.rates.energy_joules_per_byte
+
+
+@dataclass(frozen=True)
+class StageFlow:
+    """A part of every request's way: one pool, or one with the attention and one with the rest.
+
+    Attributes:
+        pools: That with the attention first.
+        exchange: What joins the two.
+    """
+
+    pools: Sequence[PoolFlow]
+    exchange: ExchangeFlow | None = None
+
+    @property
+    def request(self) -> StageRequest:
+        """What is asked of the stage."""
+        return self.pools[0].stage
+
+    @property
+    def first(self) -> PoolFlow:
+        """The pool that holds the KV cache."""
+        return self.pools[0]
+
+    @property
+    def step_s(self) -> FloatArray:
+        """What a request waits for: the prefill, or one decode step."""
+        if self.exchange is None:
+            return self.first.step_s
+        return self.pools[0].step_s + self.pools[1].step_s + self.exchange.step_s
+
+    @property
+    def stage_s(self) -> FloatArray:
+        """Time of a request in the stage."""
+        if self.request.phase == "prefill":
+            return self.step_s
+        return self.step_s * float(self.request.generated_tokens)
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """Requests per second that the KV caches leave room for; the pools have rates of their own.
+
+        Little's law: requests in the stage are their rate times their time in it.
+        """
+        held = self.first.machines * self.first.metrics["held_requests"]
+        return held / self.stage_s
+
+
+@dataclass(frozen=True)
+class HandOverFlow:
+    """A link from one stage to the next; every array is (n,).
+
+    Attributes:
+        name: Of the link.
+        sender: The stage that sends.
+        receiver: The stage that receives.
+        n_layers: Layers of the model, each of which has a part of the cache.
+        rates: Of the link.
+    """
+
+    name: str
+    sender: StageFlow
+    receiver: StageFlow
+    n_layers: int
+    rates: LinkRates
+
+    @property
+    def sending_pool(self) -> PoolFlow:
+        """The pool whose machines pay for the energy."""
+        return self.sender.first
+
+    @property
+    def request_bytes(self) -> FloatArray:
+        """Bytes of one request."""
+        return self.sender.first.metrics["handover_bytes"]
+
+    @property
+    def transfer_s(self) -> FloatArray:
+        """Time of one request's cache alone on its link, latency apart."""
+        return self.request_bytes / self.rates.bandwidth_bytes_per_s
+
+    @property
+    def latency_s(self) -> FloatArray:
+        """Time of a message that carries nothing."""
+        return self.rates.latency_s
+
+    @property
+    def exposed_s(self) -> FloatArray:
+        """Time from the end of the sender's work to the arrival of all that it made.
+
+        Layer by layer, the last part leaves when the prefill ends or when the others have left:
+        the larger of one layer's part and the transfer without what the prefill hides.
+        """
+        if self.sender.request.phase == "decode":
+            return self.transfer_s + self.latency_s
+        layers = float(self.n_layers)
+        hidden_s = self.sender.stage_s * ((layers - 1.0) / layers)
+        return np.maximum(self.transfer_s / layers, self.transfer_s - hidden_s) + self.latency_s
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """Caches per second."""
+        return self.rates.requests_per_s(self.sender.first, self.receiver.first, self.request_bytes)
+
+    @property
+    def joules_per_request(self) -> FloatArray:
+        """Energy of one request's cache on the link."""
+        return self.request_bytes * self.rates.energy_joules_per_byte

@@ -220,7 +220,10 @@ class Problem:
         )
 
     def predicted_violations(self, rows: IntArray) -> FloatArray:
-        """(n, c) the constraints whose metrics the evaluator's cheaper model all has.
+        """(n, c) the constraints on metrics as the evaluator's cheaper model has them.
+
+        They are the last columns of an observation's violations; NaN in the columns of those that
+        depend on a metric which the model does not have.
 
         Raises:
             JobError: As :meth:`predictions`.
@@ -232,7 +235,9 @@ class Problem:
         unpredicted = set(names) - set(predicted)
         predictable = [item for item in after if not item.expression.names & unpredicted]
         violations = self._violations_of(predictable, rows, predicted)
-        return np.column_stack([*violations.values(), np.empty((len(rows), 0))])
+        nothing = np.full(len(rows), np.nan)
+        columns = [violations.get(item.text, nothing) for item in after]
+        return np.column_stack([*columns, np.empty((len(rows), 0))])
 
     def _predicted(self, rows: IntArray, names: Sequence[str]) -> dict[str, FloatArray]:
         """(n,) by name, of the metrics named those that the cheaper model has."""

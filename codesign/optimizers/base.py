@@ -188,8 +188,9 @@ class SearchSpace:
             at besides the space's own features; cheap, and None if there are no such numbers.
         predict: (n, d) designs to what a cheaper model says of their objectives, (n, m) to
             minimize, NaN in the columns that it does not have; None if there is no such model.
-        predict_violations: (n, d) designs to what that model says of limits, (n, c), ``<= 0`` is
-            within; None if there is no such model.
+        predict_violations: (n, d) designs to what that model says of the last c limits, (n, c),
+            ``<= 0`` is within, NaN in the columns that it does not have; None if there is no such
+            model.
     """
 
     space: DesignSpace
@@ -239,6 +240,13 @@ class SearchSpace:
         return np.column_stack(
             [own, *(item.scaled(numbers[item.name]) for item in self._described)]
         )
+
+    @cached_property
+    def feature_groups(self) -> IntArray:
+        """(f,) which features are alike: those of one category; each of the others by itself."""
+        own = self.space.feature_groups
+        first = int(own.max(initial=-1)) + 1
+        return np.concatenate([own, np.arange(first, first + len(self._described))])
 
     def distinct(self, rows: IntArray, seen: KeySet) -> IntArray:
         """(k, d) the rows whose keys are new, each once, in their order."""

@@ -9,18 +9,32 @@ is an objective too: what is beyond it improves nothing anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
-from codesign.optimizers.history import History
+from codesign.optimizers.evidence import Evidence, HyperparameterMemory, milestone
 from codesign.optimizers.prediction import error_scale, expected
-from codesign.optimizers.surrogate import Fitting, GaussianProcess
+from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
+from codesign.pareto import hypervolume
 
+Name: TypeAlias = tuple[Literal["objective", "limit", "failing"], int]
+"""Of a process: what it is about, and the column of it."""
+_MOST_CONDITIONED = 2000
+"""Results that a process is conditioned on; of more, the front, the latest and a random choice
+[ours: beyond, one factorization takes seconds]."""
 _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
+_LEAST_GAIN = 1e-3
+"""Of what lies between the front's best and the reference point, in each objective: less is no
+improvement [ours]."""
+_LEAST_SHARE = 1e-5
+"""Of the hypervolume: an improvement too small to be worth an evaluation [ours]."""
+_LEAST_EXCESS = -1.0 + 1e-9
+"""An excess of -1 is a metric of 0, which has no logarithm."""
 _MOST_FRONT_BEYOND = 40
 """Boxes grow quickly with more objectives, so a large front is thinned out for them."""
 
@@ -30,17 +44,23 @@ class Threshold:
     """A limit as a model sees it.
 
     Attributes:
-        process: The belief about what is limited.
-        bound: Value on the model's scale above which a design is outside.
+        process: The belief about what is limited, or about the error of its prediction.
+        scale: On which it sees what is limited.
+        predicted: Position of the limit's prediction; None if it has none.
     """
 
     process: GaussianProcess
-    bound: float
+    scale: Scale
+    predicted: int | None
 
-    def log_probability_within(self, features: FloatArray) -> FloatArray:
+    def log_probability_within(
+        self, features: FloatArray, predicted: FloatArray | None
+    ) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
         mean, deviation = self.process.predict(features)
-        return np.asarray(log_ndtr((self.bound - mean) / deviation))
+        if self.predicted is not None and predicted is not None:
+            mean = mean + expected(self.scale, _relative(predicted[:, self.predicted]))
+        return np.asarray(log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / deviation))
 
 
 @dataclass(frozen=True)
@@ -54,6 +74,7 @@ class Beliefs:
         lower: (b, m) lower corners of the boxes that are not dominated.
         upper: (b, m) upper corners.
         has_feasible: Whether something feasible is known.
+        least_worth: What is worth less is hardly worth an evaluation.
     """
 
     objectives: tuple[GaussianProcess, ...]
@@ -62,6 +83,7 @@ class Beliefs:
     lower: FloatArray
     upper: FloatArray
     has_feasible: bool
+    least_worth: float
 
     def worth(
         self,
@@ -77,22 +99,22 @@ class Beliefs:
         Args:
             features: (n, f) of the designs.
             inflation: Factor on the deviations of the objectives' beliefs.
-            predicted: (n, m) their objectives as a cheaper model has them, if the processes are
-                about its errors.
+            predicted: (n, m + c) their objectives and violations as a cheaper model has them, if
+                processes are about its errors.
         """
         within = np.zeros(len(features))
         for limit in self.limits:
-            within += limit.log_probability_within(features)
+            within += limit.log_probability_within(features, predicted)
         if not self.has_feasible and self.limits:
             return within
         predictions = [process.predict(features) for process in self.objectives]
         means = np.column_stack([mean for mean, _ in predictions])
         if predicted is not None:
-            pairs = zip(self.scales, predicted.T, strict=True)
+            pairs = zip(self.scales, predicted.T[: len(self.scales)], strict=True)
             means += np.column_stack([expected(scale, column) for scale, column in pairs])
         improvement = expected_hypervolume_improvement(
             means,
-            np.column_stack([deviation for _, deviation in predictions]) * inflation,
+            np.column_stack([_doubt(deviation) for _, deviation in predictions]) * inflation,
             self.scales,
             self.lower,
             self.upper,
@@ -105,9 +127,24 @@ class Beliefs:
             self,
             objectives=tuple(process.with_belief(features) for process in self.objectives),
             limits=tuple(
-                Threshold(limit.process.with_belief(features), limit.bound) for limit in self.limits
+                replace(limit, process=limit.process.with_belief(features)) for limit in self.limits
             ),
         )
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a process is to learn.
+
+    Attributes:
+        scale: Of an objective; of what is limited, one on which the limit is 0.
+        values: (n,) standardized.
+        predicted: Position of the prediction of which they are the errors, if there is one.
+    """
+
+    scale: Scale
+    values: FloatArray
+    predicted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,76 +154,123 @@ class Modeling:
     Attributes:
         logarithmic: Model the logarithm of what has one sign.
         iterations: Bound on the optimization of the models' hyperparameters.
-        training: Most results that the models learn from.
+        training: Most results that hyperparameters are learned from.
+        groups: (f,) of features that are alike; see :class:`Fitting`.
+        memory: Of hyperparameters of one history.
     """
 
     logarithmic: bool
     iterations: int
     training: int
+    groups: IntArray | None = None
+    memory: HyperparameterMemory = field(default_factory=HyperparameterMemory)
 
     def beliefs(
         self,
-        history: History,
-        features: FloatArray,
+        evidence: Evidence,
         reference: FloatArray,
         is_reference_given: bool,
         rng: np.random.Generator,
-        predicted: FloatArray | None = None,
     ) -> Beliefs:
-        """What follows from a history.
+        """What follows from evidence.
 
         Args:
-            history: With at least two results.
-            features: (n, f) of its designs.
+            evidence: With at least two results. If it has predictions, the processes are about
+                their errors.
             reference: (m,) bound of the hypervolume.
             is_reference_given: The bound was not inferred from the history.
-            rng: Chooses what to learn from if there is too much.
-            predicted: (n, m) the objectives as a cheaper model has them; the processes are then
-                about its errors.
+            rng: Chooses what to condition on if there is too much.
         """
-        known = training_of(history, np.flatnonzero(~history.failed), self.training, rng)
-        fitting = Fitting(features[known], self.iterations)
-        objectives, violations = history.objectives[known], history.violations[known]
-        scales, targets = self._targets(objectives, None if predicted is None else predicted[known])
-        processes = [fitting.fit(target) for target in targets]
+        history = evidence.history
+        known = evidence.with_results(_MOST_CONDITIONED, rng)
+        objectives, violations = known.history.objectives, known.history.violations
+        targets = [self._target(("objective", j), known) for j in range(objectives.shape[1])]
+        processes = [
+            self._process(("objective", j), target, known, evidence)
+            for j, target in enumerate(targets)
+        ]
         has_feasible = bool(history.feasible.any())
         bound = reference if is_reference_given and has_feasible else None
         limits = [
-            _threshold(fitting, compressed(column))
-            for column in violations.T
+            self._threshold(("limit", j), known, evidence)
+            for j, column in enumerate(violations.T)
             if (column > 0).any() and not _is_bound(column, objectives, bound)
         ]
         if history.failed.any():
-            some = training_of(history, np.arange(len(history.rows)), self.training, rng)
-            failing = np.where(history.failed[some], 1.0, -1.0)
-            limits.append(_threshold(Fitting(features[some], self.iterations), failing))
-        lower, upper = boxes(history.front_values, reference)
-        return Beliefs(tuple(processes), tuple(scales), tuple(limits), lower, upper, has_feasible)
+            some = evidence.thinned(_MOST_CONDITIONED, rng)
+            limits.append(self._threshold(("failing", 0), some, evidence))
+        front = history.front_values
+        lower, upper = boxes(_beyond(front, reference), reference)
+        least = _LEAST_SHARE * hypervolume(front, reference) if has_feasible else -np.inf
+        scales = tuple(target.scale for target in targets)
+        return Beliefs(tuple(processes), scales, tuple(limits), lower, upper, has_feasible, least)
 
-    def _targets(
-        self, objectives: FloatArray, predicted: FloatArray | None
-    ) -> tuple[list[Scale], list[FloatArray]]:
-        """What the objectives' processes are to learn: (n,) each, with its scale."""
-        if predicted is None:
-            scales = [Scale.of(column, self.logarithmic) for column in objectives.T]
-            pairs = zip(scales, objectives.T, strict=True)
-            return scales, [scale.to_model(column) for scale, column in pairs]
-        predicted_pairs = list(zip(objectives.T, predicted.T, strict=True))
-        scales = [error_scale(column, guess, self.logarithmic) for column, guess in predicted_pairs]
-        return scales, [
-            scale.to_model(column) - expected(scale, guess)
-            for scale, (column, guess) in zip(scales, predicted_pairs, strict=True)
-        ]
+    def _threshold(self, name: Name, known: Evidence, evidence: Evidence) -> Threshold:
+        target = self._target(name, known)
+        process = self._process(name, target, known, evidence)
+        return Threshold(process, target.scale, target.predicted)
+
+    def _process(
+        self, name: Name, target: Target, known: Evidence, evidence: Evidence
+    ) -> GaussianProcess:
+        """The process that saw a target at what is known."""
+        n = milestone(len(evidence.features))
+        hyperparameters = self.memory.get(
+            n, name, lambda: self._learned(name, evidence.part(slice(n)))
+        )
+        return GaussianProcess.observed(known.features, target.values, hyperparameters)
+
+    def _learned(self, name: Name, evidence: Evidence) -> Hyperparameters:
+        """The hyperparameters after evidence: a function of it alone."""
+        rng = np.random.default_rng(len(evidence.features))
+        draw = evidence.thinned if name[0] == "failing" else evidence.with_results
+        some = draw(self.training, rng)
+        fitting = Fitting(some.features, self.iterations, self.groups)
+        return fitting.fit(self._target(name, some).values)
+
+    def _target(self, name: Name, known: Evidence) -> Target:
+        """What the process of a name is to learn."""
+        kind, column = name
+        if kind == "failing":
+            return _centered(np.where(known.history.failed, 1.0, -1.0))
+        m = known.history.objectives.shape[1]
+        position = column if kind == "objective" else m + column
+        guesses = known.predictions(position)
+        if kind == "limit":
+            return _limited(known.history.violations[:, column], guesses, position)
+        values = known.history.objectives[:, column]
+        if guesses is None:
+            scale = Scale.of(values, self.logarithmic)
+            return Target(scale, scale.to_model(values))
+        return _error(error_scale(values, guesses, self.logarithmic), values, guesses, position)
 
 
-def training_of(history: History, known: IntArray, most: int, rng: np.random.Generator) -> IntArray:
-    """Positions to learn from: all that are known, or half front, a quarter latest, others."""
-    if len(known) <= most:
-        return known
-    front = rng.permutation(np.intersect1d(history.front, known))[: most // 2]
-    chosen = np.union1d(front, known[-(most // 4) :]) if most >= 4 else front
-    others = rng.permutation(np.setdiff1d(known, chosen))
-    return np.sort(np.concatenate([chosen, others[: most - len(chosen)]]))
+def _limited(violations: FloatArray, guesses: FloatArray | None, position: int) -> Target:
+    """What the process of a limit is to learn: the error of a prediction if it is an excess too."""
+    values = compressed(violations)
+    if guesses is None or not ((violations > -1.0).all() and (guesses > -1.0).all()):
+        return _centered(values)
+    guesses = _relative(guesses)
+    return _error(error_scale(values, guesses, logarithmic=False), values, guesses, position)
+
+
+def _error(scale: Scale, values: FloatArray, guesses: FloatArray, position: int) -> Target:
+    return Target(scale, scale.to_model(values) - expected(scale, guesses), position)
+
+
+def _relative(violations: FloatArray) -> FloatArray:
+    """Predicted relative excesses on the scale of :func:`compressed`."""
+    return np.log1p(np.maximum(violations, _LEAST_EXCESS))
+
+
+def _centered(values: FloatArray) -> Target:
+    scale = Scale.of(values, logarithmic=False)
+    return Target(scale, scale.to_model(values))
+
+
+def _doubt(deviation: FloatArray) -> FloatArray:
+    """(n,) deviations without the noise, which is no hope of an improvement."""
+    return np.sqrt(np.maximum(deviation**2 - NOISE, 0.0))
 
 
 def _is_bound(violation: FloatArray, objectives: FloatArray, reference: FloatArray | None) -> bool:
@@ -195,13 +279,6 @@ def _is_bound(violation: FloatArray, objectives: FloatArray, reference: FloatArr
         return False
     same: BoolArray = (violation > 0)[:, None] == (objectives > reference)
     return bool(same.all(axis=0).any())
-
-
-def _threshold(fitting: Fitting, values: FloatArray) -> Threshold:
-    """The belief about values of which 0 is the limit."""
-    mean, deviation = float(values.mean()), float(values.std())
-    deviation = deviation if deviation > 0 else 1.0
-    return Threshold(fitting.fit((values - mean) / deviation), -mean / deviation)
 
 
 def compressed(violations: FloatArray) -> FloatArray:
@@ -217,6 +294,17 @@ def compressed(violations: FloatArray) -> FloatArray:
         return np.asarray(np.log1p(bounded))
     typical = float(np.median(np.abs(bounded))) or largest
     return np.asarray(np.sign(bounded) * np.log1p(np.abs(bounded) / typical))
+
+
+def _beyond(front: FloatArray, reference: FloatArray) -> FloatArray:
+    """(k, m) the front moved by what is too little to be an improvement.
+
+    Else a design that the model cannot tell from one on the front, as where parameters do not
+    matter, is hoped to be better by what the model allows for noise.
+    """
+    if not len(front):
+        return front
+    return np.asarray(front - _LEAST_GAIN * np.maximum(reference - front.min(axis=0), 0.0))
 
 
 def boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -3,8 +3,9 @@
 MemExplorer section 4.4 [11, 14] gives the frame: independent processes, analytic expected
 hypervolume improvement, candidates that were not evaluated. Added to it are processes on the
 logarithm of objectives with improvement in their own units, features that include derived
-quantities and what the evaluator tells in advance, neighbors of the front among the candidates
-with a local search from the best, a model of what is feasible, and steps that explore more.
+quantities and what the evaluator tells in advance and are bent as results ask for, neighbors and
+mutants of the front among the candidates with a local search from the best, a model of what is
+feasible, and steps that explore more, also whenever the models hope for nothing.
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
 
@@ -18,13 +19,21 @@ from pydantic import Field
 from codesign.columns import FloatArray, IntArray
 from codesign.optimizers.base import HintUse, KeySet
 from codesign.optimizers.beliefs import Beliefs, Modeling
+from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History, LearningOptimizer
+from codesign.optimizers.mutation import mutants, strides
 from codesign.optimizers.surrogate import require_libraries, single_thread
 from codesign.schema import Record
 
 _MARGIN = 0.1
 """Of an inferred reference point beyond the worst observation, as a share of the range."""
-_LOCAL_STEPS = 8
+_LOCAL_STEPS = 16
+_DOUBTS = 3
+"""Times that models which hope for nothing are asked, each time less certain [ours]."""
+_CHEAP = 300
+"""Results up to which all candidates compete; beyond, fewer [ours]."""
+_LEAST_EXCESS = 8
+"""Designs that violate least, whose mutants compete as long as nothing is feasible [ours]."""
 
 
 class GpEhvi(LearningOptimizer):
@@ -34,8 +43,9 @@ class GpEhvi(LearningOptimizer):
     modeled, as is failing; the probability of being within them multiplies the improvement, or
     replaces it as long as nothing feasible is known. A limit that says no more than the
     reference point is left out. Pending designs, and in a batch each choice, are taken to come
-    out as expected before the next choice is made. Beyond ``training`` results the models see the
-    front, the latest and a random choice of the others. A reference point that is not given is
+    out as expected before the next choice is made. All results count, up to two thousand; beyond
+    ``training`` results, hyperparameters are learned from the front, the latest and a random
+    choice of the others. A reference point that is not given is
     somewhat beyond the worst feasible observation.
 
     Raises:
@@ -45,18 +55,20 @@ class GpEhvi(LearningOptimizer):
     class Options(Record):
         """Options of Gaussian processes with expected hypervolume improvement."""
 
-        candidates: Annotated[int, Field(ge=1, le=10**6)] = 2048
+        candidates: Annotated[int, Field(ge=1, le=10**6)] = 1024
         """Random designs that compete in each step."""
         neighborhoods: Annotated[int, Field(ge=0, le=10**6)] = 16
         """Designs of the front whose neighbors compete too."""
+        mutants: Annotated[int, Field(ge=0, le=10**6)] = 1024
+        """Mutants and mixtures of designs of the front that compete too."""
         local_search: Annotated[int, Field(ge=0, le=10**6)] = 3
         """Best candidates from which the search goes on from neighbor to neighbor."""
         logarithmic: bool = True
         """Model the logarithm of objectives that have one sign."""
         predictions: bool = True
         """If a cheaper model predicts the objectives, learn only what it gets wrong."""
-        training: Annotated[int, Field(ge=2, le=10**6)] = 300
-        """Most results that the models learn from."""
+        training: Annotated[int, Field(ge=2, le=10**6)] = 200
+        """Most results that the models' hyperparameters are learned from."""
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""
         explore_every: Annotated[int, Field(ge=1)] = 5
@@ -73,7 +85,9 @@ class GpEhvi(LearningOptimizer):
         super()._set_up()
         options = self._options
         self._latest: tuple[int, Beliefs] | None = None
-        self._modeling = Modeling(options.logarithmic, options.iterations, options.training)
+        self._modeling = Modeling(
+            options.logarithmic, options.iterations, options.training, self._space.feature_groups
+        )
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
@@ -100,19 +114,22 @@ class GpEhvi(LearningOptimizer):
         return self._latest[1]
 
     def _beliefs(self, history: History, rng: np.random.Generator) -> Beliefs:
-        return self._modeling.beliefs(
-            history,
-            self._space.features(history.rows),
-            self._reference_of(history),
-            self._reference is not None,
-            rng,
-            self._predicted(history.rows),
-        )
+        rows = history.rows
+        evidence = Evidence(history, self._space.features(rows), self._predicted(rows))
+        is_given = self._reference is not None
+        return self._modeling.beliefs(evidence, self._reference_of(history), is_given, rng)
 
     def _predicted(self, rows: IntArray) -> FloatArray | None:
-        if self._space.predict is None or not self._options.predictions:
+        """(n, m + c) objectives and violations; NaN in the columns that are not predicted."""
+        space = self._space
+        if space.predict is None or not self._options.predictions:
             return None
-        return self._space.predict(rows)
+        n_limits = self._memory.history().violations.shape[1]
+        violations = np.full((len(rows), n_limits), np.nan)
+        if space.predict_violations is not None:
+            known = space.predict_violations(rows)
+            violations[:, n_limits - known.shape[1] :] = known
+        return np.hstack([space.predict(rows), violations])
 
     def _worth(self, rows: IntArray, beliefs: Beliefs, inflation: float) -> FloatArray:
         return beliefs.worth(self._space.features(rows), inflation, self._predicted(rows))
@@ -142,7 +159,7 @@ class GpEhvi(LearningOptimizer):
         while len(chosen) < n and len(candidates):
             is_exploring = (n_before + len(chosen)) % self._options.explore_every == 0
             inflation = self._options.inflation if is_exploring else 1.0
-            row = self._best(candidates, beliefs, taken, inflation)
+            row = self._hoped_for(candidates, beliefs, taken, inflation)
             chosen = np.concatenate([chosen, row])
             taken.add(self._space.space.keys(row))
             if len(chosen) < n:
@@ -151,19 +168,34 @@ class GpEhvi(LearningOptimizer):
         return chosen
 
     def _candidates(self, n: int, history: History, rng: np.random.Generator) -> IntArray:
-        size = max(self._options.candidates, n)
+        # A prediction costs as much more as there are more results.
+        share = min(1.0, _CHEAP / max(len(history.rows), 1))
+        size = max(int(share * self._options.candidates), n)
         seen = self._seen
         drawn = self._space.sample_unseen(rng, size, seen)
-        front = rng.permutation(history.front)[: self._options.neighborhoods]
-        near = [self._space.space.neighbors(history.rows[i]) for i in np.sort(front)]
+        parents = history.rows[_parents(history)]
+        front = rng.permutation(len(parents))[: self._options.neighborhoods]
+        near = [self._space.space.neighbors(parents[i]) for i in np.sort(front)]
+        near.append(mutants(self._space.space, parents, int(share * self._options.mutants), rng))
         return self._space.distinct(
             np.concatenate([drawn, *(self._space.unseen(rows, seen) for rows in near)]), seen
         )
 
-    def _best(
+    def _hoped_for(
         self, candidates: IntArray, beliefs: Beliefs, taken: KeySet, inflation: float
     ) -> IntArray:
-        """(1, d) the best candidate, or what local search finds from the best few."""
+        """(1, d) the best design; models that hope for nothing are doubted until they do."""
+        for _ in range(_DOUBTS):
+            row, worth = self._best(candidates, beliefs, taken, inflation)
+            if worth > beliefs.least_worth:
+                break
+            inflation *= self._options.inflation
+        return row
+
+    def _best(
+        self, candidates: IntArray, beliefs: Beliefs, taken: KeySet, inflation: float
+    ) -> tuple[IntArray, float]:
+        """(1, d) the best candidate, or what local search finds from the best few; its worth."""
         worth = self._worth(candidates, beliefs, inflation)
         order = np.argsort(-worth, kind="stable")
         rows, worth = candidates[order], worth[order]
@@ -172,14 +204,15 @@ class GpEhvi(LearningOptimizer):
             row, value = self._climb(rows[i], worth[i], beliefs, taken, inflation)
             if value > best_worth:
                 best, best_worth = row[None, :], value
-        return best
+        return best, best_worth
 
     def _climb(
         self, row: IntArray, worth: float, beliefs: Beliefs, taken: KeySet, inflation: float
     ) -> tuple[IntArray, float]:
         for _ in range(_LOCAL_STEPS):
-            near = self._space.unseen(self._space.space.neighbors(row), self._seen)
-            near = self._space.distinct(near, taken)
+            space = self._space.space
+            near = np.concatenate([space.neighbors(row), strides(space, row)])
+            near = self._space.distinct(self._space.unseen(near, self._seen), taken)
             if not len(near):
                 break
             values = self._worth(near, beliefs, inflation)
@@ -188,3 +221,11 @@ class GpEhvi(LearningOptimizer):
                 break
             row, worth = near[best], float(values[best])
         return row, worth
+
+
+def _parents(history: History) -> IntArray:
+    """Positions of the front; as long as nothing is feasible, of what violates least."""
+    if history.feasible.any():
+        return history.front
+    order = np.argsort(history.excess(), kind="stable")[:_LEAST_EXCESS]
+    return np.asarray(order[~history.failed[order]])

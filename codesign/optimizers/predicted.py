@@ -78,7 +78,7 @@ class Predicted(LearningOptimizer):
         bound = predicted.max(axis=0) if self._reference is None else self._reference[is_predicted]
         inside = (predicted <= bound).all(axis=1) & is_predicted.any()
         if space.predict_violations is not None:
-            inside &= (space.predict_violations(rows) <= 0).all(axis=1)
+            inside &= ~(space.predict_violations(rows) > 0).any(axis=1)
         return _Pool(rows[inside], predicted[inside], is_predicted, bound)
 
     def _predict(self, rows: IntArray) -> FloatArray:

@@ -27,6 +27,8 @@ class TableFeature:
     name: str
     column: int
     table: FloatArray
+    is_indicator: bool = False
+    """Whether it says no more than that the parameter, a category, has one of its values."""
 
     def evaluate(self, rows: IntArray) -> FloatArray:
         """(n,) values of canonical rows."""
@@ -112,7 +114,28 @@ def _of_parameter(column: int, parameter: Parameter) -> Iterator[TableFeature]:
         for code, value in enumerate(values):
             table = np.zeros(len(values) + 1)
             table[code] = 1.0
-            yield TableFeature(f"{name} {format_value(value)}", column, table)
+            yield TableFeature(f"{name} {format_value(value)}", column, table, is_indicator=True)
+
+
+def groups_of(features: Sequence[Feature]) -> IntArray:
+    """(f,) numbers from 0 without a gap: the same for the values of one category.
+
+    Nobody can say in advance which value of a category differs most from the others, so a model
+    that treats them alike has one number to learn in place of many.
+    """
+    numbers: dict[object, int] = {}
+    return np.array(
+        [
+            numbers.setdefault(
+                feature.column
+                if isinstance(feature, TableFeature) and feature.is_indicator
+                else feature.name,
+                len(numbers),
+            )
+            for feature in features
+        ],
+        dtype=np.int64,
+    )
 
 
 def _entries(column: int, parameter: Parameter) -> Iterator[TableFeature]:

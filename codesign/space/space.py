@@ -14,7 +14,7 @@ from codesign.columns import BoolArray, Column, FloatArray, IntArray, Value
 from codesign.errors import InputError, describe_unknown
 from codesign.space.components import Component, components_of
 from codesign.space.expressions import Category, Expression, parse_expression
-from codesign.space.features import Feature, features_of
+from codesign.space.features import Feature, features_of, groups_of
 from codesign.space.moves import neighbors
 from codesign.space.parameters import Parameter
 from codesign.space.pools import LinkEnds, Pool
@@ -288,6 +288,11 @@ class DesignSpace:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns of :meth:`features`."""
         return tuple(feature.name for feature in self._features)
+
+    @property
+    def feature_groups(self) -> IntArray:
+        """(f,) numbers from 0 without a gap: the same for the values of one category."""
+        return groups_of(self._features)
 
     def features(self, rows: IntArray) -> FloatArray:
         """(n, f) numbers of about 0 to 1 that describe canonical rows to a model."""

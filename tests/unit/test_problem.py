@@ -237,7 +237,8 @@ def test_only_limits_whose_metrics_are_all_predicted_are_predicted(monkeypatch):
     x, _ = values(built, rows)
     predict = lambda self, designs, names: {"power_watts": designs["x"].lookup(float)}  # noqa: E731
     monkeypatch.setattr(ToyEvaluator, "predict", predict, raising=False)
-    (power_limit,) = built.predicted_violations(rows).T
+    power_limit, gain_limit = built.predicted_violations(rows).T
+    assert np.isnan(gain_limit).all()
     assert np.array_equal(power_limit <= 0, x <= 9)
     assert problem(["x <= 20"]).predicted_violations(rows).shape == (len(rows), 0)
 

@@ -16,7 +16,13 @@ from codesign.optimizers.sampling import RandomSearch
 from codesign.testing import check_optimizer
 
 QUICK = {
-    "gp-ehvi": {"candidates": 64, "iterations": 4, "neighborhoods": 2, "local_search": 1},
+    "gp-ehvi": {
+        "candidates": 64,
+        "mutants": 32,
+        "iterations": 4,
+        "neighborhoods": 2,
+        "local_search": 1,
+    },
     "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
     # Optuna's fits take seconds in a whole check: without them here, with them below and in
     # test_gp_optuna.py.

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from codesign.optimizers import SearchSpace, initial_designs
-from codesign.optimizers.beliefs import Beliefs, compressed, training_of
-from codesign.optimizers.ehvi import GpEhvi
+from codesign.optimizers.beliefs import Beliefs, compressed
+from codesign.optimizers.ehvi import GpEhvi, _parents
+from codesign.optimizers.evidence import training_of
 from codesign.optimizers.sampling import RandomSearch
-from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting
+from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting, GaussianProcess
 from codesign.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
 
-QUICK = {"candidates": 256, "iterations": 15, "neighborhoods": 4, "local_search": 1}
+QUICK = {"candidates": 256, "mutants": 128, "iterations": 15, "neighborhoods": 4, "local_search": 1}
 
 
 def test_beliefs_equal_those_of_botorch():
@@ -25,15 +26,16 @@ def test_beliefs_equal_those_of_botorch():
     points = rng.random((9, 4))
     fitting = Fitting(features, 20)
     for j in range(2):
-        ours = fitting.fit(values[:, j])
-        x, y = torch.as_tensor(features), torch.as_tensor(values[:, [j]])
+        ours = GaussianProcess.observed(features, values[:, j], fitting.fit(values[:, j]))
+        warp = ours.hyperparameters.warp
+        x, y = warp.of(torch.as_tensor(features)), torch.as_tensor(values[:, [j]])
         kernel = MaternKernel(nu=2.5, ard_num_dims=4)
-        kernel.lengthscale = ours.length_scales
+        kernel.lengthscale = ours.hyperparameters.length_scales
         model = SingleTaskGP(
             x, y, torch.full_like(y, NOISE), covar_module=kernel, outcome_transform=None
         ).double()
         model.mean_module.constant.data = torch.tensor(ours.mean).double()
-        posterior = model.posterior(torch.as_tensor(points))
+        posterior = model.posterior(warp.of(torch.as_tensor(points)))
         mean, deviation = ours.predict(points)
         assert mean == pytest.approx(posterior.mean[:, 0].detach().numpy(), abs=1e-5)
         expected = posterior.variance[:, 0].sqrt().detach().numpy()
@@ -143,7 +145,7 @@ def test_what_fails_is_learned_to_be_avoided(grid):
     points = search.space.to_unit(rows)
     failed = points[:, 0] > 0.5
     # The best would be where it fails.
-    objectives = np.where(failed, np.nan, 2.0 - points[:, 0])[:, None]
+    objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
     optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
     assert (search.space.to_unit(optimizer.ask(3))[:, 0] <= 0.55).all()
 
@@ -203,7 +205,7 @@ def test_a_limit_is_modeled_by_the_logarithm_of_what_it_limits(violations, expec
     assert compressed(np.array(violations)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("m", [1, 3, 4])
+@pytest.mark.parametrize("m", [1, 3, 4, 5])
 def test_any_number_of_objectives_is_served(grid, m):
     optimizer = told(grid(3, 20), 25, n_objectives=m)
     assert len(optimizer.ask(2)) == 2
@@ -247,3 +249,45 @@ def test_inadmissible_neighbors_are_never_proposed(grid):
     search = SearchSpace(space, lambda rows: space.contains(rows) & (rows.sum(axis=1) % 2 == 0))
     for options in ({"candidates": 1, "local_search": 0}, {"neighborhoods": 0, "local_search": 3}):
         assert (told(search, 20, **options).ask(8).sum(axis=1) % 2 == 0).all()
+
+
+def test_as_long_as_nothing_is_feasible_mutants_are_of_what_violates_least(grid):
+    search = grid(3, 30)
+    rows = initial_designs(search, 40, 0)
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    violations = 1.0 + search.space.to_unit(rows)[:, :1]
+    optimizer.tell(rows, search.space.to_unit(rows)[:, :2], violations, np.zeros(40, dtype=bool))
+    history = optimizer._memory.history()
+    assert set(_parents(history)) == set(np.argsort(violations[:, 0], kind="stable")[:8])
+
+
+def test_what_cannot_be_told_from_the_front_is_worth_nothing(grid):
+    search = grid(4, 20)
+    optimizer = told(search, 30, reference_point=np.array([4.0, 4.0]))
+    history = optimizer._memory.history()
+    beliefs = optimizer._beliefs(history, np.random.default_rng(0))
+    again = optimizer._worth(history.rows[history.front], beliefs, inflation=8.0)
+    assert (again < 1e-9).all()
+
+
+def test_models_that_hope_for_nothing_are_doubted(grid, monkeypatch):
+    factors = []
+    monkeypatch.setattr(
+        Beliefs,
+        "worth",
+        lambda self, features, inflation=1.0, predicted=None: (
+            factors.append(inflation) or np.full(len(features), 1e-12)
+        ),
+    )
+    told(grid(3, 20), 24, local_search=0, inflation=4.0, reference_point=np.array([4.0, 4.0])).ask(
+        1
+    )
+    assert factors == [1.0, 4.0, 16.0]
+
+
+def test_a_thousand_results_are_all_conditioned_on(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 1000, iterations=2, candidates=32, mutants=32)
+    history = optimizer._memory.history()
+    beliefs = optimizer._beliefs(history, np.random.default_rng(0))
+    assert [len(process.values) for process in beliefs.objectives] == [1000, 1000]

@@ -58,3 +58,14 @@ def test_a_description_that_gives_the_objectives_away_is_used(grid):
         found[name] = objectives(optimizer.ask(6)).sum(axis=1).mean()
     # The best designs have a sum of 15.
     assert found["with"] < min(15.5, found["without"])
+
+
+def test_the_values_of_one_category_are_one_group_and_all_else_is_by_itself(tiered):
+    names = tiered.space.feature_names
+    groups = described(tiered, lambda rows: {"size": rows[:, 0] + 1.0}).feature_groups
+    assert len(groups) == len(names) + 1
+    is_policy = np.array([name.startswith("policy ") for name in names] + [False])
+    assert is_policy.sum() == 3
+    assert len(set(groups[is_policy])) == 1
+    assert len(set(groups)) == (~is_policy).sum() + 1
+    assert sorted(set(groups)) == list(range(len(set(groups))))

@@ -9,6 +9,7 @@ from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.acquisition import Scale
 from codesign.optimizers.beliefs import Modeling
 from codesign.optimizers.ehvi import GpEhvi
+from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History
 from codesign.optimizers.predicted import Predicted
 from codesign.optimizers.prediction import error_scale, expected
@@ -72,9 +73,8 @@ def test_a_constant_factor_is_learned_from_two_results(grid):
     history = History(
         rows[:2], values[:2], np.zeros((2, 0)), np.zeros(2, dtype=bool)
     )  # fmt: skip
-    beliefs = Modeling(True, 20, 100).beliefs(
-        history, search.features(rows[:2]), REFERENCE, True, np.random.default_rng(0), guesses[:2]
-    )
+    evidence = Evidence(history, search.features(rows[:2]), guesses[:2])
+    beliefs = Modeling(True, 20, 100).beliefs(evidence, REFERENCE, True, np.random.default_rng(0))
     for j, (process, scale) in enumerate(zip(beliefs.objectives, beliefs.scales, strict=True)):
         mean, _ = process.predict(search.features(rows))
         found = np.exp(scale.slope * (mean + expected(scale, guesses[:, j])))

@@ -1,0 +1,102 @@
+"""What models learn from: results with what is known of their designs, and how much of it.
+
+A process is conditioned on all results up to a bound. Its hyperparameters, which cost many times
+as much, are learned from fewer, and of a long history not anew with each result. Both follow from
+the history alone, so a search that was resumed goes on in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.optimizers.history import History
+from codesign.optimizers.surrogate import Hyperparameters
+
+_EACH = 100
+"""Results up to which hyperparameters are learned anew after each [ours]."""
+_REFITS = 10
+"""Beyond, times that they are learned while the number of results doubles, about [ours]."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A history with what models know of its designs.
+
+    Attributes:
+        history: Results.
+        features: (n, f) of the designs.
+        predicted: (n, m + c) their objectives and violations as a cheaper model has them, NaN in
+            the columns that it does not have; None without one.
+    """
+
+    history: History
+    features: FloatArray
+    predicted: FloatArray | None = None
+
+    def predictions(self, position: int) -> FloatArray | None:
+        """(n,) of an objective or of a limit; None if there are none."""
+        if self.predicted is None or np.isnan(self.predicted[:, position]).any():
+            return None
+        return self.predicted[:, position]
+
+    def part(self, chosen: slice | IntArray) -> Evidence:
+        """Some of it, in the order chosen."""
+        return Evidence(
+            self.history.part(chosen),
+            self.features[chosen],
+            None if self.predicted is None else self.predicted[chosen],
+        )
+
+    def with_results(self, most: int, rng: np.random.Generator) -> Evidence:
+        """What did not fail, at most so much of it."""
+        known = np.flatnonzero(~self.history.failed)
+        return self.part(training_of(self.history, known, most, rng))
+
+    def thinned(self, most: int, rng: np.random.Generator) -> Evidence:
+        """At most so much of it, what failed included."""
+        return self.part(training_of(self.history, np.arange(len(self.features)), most, rng))
+
+
+def training_of(history: History, known: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+    """Positions to learn from: all that are known, or half front, a quarter latest, others."""
+    if len(known) <= most:
+        return known
+    front = rng.permutation(np.intersect1d(history.front, known))[: most // 2]
+    chosen = np.union1d(front, known[-(most // 4) :]) if most >= 4 else front
+    others = rng.permutation(np.setdiff1d(known, chosen))
+    return np.sort(np.concatenate([chosen, others[: most - len(chosen)]]))
+
+
+def milestone(n: int) -> int:
+    """Number of results whose hyperparameters serve after ``n``; at least nine tenths of them.
+
+    >>> [milestone(n) for n in (7, 100, 112, 1000, 1004)]
+    [7, 100, 110, 960, 960]
+    """
+    step = 1 if n <= _EACH else 2 ** int(np.log2(n / _EACH)) * _EACH // _REFITS
+    return n - n % step
+
+
+class HyperparameterMemory:
+    """Hyperparameters of the latest milestone, so that each is learned once.
+
+    They are a function of the history; remembering them saves time and changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._learned: dict[tuple[str, int], Hyperparameters] = {}
+
+    def get(
+        self, n: int, name: tuple[str, int], learn: Callable[[], Hyperparameters]
+    ) -> Hyperparameters:
+        """Those of a process after ``n`` results, learned if they are not remembered."""
+        if n != self._n:
+            self._n, self._learned = n, {}
+        if name not in self._learned:
+            self._learned[name] = learn()
+        return self._learned[name]

@@ -1,0 +1,40 @@
+"""How much is learned from: milestones, and hyperparameters as a function of the history."""
+
+import numpy as np
+import pytest
+
+from codesign.optimizers import initial_designs
+from codesign.optimizers.ehvi import GpEhvi
+from codesign.optimizers.evidence import milestone
+
+pytestmark = pytest.mark.usefixtures("gp")
+
+
+def test_milestones_never_go_back_and_leave_out_a_tenth_at_most():
+    stones = np.array([milestone(n) for n in range(1, 6000)])
+    assert (np.diff(stones) >= 0).all()
+    assert (stones[:100] == np.arange(1, 101)).all()
+    assert (stones >= 0.9 * np.arange(1, 6000)).all()
+    assert len(set(stones)) < 200
+
+
+def test_between_milestones_a_fresh_optimizer_goes_on_in_the_same_way(grid, bowls):
+    search = grid(3, 40)
+    options = GpEhvi.Options(candidates=64, mutants=64, iterations=5, training=30, local_search=1)
+    rows = initial_designs(search, 118, 0)
+    none = np.zeros((118, 0))
+    failed = np.arange(118) % 9 == 0
+    values = np.where(failed[:, None], np.nan, bowls(search, rows))
+
+    def told(*pieces):
+        optimizer, start = GpEhvi(search, 2, 0, options), 0
+        for end in pieces:
+            part = slice(start, end)
+            optimizer.tell(rows[part], values[part], none[part], failed[part])
+            proposal, start = optimizer.ask(1), end
+        beliefs = optimizer._fitted(optimizer._memory.history())
+        limit = beliefs.limits[0].process.hyperparameters.length_scales
+        return np.append(proposal, limit)
+
+    assert np.array_equal(told(112, 115, 118), told(118))
+    assert np.array_equal(told(97, 118), told(118))

@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[str, ...]] = {
         for model in ("llama-3.3-70b", "qwen3-32b", "mixtral-8x22b")
         for goal in ("tdp", "slo", "energy")
     ),
+    "npu, narrow front": ("prefill-qwen3-32b-400w",),
     "npu, all formats": ("large-decode-llama-3.3-70b",),
     "platform": ("platform-rag", "platform-code-mixtral"),
     "forecast": ("forecast-edge", "forecast-laptop"),

@@ -162,7 +162,10 @@ def test_an_evaluator_that_cannot_tell_its_known_violations_is_a_failed_job(monk
 def test_what_the_evaluator_tells_in_advance_is_handed_on(monkeypatch):
     built = problem()
     assert built.features(every(built)) == {}
-    tell = lambda self, designs: {"x": designs["x"].lookup(float)}  # noqa: E731
+
+    def tell(self, designs):
+        return {"x": designs["x"].lookup(float)}
+
     monkeypatch.setattr(ToyEvaluator, "features", tell, raising=False)
     x, _ = values(built, every(built))
     assert np.array_equal(built.features(every(built))["x"], x)
@@ -223,7 +226,10 @@ def test_a_cheaper_model_that_predicts_nonsense_is_a_failed_job(tell, message, m
 def test_an_objective_that_is_not_predicted_is_nan(monkeypatch):
     built = problem()
     x, _ = values(built, every(built))
-    predict = lambda self, designs, names: {"power_watts": designs["x"].lookup(float)}  # noqa: E731
+
+    def predict(self, designs, names):
+        return {"power_watts": designs["x"].lookup(float)}
+
     monkeypatch.setattr(ToyEvaluator, "predict", predict, raising=False)
     gain, power = built.predictions(every(built)).T
     assert np.isnan(gain).all()
@@ -235,7 +241,10 @@ def test_only_limits_whose_metrics_are_all_predicted_are_predicted(monkeypatch):
     built = problem(limits)
     rows = every(built)
     x, _ = values(built, rows)
-    predict = lambda self, designs, names: {"power_watts": designs["x"].lookup(float)}  # noqa: E731
+
+    def predict(self, designs, names):
+        return {"power_watts": designs["x"].lookup(float)}
+
     monkeypatch.setattr(ToyEvaluator, "predict", predict, raising=False)
     power_limit, gain_limit = built.predicted_violations(rows).T
     assert np.isnan(gain_limit).all()

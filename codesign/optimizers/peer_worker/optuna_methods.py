@@ -68,6 +68,7 @@ def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Propos
         at_random.append(name)
         return draw(study, trial, name, distribution)
 
+    # Types know of no wrapping; Optuna says in no other way what was drawn without its model.
     fallback.sample_independent = counted  # type: ignore[method-assign, assignment]
     trial = study.ask(distributions)
     n_by_model = len(distributions) - len(at_random)

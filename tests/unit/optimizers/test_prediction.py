@@ -195,9 +195,15 @@ def predicted(search, predict, limits=None, **options):
 def test_what_is_predicted_to_break_a_limit_comes_last(grid, greedy):
     search = grid(3, 6)
     everything = search.space.rows(np.arange(6**3))
-    limits = lambda rows: rows[:, :1] - 1.0  # noqa: E731
+
+    def limits(rows):
+        return rows[:, :1] - 1.0
+
     n_within = int((everything[:, 0] <= 1).sum())
-    guess = lambda rows: 1.0 + rows[:, :2]  # noqa: E731
+
+    def guess(rows):
+        return 1.0 + rows[:, :2]
+
     rows = predicted(search, guess, limits, greedy=greedy).ask(len(everything))
     assert len(rows) == len(everything)
     assert (rows[:n_within, 0] <= 1).all()
@@ -206,7 +212,10 @@ def test_what_is_predicted_to_break_a_limit_comes_last(grid, greedy):
 def test_the_greedy_one_goes_where_results_fell_short(grid):
     """Half of the front comes out as predicted, the other half far worse."""
     search = grid(2, 8)
-    guess = lambda rows: np.column_stack([1.0 + rows[:, 0], 8.0 - rows[:, 0] + rows[:, 1]])  # noqa: E731
+
+    def guess(rows):
+        return np.column_stack([1.0 + rows[:, 0], 8.0 - rows[:, 0] + rows[:, 1]])
+
     front = np.column_stack([np.arange(8), np.zeros(8, dtype=np.int64)])
     truth = guess(front)
     truth[:4] += 20.0
@@ -235,8 +244,14 @@ def test_what_is_pending_counts_as_predicted(grid):
 
 def test_an_objective_that_is_not_predicted_is_ignored(grid):
     search = grid(3, 6)
-    guess = lambda rows: np.column_stack([1.0 + rows[:, 0], np.full(len(rows), np.nan)])  # noqa: E731
+
+    def guess(rows):
+        return np.column_stack([1.0 + rows[:, 0], np.full(len(rows), np.nan)])
+
     rows = predicted(search, guess).ask(36)
     assert (rows[:, 0] == 0).all()
-    nothing = lambda rows: np.full((len(rows), 2), np.nan)  # noqa: E731
+
+    def nothing(rows):
+        return np.full((len(rows), 2), np.nan)
+
     assert len(np.unique(predicted(search, nothing).ask(5), axis=0)) == 5

@@ -145,8 +145,8 @@ class GaussianProcess:
         kernel = _kernel(features, features, hyperparameters.length_scales)
         factor = torch.linalg.cholesky(kernel + noise)
         if mean is None:
-            both = torch.stack([torch.ones_like(values), values], dim=1)
-            ones, weighted = torch.cholesky_solve(both, factor).sum(dim=0)
+            columns = torch.stack([torch.ones_like(values), values], dim=1)
+            ones, weighted = torch.cholesky_solve(columns, factor).sum(dim=0)
             mean = float(weighted / ones)
         weights = torch.cholesky_solve((values - mean)[:, None], factor)[:, 0]
         return cls(features, values, mean, hyperparameters, factor, weights)

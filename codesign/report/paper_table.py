@@ -54,10 +54,14 @@ class PaperTable:
 
 
 def to_rich(table: PaperTable) -> Table:
-    """For a terminal; the best of a row is bold."""
+    """For a terminal; the best of a row is bold. If it is narrow, spreads have their own lines."""
     drawn = plain_table(table.title, table.columns, table.columns[1:])
+    for column in drawn.columns[1:]:
+        column.no_wrap = False
     for row in table.rows:
-        drawn.add_row(*(Text(cell.text, style="bold" if cell.is_best else "") for cell in row))
+        texts = [cell.text.replace("± ", "±") for cell in row]
+        styles = ["bold" if cell.is_best else "" for cell in row]
+        drawn.add_row(*map(Text, texts, styles))
     return drawn
 
 

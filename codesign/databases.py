@@ -35,6 +35,8 @@ def prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
 def settle(connection: sqlite3.Connection) -> None:
     """Leave a single file, which can be copied and read where nothing can be written."""
     with suppress(sqlite3.Error):  # a reader is looking: the next writer will do it
+        if connection.in_transaction:  # of which an interrupt is the end
+            connection.rollback()
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA journal_mode = DELETE")
 

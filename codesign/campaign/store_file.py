@@ -105,13 +105,13 @@ def open_store(path: Path, writing: bool = False) -> Iterator[Store]:
                 version = _version_of(connection, path)
                 if writing:
                     _check_intact(connection, path)
-            if writing:
-                with explained(path):
-                    prepare_writer(connection, path)
-                    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_OF_JOURNAL}")
-                    if version != SCHEMA_VERSION:
-                        version = _upgraded(connection)
-            try:
+            try:  # at once: Ctrl-C may come while the journal is chosen
+                if writing:
+                    with explained(path):
+                        prepare_writer(connection, path)
+                        connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_OF_JOURNAL}")
+                        if version != SCHEMA_VERSION:
+                            version = _upgraded(connection)
                 yield Store(path, connection, version, notice)
             finally:
                 if writing:
@@ -124,19 +124,30 @@ def _reachable(path: Path, writing: bool) -> Iterator[tuple[str, str | None]]:
 
     A file whose journal is a write-ahead log needs that log, and a folder that can be written.
     Without the log, it is a copy that was taken of the file alone. In a closed folder, both are
-    read as copies.
+    read as copies. So is what a kill left with a rollback journal, which only a writer undoes.
     """
-    is_live = writing or not _has_write_ahead_log(path) or is_held(path.with_name("lock"))
-    log = _journals(path)[0]
-    if is_live or (log.exists() and os.access(path.parent, os.W_OK)):
+    log, _, journal = _journals(path)
+    if writing or is_held(path.with_name("lock")):
         yield _uri(path, "mode=rw" if writing else "mode=ro"), None
+    elif journal.exists():
+        with _copied(path, journal) as uri:
+            yield uri, None
+    elif not _has_write_ahead_log(path) or (log.exists() and os.access(path.parent, os.W_OK)):
+        yield _uri(path, "mode=ro"), None
     elif not log.exists():
         yield _uri(path, "mode=ro&immutable=1"), _WITHOUT_LOG.format(path=path, log=log.name)
     else:
-        with tempfile.TemporaryDirectory() as folder, explained(path):
-            for file in (path, log):
-                shutil.copyfile(file, Path(folder, file.name))
-            yield _uri(Path(folder, path.name), "mode=ro"), None
+        with _copied(path, log) as uri:
+            yield uri, None
+
+
+@contextmanager
+def _copied(path: Path, beside: Path) -> Iterator[str]:
+    """How to open copies of a file and of the journal that belongs to it."""
+    with tempfile.TemporaryDirectory() as folder, explained(path):
+        for file in (path, beside):
+            shutil.copyfile(file, Path(folder, file.name))
+        yield _uri(Path(folder, path.name), "mode=rw")
 
 
 def _has_write_ahead_log(path: Path) -> bool:

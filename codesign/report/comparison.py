@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from codesign.analysis.comparison import Outcome, ProblemOutcome, RunOutcome
 
 _RANKED = "(all ranked)"
+_FULLY_NAMED = 4
+"""Readings that are named with all options; of more, the table of problems has them. [ours]"""
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
@@ -60,9 +62,12 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
 
 
 def evaluators_line(outcome: Outcome) -> str:
-    """The evaluators of all problems with their profiles, each once."""
-    words = (evaluator_words(problem.reading) for problem in outcome.problems)
-    return "Evaluated by " + "; ".join(dict.fromkeys(words))
+    """The evaluators of all problems, each once; with profile and options if they are few."""
+    words = dict.fromkeys(evaluator_words(problem.reading) for problem in outcome.problems)
+    if len(words) <= _FULLY_NAMED:
+        return "Evaluated by " + "; ".join(words)
+    names = dict.fromkeys(problem.reading["name"] for problem in outcome.problems)
+    return "Evaluated by " + ", ".join(names)
 
 
 def problem_record(problem: ProblemOutcome) -> dict[str, Any]:

@@ -6,7 +6,11 @@ from codesign import resources
 from codesign.analysis.comparison.definition import load_comparison
 from codesign.campaign import load_definition
 
-CALIBRATED = {"osworld-prefill-memexplorer", "osworld-decode-memexplorer"}
+CALIBRATED = {
+    "osworld-prefill-memexplorer",
+    "osworld-decode-memexplorer",
+    "problem-prefill-qwen3-32b-400w",
+}
 
 
 @pytest.mark.parametrize("name", resources.listed("runs"))

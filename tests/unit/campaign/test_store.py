@@ -386,3 +386,28 @@ def test_a_store_with_its_log_is_read_where_nothing_can_be_written(path, tmp_pat
     with open_store(closed / "campaign.sqlite") as store:
         assert (len(store.read()), store.notice) == (3, None)
     assert len(list(closed.iterdir())) == 2, "nothing was written beside it"
+
+
+_KILLED_IN_A_TRANSACTION = """\
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = DELETE")
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE observations SET hypervolume = -1")
+connection.execute("CREATE TABLE more AS SELECT randomblob(4096) FROM observations, observations")
+os._exit(9)
+"""
+
+
+def test_what_a_kill_left_half_written_is_undone_by_readers_too(path):
+    with open_store(path, writing=True) as store:
+        store.append([batch(k=40)])
+    program = [sys.executable, "-c", _KILLED_IN_A_TRANSACTION, str(path)]
+    assert subprocess.run(program, check=False).returncode == 9
+    journal = path.with_name(path.name + "-journal")
+    left = path.read_bytes()
+    assert journal.stat().st_size > 0
+    with open_store(path) as store:
+        assert store.read().hypervolume.tobytes() == batch(k=40).hypervolume.tobytes()
+    assert journal.exists() and path.read_bytes() == left  # a reader leaves all as it is

@@ -68,8 +68,8 @@ def _by_model(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Propos
         at_random.append(name)
         return draw(study, trial, name, distribution)
 
-    # Types know of no wrapping; Optuna says in no other way what was drawn without its model.
-    fallback.sample_independent = counted  # type: ignore[method-assign, assignment]
+    # Optuna says in no other way what was drawn without its model.
+    fallback.sample_independent = counted  # type: ignore[method-assign, assignment] # wraps a method
     trial = study.ask(distributions)
     n_by_model = len(distributions) - len(at_random)
     origin = f"{n_by_model} of {len(distributions)} parameters by the model"

@@ -7,6 +7,7 @@ import pytest
 from codesign import api
 from codesign.accounts.constants import CONSTANTS, PROCESSES, constant_ranges, constants_at
 from codesign.accounts.shipped_devices import _accounts, device_account
+from codesign.analysis.uncertainty import design_uncertainty
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.hardware.device import list_devices
@@ -66,3 +67,22 @@ def test_a_constant_may_be_stated_and_an_unknown_one_is_refused() -> None:
     assert dear.constants["wafer_usd"] == 20000
     with pytest.raises(ValueError, match="Did you mean 'wafer_usd'"):
         NpuOptions(constants={"wafer_price_usd": 1.0})
+
+
+def test_the_latency_of_flash_is_a_range_that_moves_a_decode() -> None:
+    latency = load_library()["hbf"].latency
+    assert (latency.low, latency.typical, latency.high) == pytest.approx((1e-6, 1e-6, 20e-6))
+    space = api.load_space("memexplorer")
+    evaluated = api.evaluate(
+        space=space,
+        design=space.designs["D1"],
+        workload={"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"},
+    )
+    spread = design_uncertainty(evaluated, samples=5)
+    (swing,) = spread.tornado["throughput_tokens_per_s"]
+    assert (swing.technology, swing.number) == ("hbf", "latency")
+    # By hand: every operator of a step waits for its first chunk at most once.
+    operators = sum(row["count"] for row in evaluated.operators)
+    step_s = evaluated.metrics["time_per_output_token_s"]
+    slower_s = 16 / swing.at_high - step_s
+    assert 0 < slower_s <= 19e-6 * operators

@@ -79,9 +79,9 @@ GOOD = Path("memtech/hbf.yaml")
         ),
         ("384 GB", "{low: 2 GB, typical: 1 GB, high: 3 GB}", r"hbf\.yaml:6: capacity: 0 <= low <="),
         (
-            "  latency: MemExplorer Table 1\n",
+            "  shoreline: MemExplorer Table 1\n",
             "",
-            r"every number needs a source; missing for latency",
+            r"every number needs a source; missing for shoreline",
         ),
         ("shoreline: 8.25 mm\n", "", r"an off-chip memory needs the shoreline"),
     ],

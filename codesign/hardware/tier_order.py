@@ -18,11 +18,11 @@ the longer latency: flash in front of a faster pair of them costs a microsecond 
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 
 N_TIERS = 3
 """Number of off-chip tiers (MemExplorer Table 6: L1 to L3)."""
@@ -35,7 +35,9 @@ BY_LATENCY, BY_BANDWIDTH = 1, 2
 """What may make an order the fastest: latencies alone, or bandwidths and capacities."""
 
 
-def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | None:
+def fastest_first(
+    bandwidth: FloatArray, capacity: FloatArray, is_last: BoolArray | None = None
+) -> IntArray | None:
     """(3, n) positions of the tiers, the fastest first; None if all stand so already.
 
     Of equally fast tiers the larger comes first; a tier that does not exist comes last.
@@ -43,12 +45,25 @@ def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | Non
     Args:
         bandwidth: (3, n); 0 for a tier that does not exist.
         capacity: (3, n).
+        is_last: (3, n) tiers that stand behind all others; None: no tier does.
     """
+    if is_last is not None:
+        place = np.where(bandwidth > 0, is_last, 2)
+        return np.asarray(np.lexsort((-capacity, -bandwidth, place), axis=0))
     faster = bandwidth[:-1] > bandwidth[1:]
     is_even = bandwidth[:-1] == bandwidth[1:]
     if (faster | (is_even & (capacity[:-1] >= capacity[1:]))).all():
         return None
     return np.asarray(np.lexsort((-capacity, -bandwidth), axis=0))
+
+
+def keeps_last(is_last: BoolArray) -> BoolArray:
+    """(6, n) whether each of ``ORDERS`` leaves these (3, n) tiers behind all others."""
+    kept = np.ones((len(ORDERS), is_last.shape[1]), dtype=bool)
+    for row, order in enumerate(ORDERS):
+        for before, behind in pairwise(order):
+            kept[row] &= is_last[behind] | ~is_last[before]
+    return kept
 
 
 def worth_trying(

@@ -22,9 +22,15 @@ from codesign.evaluators.npu.compiled import choose_compiled
 from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
+from codesign.evaluators.npu.placement import WRITTEN
 from codesign.evaluators.npu.preparation import Footprint, Preparation, PreparedBatch
 from codesign.evaluators.npu.records import Choices, LeastWork
-from codesign.hardware.tier_order import BY_BANDWIDTH, ORDERS, worth_trying
+from codesign.hardware.tier_order import (
+    BY_BANDWIDTH,
+    ORDERS,
+    keeps_last,
+    worth_trying,
+)
 
 _PLACES = np.array(ORDERS)
 
@@ -121,7 +127,7 @@ class BatchAndOrderChoice:
         """The designs as they work best; the same to the last bit, compiled or not."""
         footprint = self._preparation.footprint(designs)
         first = self._preparation.batch(designs, footprint)
-        allowed = self._orders(footprint)
+        allowed = self._orders(footprint, first.setup.storage)
         if is_compiled:
             sums, sizes, orders = self._compiled(footprint, first, allowed)
         else:
@@ -137,13 +143,17 @@ class BatchAndOrderChoice:
 
         return Chosen(footprint, size, sums, prepare)
 
-    def _orders(self, footprint: Footprint) -> IntArray:
+    def _orders(self, footprint: Footprint, storage: IntArray) -> IntArray:
         """(6, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
-            return worth_trying(
+            orders = worth_trying(
                 footprint.tier_bytes_per_s, levels.capacity_bytes[1:], levels.latency_s[1:]
             )
+            if (storage == WRITTEN).any():
+                is_last = (levels.wear_per_byte[1:] > 0) | ~levels.exists[1:]
+                orders[(storage == WRITTEN) & ~keeps_last(is_last)] = 0
+            return orders
         only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.int64)
         only_first[0] = BY_BANDWIDTH
         return only_first

@@ -4,6 +4,10 @@ The storage priority of a design (MemExplorer [MemExplorer]_ §4.2) says which o
 on-chip memory first. What it needs beyond that, and everything else, goes to the tiers: nearest
 first where data pass from tier to tier (``staged``), spread by bandwidth where every tier feeds
 the on-chip memory itself (``parallel``).
+
+``written``, ours, keeps what a pass writes off tiers that wear: these stand behind all tiers that
+do not, so that nothing passes through them, and activations and the KV cache fill the tiers before
+the weights do.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from codesign.hardware.elementwise import inverse, larger, smaller, where
 
 KINDS = ("activation", "kv", "weight")
 """Kinds of data, in the order of every first axis here."""
-PRIORITIES = (*KINDS, "equal")
+PRIORITIES = (*KINDS, "equal", "written")
 """Storage priorities; a code is the position here."""
 
 Three: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
@@ -25,7 +29,7 @@ Three: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 Two: TypeAlias = tuple[FloatArray, FloatArray]
 """One value for each of tiers 2 and 3."""
 
-_ACTIVATION, _KV, _WEIGHT, _EQUAL = range(len(PRIORITIES))
+_ACTIVATION, _KV, _WEIGHT, _EQUAL, WRITTEN = range(len(PRIORITIES))
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -60,7 +64,7 @@ def share_on_chip(
     """Bytes of each kind that live on chip.
 
     The preferred kind takes what it needs; the others share what is left evenly, and none more
-    than it needs. Under ``equal`` all three share evenly.
+    than it needs. Under ``equal`` and ``written`` all three share evenly.
 
     Args:
         needs_bytes: (3, n) bytes of each kind, in the order of ``KINDS``.
@@ -107,8 +111,8 @@ def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two
     The kinds fill the tiers one after the other in the order of the priority, those after the
     preferred one in the order of how often they are moved per byte (activations cross twice per
     operator, weights and the KV cache once per pass); under ``equal`` every kind is spread like
-    the whole. What exceeds all tiers (activations, which the batch size does not count) is
-    charged to the last.
+    the whole, and under ``written`` the weights come last. What exceeds all tiers (activations,
+    which the batch size does not count) is charged to the last.
 
     Args:
         sizes: Bytes of each kind.
@@ -118,10 +122,11 @@ def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two
     activation, kv, weight = sizes
     # Where each kind begins: behind the kinds that are put before it.
     before_activation = where(priority == _KV, kv, where(priority == _WEIGHT, weight, 0.0))
-    before_kv = where(priority == _KV, 0.0, activation + weight)
-    before_weight = where(
-        priority == _KV, kv + activation, where(priority == _WEIGHT, 0.0, activation)
-    )
+    weight_last = where(priority == WRITTEN, 0.0, weight)
+    before_kv = where(priority == _KV, 0.0, activation + weight_last)
+    # All of the KV cache stands before the weights, or nothing of it.
+    kv_first = where(priority == WRITTEN, kv, where(priority == _KV, kv, 0.0))
+    before_weight = kv_first + where(priority == _WEIGHT, 0.0, activation)
     total = activation + weight + kv
     is_equal = priority == _EQUAL
     return (

@@ -13,6 +13,7 @@ import numpy as np
 
 from codesign.columns import (
     MOST_COMBINATIONS,
+    BoolArray,
     Column,
     Columns,
     FloatArray,
@@ -22,10 +23,10 @@ from codesign.columns import (
     taken,
 )
 from codesign.deployments import ModelPart
-from codesign.errors import UnknownNameError
+from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, PassSetup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
-from codesign.evaluators.npu.placement import PRIORITIES, resident_bytes
+from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN, resident_bytes
 from codesign.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
@@ -311,7 +312,10 @@ class Preparation:
             "levels": np.where(missing, 1.0, 0.0),
         }
         bandwidth = self._sustained_bandwidth(designs, accelerators)
-        order = fastest_first(bandwidth, levels.capacity_bytes[1:])
+        wearing = (levels.wear_per_byte[1:] > 0) & self._spares_wear(designs)
+        order = fastest_first(
+            bandwidth, levels.capacity_bytes[1:], wearing if wearing.any() else None
+        )
         if order is None:
             order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
         else:
@@ -345,6 +349,22 @@ class Preparation:
         return in_flight_bandwidth_bytes_per_s(
             levels.bandwidth_bytes_per_s[1:], levels.latency_s[1:], chunk_bytes, many
         )
+
+    def _spares_wear(self, designs: Columns) -> BoolArray:
+        """(n,) whether tiers that wear stand behind all others; a partial design has no say yet."""
+        if "storage_priority" not in designs:
+            return np.zeros(len(designs["pe_array"]), dtype=bool)
+        spares = _codes(designs, "storage_priority", PRIORITIES) == WRITTEN
+        if spares.any() and (self._options.topology, self._options.blocking) != (
+            "staged",
+            "capacity",
+        ):
+            raise InputError(
+                "storage_priority 'written' needs topology staged and blocking capacity, as of "
+                f"profile plain; got {self._options.topology} and {self._options.blocking}. "
+                "Nearest: kv"
+            )
+        return np.asarray(spares)
 
     def _organization(self, designs: Columns) -> IntArray:
         """(n,) positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""

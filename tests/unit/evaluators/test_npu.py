@@ -224,13 +224,14 @@ def test_bytes_fill_the_tiers_one_after_the_other_nearest_first() -> None:
     tiers = rng.integers(1, 40, (3, n)).astype(float)
     tiers[2, rng.random(n) < 0.4] = 0.0
     tiers[1:, rng.random(n) < 0.3] = 0.0
-    priority = rng.integers(0, 4, n)
+    priority = rng.integers(0, len(PRIORITIES), n)
     tails = np.ones((3, 3, n))
     tails[:, 1:] = tier_tails(
         (sizes[0], sizes[1], sizes[2]), (tiers[0], tiers[1], tiers[2]), priority
     )
-    # After the preferred kind: activations, then weights, then the KV cache.
-    orders = {0: [0, 2, 1], 1: [1, 0, 2], 2: [2, 0, 1]}
+    # After the preferred kind: activations, then weights, then the KV cache; weights last of all
+    # where what is written comes first.
+    orders = {0: [0, 2, 1], 1: [1, 0, 2], 2: [2, 0, 1], 4: [0, 1, 2]}
     for i in range(n):
         last = int(np.flatnonzero(tiers[:, i])[-1])
         ends = np.cumsum(tiers[: last + 1, i])

@@ -1,20 +1,28 @@
-"""What the accounts change in the advice: exact fronts with and without each of them.
+"""What the accounts change in the advice: exact fronts with and without each of them, as ranges.
 
 For both phases of OSWorld the exact front is found for throughput against TDP, against every
-account in its place, and against TDP within limits. A memory appears on a front if a point of it
-has a design with that memory. MemExplorer's designs are priced at both ends of all ranges.
+account in its place, and against TDP within limits: with every constant typical, all of them low
+and all of them high. A memory appears on a front if a point of it has a design with that memory. A
+point of the typical front stays if one of its designs is on the other two fronts; it keeps its
+limits if one of its designs does with every constant at the end that is worst for it
+(``analysis/limits_over_ranges.py``). Of a point with more designs than a front lists, only those
+that are listed count. MemExplorer's designs are priced at both ends of all ranges.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from codesign import api
 from codesign.accounts.heat import DENSITY_LIMITS_W_PER_MM2
-from codesign.enumeration import enumerate_front
+from codesign.analysis.limits_over_ranges import worst_excess
+from codesign.columns import BoolArray, IntArray
+from codesign.enumeration import ExactFront, enumerate_front
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import Level
 from codesign.metrics import ALL_METRICS
@@ -56,12 +64,14 @@ class AccountQuestion:
     limits: tuple[str, ...] = (_CAP,)
     level: Level = "typical"
 
+    def with_level(self, level: Level) -> AccountQuestion:
+        """The same at another end of the ranges."""
+        return replace(self, level=level)
+
 
 QUESTIONS: tuple[AccountQuestion, ...] = (
     AccountQuestion("TDP, no account", (_RATE, _TDP)),
     AccountQuestion("price of a unit", (_RATE, "minimize unit_cost_usd")),
-    AccountQuestion("price, all low", (_RATE, "minimize unit_cost_usd"), level="low"),
-    AccountQuestion("price, all high", (_RATE, "minimize unit_cost_usd"), level="high"),
     AccountQuestion("area", (_RATE, "minimize area_mm2")),
     AccountQuestion("price of tokens", (_RATE, "minimize usd_per_million_tokens")),
     AccountQuestion("carbon of tokens", (_RATE, "minimize kgco2e_per_million_tokens")),
@@ -89,6 +99,9 @@ class AccountFront:
         fastest: Tokens per second of its fastest point.
         memories: Part of the points that have a design with each memory technology.
         layers: Likewise with 3D-stacked SRAM.
+        n_staying: Points with a design that is also on the fronts with all constants low and all
+            high; None at these ends.
+        n_keeping: Points with a design that keeps the limits over all ranges; None at the ends.
     """
 
     phase: Phase
@@ -97,6 +110,8 @@ class AccountFront:
     fastest: float
     memories: dict[str, float]
     layers: float
+    n_staying: int | None = None
+    n_keeping: int | None = None
 
 
 def account_fronts(
@@ -109,16 +124,47 @@ def account_fronts(
 
     Args:
         phases: Of the requests.
-        questions: What to ask.
+        questions: What to ask, each at both ends of all ranges and in the middle.
         fixed: Parameters that do not vary, besides those of the campaigns.
         progress: Told what is asked next.
     """
     fronts = []
     for phase in phases:
         for question in questions:
-            progress(f"{phase}: {question.label}")
-            fronts.append(_front(phase, question, fixed))
+            problems, exact = {}, {}
+            for level in LEVELS:
+                progress(f"{phase}: {question.label}, {level}")
+                problems[level] = _problem(phase, question.with_level(level), fixed)
+                exact[level] = enumerate_front(problems[level])
+            typical = exact["typical"]
+            is_staying = np.ones(len(typical.rows), dtype=bool)
+            for level in ("low", "high"):
+                is_staying &= _is_on(typical.rows, problems[level], exact[level])
+            is_keeping = worst_excess(problems["typical"], typical.rows).excess <= 0
+            for level in LEVELS:
+                front = _front(phase, question.with_level(level), problems[level], exact[level])
+                if level == "typical":
+                    front = replace(
+                        front,
+                        n_staying=len(np.unique(typical.point[is_staying])),
+                        n_keeping=len(np.unique(typical.point[is_keeping])),
+                    )
+                fronts.append(front)
     return fronts
+
+
+def _is_on(rows: IntArray, problem: Problem, front: ExactFront) -> BoolArray:
+    """(n,) whether (n, d) designs are on the front of a problem, listed there or not."""
+    observed = problem.evaluate(rows, problem.deciding_metrics)
+    points = {tuple(point) for point in front.objectives.tolist()}
+    return np.array(
+        [
+            is_feasible and tuple(point) in points
+            for is_feasible, point in zip(
+                observed.feasible.tolist(), observed.objectives.tolist(), strict=True
+            )
+        ]
+    )
 
 
 def _problem(
@@ -133,10 +179,8 @@ def _problem(
 
 
 def _front(
-    phase: Phase, question: AccountQuestion, fixed: tuple[tuple[str, Any], ...]
+    phase: Phase, question: AccountQuestion, problem: Problem, front: ExactFront
 ) -> AccountFront:
-    problem = _problem(phase, question, fixed)
-    front = enumerate_front(problem)
     points: Counter[str] = Counter()
     seen: set[tuple[int, str]] = set()
     for point, design in zip(front.point.tolist(), problem.space.decode(front.rows), strict=True):
@@ -181,27 +225,68 @@ def document(fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]) 
     return {"fronts": [asdict(front) for front in fronts], "designs": list(designs)}
 
 
-_FRONT_HEADER = ["against", "points", "fastest, token/s", "memories: part of the points", "3D SRAM"]
+_ENDS = (
+    "Numbers are with every constant typical, and in parentheses the least and the largest of "
+    "three cases: all constants low, typical and high at once. That is wider than likely."
+)
+_STAYING = (
+    "Points stay if one of their designs is also on the fronts with all constants low and all "
+    "high. They keep limits if one of their designs does so over all ranges, with each constant at "
+    "the end that is worst for it."
+)
+_FRONT_HEADER = [
+    "against", "points", "stay", "keep limits", "fastest, token/s", "memories: % of the points",
+    "3D SRAM, %",
+]  # fmt: skip
 
 
-def _front_cells(front: AccountFront) -> list[str]:
-    memories = ", ".join(f"{name} {share:.0%}" for name, share in front.memories.items())
+def _front_cells(ends: Mapping[Level, AccountFront]) -> list[str]:
+    """A line of the table, from the fronts of a question at all ends."""
+    typical = ends["typical"]
+    names = sorted({name for front in ends.values() for name in front.memories})
+
+    def over_ends(value: Callable[[AccountFront], float], form: str) -> str:
+        return _over_ends({level: value(front) for level, front in ends.items()}, form)
+
+    def share_of(name: str) -> str:
+        return f"{name} {over_ends(lambda front: 100 * front.memories.get(name, 0.0), '.0f')}"
+
     return [
-        front.question.label, f"{front.n_points:,}", f"{front.fastest:,.4g}", memories,
-        f"{front.layers:.0%}",
-    ]  # fmt: skip
+        typical.question.label,
+        over_ends(lambda front: front.n_points, ",d"),
+        f"{typical.n_staying:,}",
+        f"{typical.n_keeping:,}",
+        over_ends(lambda front: front.fastest, ",.4g"),
+        ", ".join(map(share_of, names)),
+        over_ends(lambda front: 100 * front.layers, ".0f"),
+    ]
+
+
+def _over_ends(values: Mapping[Level, float], form: str) -> str:
+    """Typical, and the least and the largest over the ends where they differ."""
+    typical, *ends = (
+        format(value, form)
+        for value in (values["typical"], min(values.values()), max(values.values()))
+    )
+    return typical if set(ends) == {typical} else f"{typical} ({ends[0]} to {ends[1]})"
+
+
+def _lines(fronts: Sequence[AccountFront]) -> dict[Phase, list[list[str]]]:
+    """The lines of a table for each phase."""
+    ends: dict[tuple[Phase, str], dict[Level, AccountFront]] = {}
+    for front in fronts:
+        ends.setdefault((front.phase, front.question.label), {})[front.question.level] = front
+    lines: dict[Phase, list[list[str]]] = {}
+    for (phase, _), by_level in ends.items():
+        lines.setdefault(phase, []).append(_front_cells(by_level))
+    return lines
 
 
 def _design_cells(row: dict[str, Any], metrics: Sequence[str]) -> list[str]:
     cells = [str(row["design"])]
     for name in metrics:
         values = row["metrics"][name]
-        ends = sorted(values.values())
-        low, typical, high = (
-            f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-            for value in (ends[0], values["typical"], ends[-1])
-        )
-        cells.append(typical if low == high else f"{typical} ({low} to {high})")
+        cells.append(_over_ends(values, ",.3g" if max(values.values()) < 1000 else ",.0f"))
     return cells
 
 
@@ -214,16 +299,15 @@ def tables(
 ) -> list[RenderableType]:
     """The fronts and the designs for people."""
     parts: list[RenderableType] = []
-    for phase in dict.fromkeys(front.phase for front in fronts):
+    for phase, lines in _lines(fronts).items():
         table = plain_table(f"Exact fronts of throughput, {phase}", _FRONT_HEADER)
-        for front in fronts:
-            if front.phase == phase:
-                table.add_row(*_front_cells(front))
+        for line in lines:
+            table.add_row(*line)
         parts.append(table)
     table = plain_table("MemExplorer's designs: typical (all low to all high)", _PRICED_HEADER)
     for row in designs:
         table.add_row(*_design_cells(row, _PRICED))
-    return [*parts, table, text_line("Every range has all constants at one end at once.")]
+    return [*parts, table, text_line(_ENDS), text_line(_STAYING)]
 
 
 def markdown(
@@ -236,17 +320,15 @@ def markdown(
         f"TDP at most {CAP_WATTS:g} W) against TDP, and against each account in its place or as a "
         "limit. A memory counts at a point if one of the point's designs has it. [Accounts]"
         f"(accounts.md) says what is counted. This page is made by `{command}`.",
+        f"{_ENDS} {_STAYING}",
     ]
-    for phase in dict.fromkeys(front.phase for front in fronts):
-        rows = [_front_cells(front) for front in fronts if front.phase == phase]
-        parts += [f"## {phase.capitalize()}", _markdown_table(_FRONT_HEADER, rows)]
+    for phase, lines in _lines(fronts).items():
+        parts += [f"## {phase.capitalize()}", _markdown_table(_FRONT_HEADER, lines)]
     for phase in _DESIGNS:
         rows = [_design_cells(row, _PRICED) for row in designs if row["phase"] == phase]
         if rows:
             parts += [
                 f"## MemExplorer's designs, {phase}",
-                "Typical, and in parentheses the least and the largest of all constants low, "
-                "typical and high at once: wider than likely.",
                 _markdown_table(_PRICED_HEADER, rows),
             ]
     return "\n\n".join(parts) + "\n"

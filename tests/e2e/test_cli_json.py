@@ -20,6 +20,7 @@ from codesign.cli.app import app
 from codesign.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
 from codesign.studies import account_fronts, conclusions
+from codesign.studies.account_fronts import LEVELS
 from codesign.studies.conclusions.setting import Setting
 
 _CAMPAIGN = """\
@@ -214,7 +215,11 @@ def test_costs_are_printed_as_published(capsys, monkeypatch, check_document, tmp
     page = tmp_path / "costs.md"
     document = _printed(capsys, "costs", "decode", "--output", str(page), "--json")
     check_document(document)
-    assert [front["n_points"] > 0 for front in document["fronts"]] == [True, True]
+    assert [front["question"]["level"] for front in document["fronts"]] == [*LEVELS, *LEVELS]
+    for front in document["fronts"]:
+        if front["question"]["level"] == "typical":
+            assert 0 <= front["n_staying"] <= front["n_points"]
+            assert 0 <= front["n_keeping"] <= front["n_points"]
     assert "| TDP, life of 5 years |" in page.read_text()
     lives = {row["design"]: row["metrics"]["lifetime_years"] for row in document["designs"]}
     assert lives["Base"]["typical"] == 10 and lives["P1"]["typical"] < 1

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""
 _MOST_LIMITS = 3
+_STEP_UNITS = {"degC": "K", "%": "percentage point"}
+"""What a step is counted in, where that is not the unit of the bound."""
 _SLIGHT = 1.001
 """A smaller factor is not told exactly."""
 
@@ -350,7 +352,7 @@ class _Words:
         for word, move in (("Looser", price.looser), ("Tighter", price.tighter)):
             if move.change:
                 moved = f"{self._amount(price, move.number)} instead of {now}"
-                line += f". {word}, {moved}: {self._effect(move)}"
+                line += f". {word}, {moved}: {self._effect(price, move)}"
         return line + "."
 
     def _beyond(self, price: Price, point: FloatArray) -> str:
@@ -359,7 +361,7 @@ class _Words:
         kept = self.explanation.front.objectives[self.explanation.kept]
         return self.exchange(kept[kept[:, names.index(price.limit.quantity)].argmax()], point)
 
-    def _effect(self, move: Move) -> str:
+    def _effect(self, price: Price, move: Move) -> str:
         if not move.n_points:
             return "no design is feasible"
         if not self._matters(move):
@@ -373,7 +375,24 @@ class _Words:
         ).all():
             exchange = self.exchange(best, move.best)
             words.insert(0, f"at best {exchange.removesuffix(f': {nothing_words(tolerance)}')}")
+            words[0] += f" ({self._per_unit_words(price, move)})"
         return ", ".join(words)
+
+    def _per_unit_words(self, price: Price, move: Move) -> str:
+        """What a unit of the limit, such as a dollar or a year, changes in the best objectives."""
+        best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
+        unit = _STEP_UNITS.get(price.limit.unit, price.limit.unit or "unit")
+        is_moved = ~(
+            nearly_matches(best[:, None], move.best[:, None], tolerance)
+            & nearly_matches(move.best[:, None], best[:, None], tolerance)
+        )
+        return ", ".join(
+            f"{format_metric(abs(float(change)), metric, digits=3)} {title} per {unit}"
+            for title, metric, change, moved in zip(
+                self.titles, self.metrics, move.best_change, is_moved, strict=True
+            )
+            if moved
+        )
 
     def _matters(self, move: Move) -> bool:
         """Whether the hypervolume or a best value differs by more than the tolerance."""
@@ -438,4 +457,16 @@ class _Words:
                 else:
                     words = self.exchange(objectives[knee.point], objectives[neighbor])
                     line += f"; the next dearer one has {words}"
+                line += self._rates(objectives[knee.point], objectives[neighbor], cost)
             yield line + "."
+
+    def _rates(self, point: FloatArray, neighbor: FloatArray, cost: int) -> str:
+        """What a unit of the cost, such as a dollar, changes between two points; may be empty."""
+        metric = self.metrics[cost]
+        change = (point - neighbor) * self.explanation.signs
+        return "".join(
+            f", {format_metric(abs(float(change[j] / change[cost])), own, digits=3)} "
+            f"{title} per {_STEP_UNITS.get(metric.unit, metric.unit or 'unit')}"
+            for j, (own, title) in enumerate(zip(self.metrics, self.titles, strict=True))
+            if j != cost and (point[j] - neighbor[j]) * (point[cost] - neighbor[cost]) < 0
+        )

@@ -19,6 +19,7 @@ from codesign.analysis.insight.neighborhood import (
     neighborhood,
     verdicts,
 )
+from codesign.analysis.limits_over_ranges import worst_excess
 from codesign.analysis.uncertainty import front_spread
 from codesign.evaluators.base import VariesTechnology
 from codesign.report.exchange import changed_settings
@@ -40,11 +41,15 @@ if TYPE_CHECKING:
 FIGURES = (
     "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
     "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
-    "usd_per_million_tokens",
+    "usd_per_million_tokens", "lifetime_years",
 )  # fmt: skip
 """Main figures of a card besides the objectives, if the evaluator reports them."""
-RESOURCES = ("area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd")
-"""What more of which is priced, besides the objective by which designs are cheaper."""
+RESOURCES = (
+    "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",
+    "junction_temperature_celsius", "lifetime_years",
+)  # fmt: skip
+"""What more of which is priced, besides the objective by which designs are cheaper; of a metric
+that is better the more there is, such as a life, less."""
 SAMPLES = 200
 """[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
 _STEP = 0.05
@@ -153,14 +158,14 @@ def limit_words(problem: Problem, constraint: Constraint) -> str:
     return f"{metric_title(metric)} {side} {amount}"
 
 
-def _limit_names(results: Results) -> dict[str, str]:
+def _limit_names(problem: Problem) -> dict[str, str]:
     """Words for the limits that the campaign sets, by the names of their violations."""
-    return {item.text: limit_words(results.problem, item) for item in results.problem.constraints}
+    return {item.text: limit_words(problem, item) for item in problem.constraints}
 
 
 def _close_limits(results: Results, position: int) -> list[dict[str, Any]]:
     """The limits of which a design leaves little."""
-    words = _limit_names(results)
+    words = _limit_names(results.problem)
     return [
         {"words": words.get(name, name.replace("_", " ")), "left": -float(values[position])}
         for name, values in results.violations.items()
@@ -188,6 +193,8 @@ def _judged(
     if not judge.samples or not isinstance(problem.evaluator, VariesTechnology):
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)
+    worst = worst_excess(problem, rows)
+    words = _limit_names(problem)
     for i, item in enumerate(judged):
         item["ranges"] = {
             "samples": spread.samples,
@@ -195,6 +202,9 @@ def _judged(
             "n": len(rows),
             "kept": float(spread.feasible_share[i]),
             "best": float(spread.non_dominated_share[i]),
+            "n_keeping": int((worst.excess <= 0).sum()),
+            "beyond": float(worst.excess[i]) if np.isfinite(worst.excess[i]) else None,
+            "limit": words.get(worst.limits[i], worst.limits[i]),
             "intervals": {name: ends[i].tolist() for name, ends in spread.intervals.items()},
         }
     return judged
@@ -206,7 +216,7 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
     near = neighborhood(results.problem, results.rows[[position]], metrics)
     ours = {name: float(results.metrics[name][position]) for name in metrics}
     (design,) = space.decode(results.rows[[position]])
-    words = _limit_names(results)
+    words = _limit_names(results.problem)
     changes = []
     for place, neighbor in enumerate(space.decode(near.rows)):
         moved = changed_settings(space, design, neighbor)
@@ -285,8 +295,9 @@ def _prices(
     for name in dict.fromkeys([names[cost], *RESOURCES]):
         if name not in results.metrics or name not in near.metrics or name == names[speed]:
             continue
-        front_amounts = results.metrics[name][folded.positions]
-        amounts = np.concatenate([front_amounts, near.metrics[name][inside]])
+        metric = metric_of(name, problem.evaluator.metrics)
+        front_amounts = metric.sign * results.metrics[name][folded.positions]
+        amounts = np.concatenate([front_amounts, metric.sign * near.metrics[name][inside]])
         if not np.isfinite(amounts).all() or np.ptp(amounts) == 0:
             continue
         prices.append(
@@ -300,11 +311,11 @@ def _prices(
 
 
 def _price(gain: FloatArray, amounts: FloatArray, amount: float) -> dict[str, float]:
-    """Of minimized ``gain`` against amounts of a resource."""
-    slack = 1.0 + 1e-9
-    within = gain[amounts <= amount * slack].min()
-    more = gain[amounts <= amount * (1.0 + _STEP) * slack].min()
-    return {"amount": amount, "step": amount * _STEP, "gain": float(within - more)}
+    """Of minimized ``gain`` against amounts of a resource, negative where less of it is worse."""
+    slack, step = 1e-9 * abs(amount), _STEP * abs(amount)
+    within = gain[amounts <= amount + slack].min()
+    more = gain[amounts <= amount + step + slack].min()
+    return {"amount": abs(amount), "step": step, "gain": float(within - more)}
 
 
 def _column_of(pick: Pick, results: Results, folded: FoldedFront) -> int:

@@ -36,8 +36,13 @@ function changeWords(ratios) {
   const moved = Object.entries(ratios).filter(([, ratio]) => Math.abs(ratio - 1) > 0.001);
   return moved.length ? moved.map(([name, ratio]) => `${metricOf[name].title} ${signed(ratio - 1)}`).join(", ") : "the same numbers";
 }
+function worstText({ beyond, limit, n, n_keeping }) {
+  const state = beyond === null ? `has no value for ${limit}` : beyond > 0 ? `is ${percent(beyond, 2)} beyond ${limit}` : "keeps its limits over all ranges";
+  return `With every number at the end that is worst for it, it ${state}; ${n_keeping} of these ${n} keep theirs`;
+}
 function sureLines(pick) {
   const lines = [];
+  if (pick.ranges) lines.push(worstText(pick.ranges));
   if (pick.ranges) lines.push(`Over the ranges of ${pick.ranges.numbers} numbers, ${pick.ranges.samples} draws: limits kept in ${shareText(pick.ranges.kept)}, on the front of these ${pick.ranges.n} in ${shareText(pick.ranges.best)}`);
   for (const verdict of pick.verdicts || []) {
     const state = !verdict.feasible ? "breaks a limit" : verdict.best ? `still on the front of these ${verdict.n}` : `beaten by another of these ${verdict.n}`;

@@ -72,7 +72,7 @@ function startPrices() {
   if (!prices.length) return;
   const speed = D.picks[D.picks.length - 1], name = D.objectives.find((item) => item !== D.cost);
   const more = metricOf[name], gained = more.sense === "maximize" ? "" : "−";
-  $("more-of-hint").textContent = `If a design's amount of a resource was the limit and all other limits were those asked: the best ${more.title} with at most 5 % more of it, against with at most as much. ${D.is_exact ? `Exact for ${metricOf[D.cost].title}; for` : "For"} the others at least so much, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away.`;
+  $("more-of-hint").textContent = `If a design's amount of a resource was the limit and all other limits were those asked: the best ${more.title} with at most 5 % more of it, against with at most as much; of a life, with 5 % less. ${D.is_exact ? `Exact for ${metricOf[D.cost].title}; for` : "For"} the others at least so much, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away.`;
   $("prices").tHead.innerHTML = `<tr><th scope="col">resource</th>${D.picks.map((pick) => `<th scope="col" class="number">at the ${PICK_TITLES[pick.key].toLowerCase()}'s</th>`).join("")}</tr>`;
   $("prices").tBodies[0].innerHTML = prices.map((price) => {
     const metric = metricOf[price.metric];
@@ -86,7 +86,7 @@ function startPrices() {
   }).join("");
   // In units in which people think: a watt, a millimetre, a gigabyte, a dollar.
   function unitStep(resource, item) {
-    const metric = metricOf[resource], [size, word] = metric.unit === "B" ? [1e9, "GB"] : [1, unitText(metric.unit)];
+    const metric = metricOf[resource], [size, word] = metric.unit === "B" ? [1e9, "GB"] : [1, metric.unit === "degC" ? "K" : unitText(metric.unit)];
     return `${plainNumber((item.gain / item.step) * size, 3)} ${more.unit} per ${word}`;
   }
 }

@@ -9,8 +9,10 @@ import pytest
 
 from codesign import api
 from codesign.analysis.insight.neighborhood import Reading
+from codesign.analysis.limits_over_ranges import worst_excess
+from codesign.problem import read_constraint
 from codesign.report.page.facts import question_text
-from codesign.report.page.recommendations import Judge, recommendation_document
+from codesign.report.page.recommendations import Judge, _price, recommendation_document
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import folded_front
 
@@ -50,9 +52,28 @@ def test_intervals_hold_the_typical_value_and_other_readings_are_told_in_ratios(
         low, high = item["ranges"]["intervals"]["throughput_tokens_per_s"]
         assert low == high == pytest.approx(results.metrics["throughput_tokens_per_s"][position])
         assert item["ranges"]["samples"] == 3 and 0 <= item["ranges"]["kept"] <= 1
+        assert item["ranges"]["beyond"] > 0 or item["ranges"]["kept"] == 1
         (verdict,) = item["verdicts"]
         assert verdict["ratios"]["tdp_watts"] == pytest.approx(1.0)
         assert verdict["ratios"]["throughput_tokens_per_s"] > 1  # the other profile is harsher
+
+
+def test_a_card_says_which_limit_breaks_at_the_worst_ends(results):
+    space, npu = results.problem.space, results.problem.evaluator
+    folded = folded_front(results)
+    rows = results.rows[folded.positions]
+    most = float(results.metrics["tdp_watts"][folded.positions].max())
+    limit = read_constraint(f"tdp_watts <= {most!r}", space, npu)  # kept just so, typically
+    tight = replace(results.problem, constraints=(limit,))
+    document = recommendation_document(replace(results, problem=tight), folded, Judge(samples=2))
+    ranges = {item["id"]: item["ranges"] for item in document["picks"]}
+    worst = worst_excess(tight, rows)
+    for place, item in ranges.items():
+        assert item["beyond"] == pytest.approx(worst.excess[place])
+        assert item["beyond"] <= 0 or item["limit"].startswith("TDP at most ")
+        assert item["n_keeping"] < item["n"]
+    assert any(item["beyond"] > 0 for item in ranges.values())
+    assert any(item["beyond"] <= 0 for item in ranges.values())
 
 
 def test_a_change_is_what_its_evaluation_says(results, judged):
@@ -81,6 +102,16 @@ def test_more_of_the_cheaper_objective_buys_what_the_front_has(results, judged):
         more = speed[tdp <= item["amount"] + item["step"]].max()
         # Neighbors of the front may be better still, under both.
         assert item["gain"] >= 0 and more >= within
+
+
+def test_of_a_life_less_is_priced_and_of_all_others_more(judged):
+    rate, life = np.array([-10.0, -20.0, -40.0]), np.array([10.0, 9.6, 9.4])
+    assert _price(rate, -life, -10.0) == {"amount": 10.0, "step": 0.5, "gain": 10.0}
+    celsius = np.array([60.0, 62.0, 64.0])
+    assert _price(rate, celsius, 60.0) == {"amount": 60.0, "step": 3.0, "gain": 10.0}
+    items = {item["metric"]: item["of"] for item in judged["prices"]}
+    for name in ("unit_cost_usd", "area_mm2", "junction_temperature_celsius", "lifetime_years"):
+        assert all(item["step"] > 0 and item["gain"] >= 0 for item in items[name]), name
 
 
 def test_values_that_the_front_lacks_are_worse_than_its_design(results, judged):

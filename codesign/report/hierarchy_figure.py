@@ -1,8 +1,8 @@
 """The figure of a design's memories along the edges of its die, to scale.
 
 The die is drawn as the largest that lithography exposes at once, 26 mm x 33 mm [MemExplorer]_
-(section 2.1, with Eq. 1): two edges of 33 mm are the 66 mm of edge that it allows for memory. No
-evaluator here models the area of a die, so a real one may be smaller; the figure says so.
+(section 2.1, with Eq. 1): two edges of 33 mm are the 66 mm of edge that it allows for memory. The
+figure says how much of it the design needs, as its account of area has it.
 
 .. [MemExplorer] "MemExplorer: memory system synthesis for heterogeneous NPUs", section 2.1 for
    the reticle field and Eq. 1, Table 1 for the edge that each technology takes.
@@ -11,21 +11,22 @@ evaluator here models the area of a die, so a real one may be smaller; the figur
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codesign.report import palette
 from codesign.report.design_figures import figure_of
 from codesign.report.drawing import USUAL_WIDTH_MM, drawing_style, save_figure
 from codesign.report.edge import edge_words
-from codesign.report.labels import format_value
+from codesign.report.labels import format_value, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from codesign.evaluated_design import EvaluatedDesign
     from codesign.report.chosen import ChosenDesign
     from codesign.report.machine import Machine, MachineLevel
 
@@ -52,15 +53,11 @@ class _Block:
 
     number: int
     name: str
+    short_name: str
     edge_mm: float
     is_charged: bool
     capacity_bytes: float
     bandwidth_bytes_per_s: float
-
-    @property
-    def short_name(self) -> str:
-        """Such as "HBM4" of "HBM4, 12-high stack"."""
-        return self.name.replace(",", " ").split()[0]
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,8 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
         width = USUAL_WIDTH_MM if width_mm is None else width_mm
         # Letters need a die of at least a quarter of the width, paper has an end.
         high = width * min(height_share(machine), 0.9)
-        key = _key(machine, _notes(placed, edge_words(chosen.evaluated), without_edge), width)
+        notes = _notes(placed, chosen.evaluated, without_edge)
+        key = _key(machine, notes, width)
         n_lines = sum(1 + text.count("\n") for _, _, text in key)
         figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
         draw_machine(figure.subplots(), machine)
@@ -147,10 +145,12 @@ def height_share(machine: Machine) -> float:
 
 
 def _blocks(machine: Machine) -> list[_Block]:
+    short = short_names(bank.technology.key for level in machine.tiers for bank in level.banks)
     return [
         _Block(
             number=number,
             name=bank.technology.name,
+            short_name=short[bank.technology.key],
             edge_mm=bank.technology.shoreline.value_at(bank.level) * 1e3,
             is_charged=level.uncharged_shoreline_m == 0,
             capacity_bytes=bank.technology.capacity.value_at(bank.level),
@@ -293,8 +293,11 @@ def _draw_scale(axes: Axes, placed: Sequence[_Placed]) -> None:
                   va="top", fontsize="small")  # fmt: skip
 
 
-def _notes(placed: Sequence[_Placed], edge: str, without_edge: Sequence[str]) -> Iterator[str]:
+def _notes(
+    placed: Sequence[_Placed], evaluated: EvaluatedDesign, without_edge: Sequence[str]
+) -> Iterator[str]:
     """What is to scale, and everything that is not."""
+    edge = edge_words(evaluated)
     if edge:
         yield f"die edge reserved for memory: {edge}"
     yield (
@@ -318,9 +321,27 @@ def _notes(placed: Sequence[_Placed], edge: str, without_edge: Sequence[str]) ->
             "reserved edges together, and no other"
         )
     yield (
-        f"die: a whole reticle field, {DIE_WIDTH_MM:g} mm × {EDGE_MM:g} mm (MemExplorer, section "
-        "2.1); its area is not modelled"
+        f"die: drawn as a whole reticle field, {DIE_WIDTH_MM:g} mm × {EDGE_MM:g} mm = "
+        f"{DIE_WIDTH_MM * EDGE_MM:g} mm² (MemExplorer, section 2.1); {_area_words(evaluated.costs)}"
     )
+
+
+def _area_words(costs: Sequence[Mapping[str, Any]]) -> str:
+    """The design's dies and layers, as its account of area has them."""
+    rows = [row for row in costs if row.get("n_dies") and row.get("area_mm2")]
+    layers = [row for row in rows if row["part"] == "stacked layers"]
+    blocks = [row for row in rows if row["part"] != "stacked layers"]
+    if not blocks or any(row["area_mm2"] is None for row in costs if "area_mm2" in row):
+        return "the design's area is not known"
+    n_dies = blocks[0]["n_dies"]
+    base_mm2 = sum(row["area_mm2"] for row in blocks) / n_dies
+    words = (
+        f"the design has {n_dies:g} {'die' if n_dies == 1 else 'dies, each'} of {base_mm2:,.0f} mm²"
+    )
+    for row in layers:
+        layer_mm2 = row["area_mm2"] / row["n_dies"]
+        words += f", and {row['n_dies']:g} stacked layers of {layer_mm2:,.0f} mm²"
+    return words
 
 
 def _over(placed: Sequence[_Placed], side: str) -> bool:

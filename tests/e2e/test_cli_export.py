@@ -97,6 +97,9 @@ def test_openpyxl_reads_a_chart_of_throughput_against_tdp(results, tmp_path):
     book = openpyxl.load_workbook(_export(tmp_path, "front.xlsx"))
     (chart,) = book["chart"]._charts
     (series,) = chart.series
+    # Printed, it is on a single page.
+    assert book["chart"].page_setup.orientation == "landscape"
+    assert book["chart"].sheet_properties.pageSetUpPr.fitToPage
     header = [cell.value for cell in book["observations"][1]]
     for place, metric in ((series.xVal, "tdp_watts [W]"), (series.yVal, "throughput_tokens_per_s")):
         sheet, cells = place.numRef.f.replace("$", "").split("!")

@@ -196,12 +196,17 @@ def test_the_hierarchy_is_drawn_to_the_scale_of_the_published_numbers(monkeypatc
     assert links == pytest.approx([2.0, 4.0, 4.0])  # 1, 2 and 2 TB/s at 500 GB/s a millimetre
     memories = sorted((size, wide) for size, wide, _ in drawn if wide != pytest.approx(5.0))
     assert [size for size, _ in memories] == pytest.approx([8.25, 15.0, 15.0])
+    names = {text.get_text() for text in hierarchy.axes[0].texts}
+    assert {"HBF", "HBM4"} <= names
+    rows = choose_design(codesign.load_campaign("trial").results(), "P1").evaluated.costs
+    base = sum(row["area_mm2"] for row in rows if row["n_dies"] == 2)
+    assert f"the design has 2 dies, each of {base / 2:,.0f} mm², and 6 stacked" in " ".join(notes)
     # 36 GB over 15 mm would be 1.13 mm deep where 384 GB over 8.25 mm are 22 mm: raised, and said.
     assert [wide for _, wide in memories] == pytest.approx([22.0, 1.5, 1.5])
     assert "not to scale: area of tier 1, raised to be 1.5 mm deep" in notes
     assert "die edge reserved for memory: 38.25 of 66 mm" in notes
     assert not any("not charged" in note for note in notes)
-    assert any("26 mm × 33 mm (MemExplorer, section 2.1)" in note for note in notes)
+    assert any("26 mm × 33 mm = 858 mm² (MemExplorer, section 2.1)" in note for note in notes)
 
 
 @pytest.mark.parametrize(

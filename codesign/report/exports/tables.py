@@ -16,6 +16,7 @@ from codesign.columns import IntArray
 from codesign.errors import InputError, MissingExtraError
 from codesign.files import replacing
 from codesign.metrics import Metric
+from codesign.report import palette
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
@@ -148,13 +149,19 @@ def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_row
         for key, metric in (("categories", along), ("values", above))
         for column in [headers.index(_header(metric.name, results))]
     }
-    marker = {"type": "circle", "size": 6}
+    color = {"color": palette.PAPER["blue"]}
+    marker = {"type": "circle", "size": 6, "fill": color, "border": color}
     chart.add_series({"name": "designs", **places, "marker": marker})
-    chart.set_title({"name": f"{results.definition.name}: {axis_label(above)}", "overlay": False})
-    chart.set_x_axis({"name": axis_label(along), "num_format": "General"})
-    chart.set_y_axis({"name": axis_label(above), "num_format": "#,##0.###"})
+    titles = f"{metric_title(above)} against {metric_title(along)}"
+    chart.set_title({"name": f"{results.definition.name}: {titles}", "overlay": False})
+    for set_axis, metric in ((chart.set_x_axis, along), (chart.set_y_axis, above)):
+        most = np.nanmax(np.abs(results.metrics[metric.name]))
+        set_axis({"name": axis_label(metric), "num_format": "#,##0" if most >= 1000 else "General"})
     chart.set_legend({"none": True})
-    book.add_worksheet("chart").insert_chart("A1", chart, {"x_scale": 1.8, "y_scale": 1.8})
+    sheet = book.add_worksheet("chart")
+    sheet.insert_chart("A1", chart, {"x_scale": 1.8, "y_scale": 1.8})
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 1)
 
 
 def _sheet(book: Workbook, name: str, columns: Mapping[str, Any], bold: Format) -> None:

@@ -309,19 +309,20 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
     per_mm2 = parts.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])
-    n_dies = float(stacks.n_dies[0])
+    # Of dies without a known area nobody knows into how many it is best to cut them.
+    n_dies = float(stacks.n_dies[0]) if np.isfinite(dies_mm2) else np.nan
     own = {"stacked layers": layers_mm2} if layers_mm2 else {}
     n_layer_dies = n_dies * float(plan.n_layers[0])
-    rows: list[tuple[str, float | None, float, float]] = [
+    rows: list[tuple[str, float, float, float]] = [
         (name, n_dies, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2
     ]
     rows += [
-        (name, n_layer_dies if name in own else None, own.get(name, 0.0), usd)
+        (name, n_layer_dies if name in own else np.nan, own.get(name, 0.0), usd)
         for name, usd in parts.items()
         if usd
     ]
     return [
-        {"part": name, "n_dies": count, "area_mm2": _known(mm2), "usd": _known(usd)}
+        {"part": name, "n_dies": _known(count), "area_mm2": _known(mm2), "usd": _known(usd)}
         for name, count, mm2, usd in rows
     ]
 
@@ -337,7 +338,7 @@ def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
         f"{options.technology_level}{cut}; cooled by {options.cooling}",
         f"design and masks cost {constants.design_usd / 1e6:,.0f} million USD once{share}",
     ]
-    return [] if np.isnan(n_dies) else sentences
+    return [] if np.isnan(silicon.area_mm2[0]) else sentences
 
 
 def _known(value: float) -> float | None:

@@ -44,7 +44,8 @@ def explain(
             *notes(design, pass_.options, workload),
             *_uncharged(design, designs),
             *cost_notes(design.silicon, design.options),
-            *(f"no {name}: {reason}" for name, reason in absent.items()),
+            *_wear(design, designs, present),
+            *(f"no {name}: {reason}" for name, reason in absent.items() if name in metrics),
         ],
         costs=cost_rows(design.silicon),
     )
@@ -147,6 +148,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
                 "uncharged_shoreline_mm": float(levels.uncharged_shoreline_m[level, 0]) * 1e3,
                 "read_bytes": float(activity.reads[level, 0]),
                 "written_bytes": float(activity.writes[level, 0]),
+                "written_bytes_per_s": float(design.written_bytes_per_s[level, 0]),
                 "utilization": moved / (bandwidth * float(design.pass_s[0])),
                 "energy_joules": float(design.level_joules[level, 0]),
                 "holds_share": {kind: float(held[k]) for k, kind in enumerate(KINDS)},
@@ -158,6 +160,22 @@ def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list
 def _name(design: DesignMetrics, level: int) -> str:
     """``on_chip``, or the design's own name of the tier that stands at this place."""
     return f"tier{design.batch.tier_order[level - 1, 0] + 1}" if level else "on_chip"
+
+
+def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[str]:
+    """How fast memories are written that wear."""
+    wear, capacity = design.at_places("wear_per_byte")[:, 0], design.at_places("capacity_bytes")
+    sentences = []
+    for level in present:
+        if wear[level] > 0:
+            rate, size = design.written_bytes_per_s[level, 0], capacity[level, 0]
+            name = _name(design, level)
+            sentences.append(
+                f"{name}, {_describe(designs, name)}, is written at {rate / 1e9:.3g} GB/s while "
+                f"the device serves: {rate * 86400 / size:.3g} drive writes a day, of the "
+                f"{1 / (wear[level] * size):,.0f} that it bears"
+            )
+    return sentences
 
 
 def _describe(designs: Columns, level: str) -> str:

@@ -62,6 +62,34 @@ def test_an_absent_account_says_why_and_is_no_zero() -> None:
         assert any(note.startswith(f"no {name}: sram_a100") for note in account.notes)
 
 
+def test_no_dies_are_counted_where_the_area_is_not_known() -> None:
+    library = dict(load_library())
+    library["hbf"] = library["hbf"].model_copy(update={"interface_area": None})
+    workload = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"}
+    space = api.load_space("memexplorer")
+    columns = space.columns(space.encode(space.designs["D1"]))
+    account = NpuEvaluator(Request(**workload), NpuOptions(), library=library).explain(columns)
+    assert {row["n_dies"] for row in account.costs} == {None}
+    assert not any("dies" in note for note in account.notes)
+    absent = [note for note in account.notes if note.startswith("no ")]
+    assert len(absent) == 7 and not any("wear" in note for note in absent)
+
+
+def test_a_memory_that_wears_says_how_often_it_is_written() -> None:
+    space = api.load_space("memexplorer")
+    workload = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "prefill"}
+    account = api.evaluate(space=space, design=space.designs["P1"], workload=workload).explanation
+    (note,) = [note for note in account.notes if "drive writes" in note]
+    # 90,000 tokens of 80 layers, 8 heads, 128 keys and values of a byte, into 384 GB.
+    rate = 90_000 * 80 * 8 * 128 * 2 / account.metrics["time_to_first_token_s"]
+    a_day = rate * 86400 / 384e9
+    assert note == (
+        f"tier2, hbf x1, is written at {rate / 1e9:.3g} GB/s while the device serves: "
+        f"{a_day:.3g} drive writes a day, of the 17,000 that it bears"
+    )
+    assert account.metrics["lifetime_years"] == pytest.approx(17_000 / a_day / 365.25, rel=2e-3)
+
+
 def test_a_constant_may_be_stated_and_an_unknown_one_is_refused() -> None:
     dear = NpuOptions(constants={"wafer_usd": 20000.0})
     assert dear.constants["wafer_usd"] == 20000

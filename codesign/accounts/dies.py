@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.accounts.area import RETICLE_MM2, Floorplan
 from codesign.accounts.constants import Constants
-from codesign.columns import FloatArray
+from codesign.columns import FloatArray, IntArray
 
 WAFER_DIAMETER_MM = 300.0
 
@@ -81,6 +81,21 @@ def die_usd(area_mm2: FloatArray, constants: Constants) -> FloatArray:
     return np.where(area_mm2 > 0, cost, area_mm2)
 
 
+def repeated(share: float, times: FloatArray) -> FloatArray:
+    """(n,) a share to the power of whole numbers, of which there are few."""
+    table = share ** np.arange(int(np.max(times, initial=0.0)) + 1.0)
+    return np.asarray(table[times.astype(np.int64)])
+
+
+def _distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:
+    """Numbers among which all (n,) values are, and where each is: of 0 and another one, if so."""
+    largest = np.max(values, initial=0.0)
+    is_largest = values == largest
+    if (is_largest | (values == 0.0)).all():
+        return np.array([0.0, largest]), is_largest.astype(np.int64)
+    return values, slice(None)
+
+
 def cut_into(n_dies: float, whole_mm2: FloatArray, plan: Floorplan, constants: Constants) -> Stacks:
     """The dies, if the base is cut into so many.
 
@@ -96,12 +111,15 @@ def cut_into(n_dies: float, whole_mm2: FloatArray, plan: Floorplan, constants: C
     own_links = 1.0 + (constants.die_to_die_share if n_dies > 1 else 0.0)
     base, layer = whole_mm2 * own_links / n_dies, plan.layer_mm2 / n_dies
     base = np.where((base <= RETICLE_MM2) & (layer <= RETICLE_MM2), base, np.nan)
-    base_yield, layer_yield = die_yield(base, constants), die_yield(layer, constants)
+    # Layers have few areas, so they are looked up.
+    few, number = _distinct_few(layer)
+    layer_yield, layer_usd = die_yield(few, constants)[number], die_usd(few, constants)[number]
+    base_yield = die_yield(base, constants)
     base_usd = n_dies * die_usd(base, constants) / base_yield
     n_layer_dies = n_dies * plan.n_layers
-    layers_usd = n_layer_dies * die_usd(layer, constants) / layer_yield
+    layers_usd = n_layer_dies * layer_usd / layer_yield
     process_usd = n_layer_dies * layer * constants.bond_usd_per_mm2
-    good = (1.0 - constants.bond_loss) ** plan.n_layers
+    good = repeated(1.0 - constants.bond_loss, plan.n_layers)
     bonding_usd = (base_usd + layers_usd + process_usd) / good - base_usd - layers_usd
     wafer_mm2 = n_dies * base / base_yield + n_layer_dies * layer / layer_yield
     return Stacks(

@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.accounts.area import Floorplan
 from codesign.accounts.constants import Constants
-from codesign.accounts.dies import Stacks, cut_into
+from codesign.accounts.dies import Stacks, cut_into, repeated
 from codesign.columns import BoolArray, FloatArray
 from codesign.hardware.accelerator import MemoryLevels
 
@@ -119,7 +119,7 @@ class _Bill:
             plain = die_mm2 * constants.substrate_usd_per_mm2
             package_usd = np.where(self._beside_mm2 > 0, package_usd, plain)
         at_stake = stacks.usd + package_usd + self._at_stake_usd
-        decided = at_stake / (1.0 - constants.attach_loss) ** (n_dies + self._n_beside)
+        decided = at_stake / repeated(1.0 - constants.attach_loss, n_dies + self._n_beside)
         lost_usd = decided - at_stake
         unit = Unit(stacks, package_usd, self._memory_usd, constants.assembly_usd, lost_usd)
         return unit, decided

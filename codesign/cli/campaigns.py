@@ -44,6 +44,12 @@ Timeout: TypeAlias = Annotated[
 Retries: TypeAlias = Annotated[
     int | None, typer.Option(min=0, help="Further attempts at a design that failed or was lost.")
 ]
+AcceptChanges: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes", help="Go on although inputs or code changed; what follows is marked."
+    ),
+]
 
 
 def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
@@ -95,13 +101,7 @@ def run(
     executor: ExecutorName = None,
     timeout: Timeout = None,
     retries: Retries = None,
-    accept_changes: Annotated[
-        bool,
-        typer.Option(
-            "--accept-changes",
-            help="Go on although inputs or code changed; what follows is marked.",
-        ),
-    ] = False,
+    accept_changes: AcceptChanges = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,

@@ -20,7 +20,7 @@ from codesign.report import palette
 from codesign.report.design_figures import figure_of
 from codesign.report.drawing import USUAL_WIDTH_MM, drawing_style, save_figure
 from codesign.report.edge import edge_words
-from codesign.report.labels import format_value, short_names
+from codesign.report.labels import format_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,11 +53,18 @@ class _Block:
 
     number: int
     name: str
-    short_name: str
+    family: str | None
     edge_mm: float
     is_charged: bool
     capacity_bytes: float
     bandwidth_bytes_per_s: float
+
+    @property
+    def short_name(self) -> str:
+        """Such as "HBM4" of "HBM4, 12-high stack", and "HBF" of "High Bandwidth Flash"."""
+        first = self.name.replace(",", " ").split()[0]
+        family = self.family or ""
+        return first if first.startswith(family) else family
 
 
 @dataclass(frozen=True)
@@ -145,12 +152,11 @@ def height_share(machine: Machine) -> float:
 
 
 def _blocks(machine: Machine) -> list[_Block]:
-    short = short_names(bank.technology.key for level in machine.tiers for bank in level.banks)
     return [
         _Block(
             number=number,
             name=bank.technology.name,
-            short_name=short[bank.technology.key],
+            family=bank.technology.family,
             edge_mm=bank.technology.shoreline.value_at(bank.level) * 1e3,
             is_charged=level.uncharged_shoreline_m == 0,
             capacity_bytes=bank.technology.capacity.value_at(bank.level),

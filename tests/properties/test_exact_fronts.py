@@ -36,6 +36,8 @@ OBJECTIVES = {
     3: (THROUGHPUT, TDP, "minimize energy_joules_per_token"),
     4: (THROUGHPUT, TDP, "maximize tokens_per_joule", "minimize memory_capacity_bytes"),
     "cost": (THROUGHPUT, "minimize unit_cost_usd", "minimize area_mm2"),
+    "heat": (THROUGHPUT, "minimize junction_temperature_celsius", "minimize embodied_kgco2e"),
+    "tokens": (THROUGHPUT, "minimize usd_per_million_tokens", "maximize lifetime_years"),
 }
 OPTIONS = (
     {"profile": "plain"},
@@ -191,10 +193,18 @@ def test_it_does_so_whatever_the_model_of_the_hardware(phase, options):
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_it_does_so_for_what_designs_cost(phase):
-    limits = ("tdp_watts <= 700", "unit_cost_usd <= 6000")
+@pytest.mark.parametrize(
+    ("accounts", "limit"),
+    [
+        ("cost", "unit_cost_usd <= 6000"),
+        ("heat", "power_density_w_per_mm2 <= 0.6"),
+        ("tokens", "kgco2e_per_million_tokens <= 3"),
+    ],
+)
+def test_it_does_so_for_what_designs_cost(accounts, limit, phase):
+    limits = ("tdp_watts <= 700", limit)
     sizes = [
-        assert_pruning_is_exact("llama-3.3-70b", phase, "cost", s, constraints=limits)
+        assert_pruning_is_exact("llama-3.3-70b", phase, accounts, s, constraints=limits)
         for s in (14, 15)
     ]
     assert max(sizes) > 1
@@ -299,7 +309,7 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n, ba
         assert set(COST_METRICS) <= bounded
 
 
-KEPT = ("shoreline_mm", "area_mm2", "unit_cost_usd", "time_to_first_token_s")
+KEPT_METRICS = ("shoreline_mm", "area_mm2", "unit_cost_usd", "time_to_first_token_s")
 
 
 def texts_of(limits):
@@ -311,7 +321,7 @@ def texts_of(limits):
 @pytest.mark.parametrize("seed", [31, 32])
 def test_the_front_under_random_tighter_limits_is_a_filter_of_kept_designs(seed, tmp_path):
     problem, opaque = both("llama-3.3-70b", "prefill", 2, seed, largest=6_000)
-    kept = kept_front(problem, KEPT, tmp_path)
+    kept = kept_front(problem, KEPT_METRICS, tmp_path)
     rng, sizes = np.random.default_rng(seed), []
     values = {
         item.metric.name: item.sign * kept.front.objectives[:, column]

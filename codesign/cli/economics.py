@@ -39,7 +39,7 @@ _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_c
 
 
 @dataclass(frozen=True)
-class FormatFlags:
+class OperandFlags:
     """Number formats."""
 
     weight_format: str | None = flag("Of the weights, such as bf16, int8, int4. [bf16]")
@@ -48,7 +48,7 @@ class FormatFlags:
 
 
 @dataclass(frozen=True)
-class TokenFlags:
+class PromptFlags:
     """The tokens of a request."""
 
     context_tokens: float | None = flag(
@@ -111,7 +111,7 @@ class GridFlags:
 _FLAGS = {
     "model": "--model",
     "profile": "--profile",
-    **flag_names(TokenFlags, DraftFlags, OwnershipFlags),
+    **flag_names(PromptFlags, DraftFlags, OwnershipFlags),
 }
 
 
@@ -125,8 +125,8 @@ def economics(
         str | None, typer.Option(help="Instead of a device: a design that --space names.")
     ] = None,
     space: Annotated[str | None, typer.Option(help=f"Design space. [{_SPACE}]")] = None,
-    formats_: FormatFlags,
-    request: TokenFlags,
+    formats_: OperandFlags,
+    request: PromptFlags,
     users: Annotated[
         int | None,
         typer.Option(help="Users served at once: how many devices all of them take.", min=1),
@@ -342,7 +342,7 @@ def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOpti
 
 
 def _workload(
-    model: str, request: TokenFlags, tokens: RequestTokens | None, drafting: DraftFlags
+    model: str, request: PromptFlags, tokens: RequestTokens | None, drafting: DraftFlags
 ) -> EconomicsWorkload:
     from codesign.evaluators.economics.options import EconomicsWorkload
     from codesign.schema import Document, to_record
@@ -396,7 +396,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     return float(sum(watts[0] for watts in parts.values()))
 
 
-def _formats(flags: FormatFlags, settings: Mapping[str, Any]) -> Formats:
+def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving import Formats
     from codesign.evaluators.economics.sustained_device import element_bits
@@ -494,7 +494,7 @@ def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
     )
 
 
-def _request_tokens(request: TokenFlags) -> RequestTokens | None:
+def _request_tokens(request: PromptFlags) -> RequestTokens | None:
     """The tokens of a request, where its prompt is counted."""
     from codesign.evaluators.economics.decoding import RequestTokens
 

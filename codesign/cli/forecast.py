@@ -38,7 +38,7 @@ class MachineFlags:
 
 
 @dataclass(frozen=True)
-class RequestFlags:
+class BatchFlags:
     """The requests that are decoded together."""
 
     prompt_tokens: int | None = token_flag(f"Tokens of a prompt. [{_DEFAULT_PROMPT}]")
@@ -98,14 +98,14 @@ class SoftwareFlags:
         }
 
 
-_FLAGS = {"model": "--model", **flag_names(RequestFlags, SoftwareFlags)}
+_FLAGS = {"model": "--model", **flag_names(BatchFlags, SoftwareFlags)}
 
 
 def forecast(
     *,
     model: Model,
     rates: MachineFlags,
-    request: RequestFlags,
+    request: BatchFlags,
     software: SoftwareFlags,
     timeline: Annotated[
         int | None, typer.Option(help="Show this many steps of the generation.", min=2)

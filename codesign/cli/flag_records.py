@@ -20,15 +20,13 @@ def flag(
 
     Args:
         text: What ``--help`` says of it.
-        default: Value of a flag that is left out; ``...`` if it must be there.
+        default: Value of a flag that is left out.
         names: As it is written; ``--like-the-field`` if there are none.
         key: Key that it fills of an evaluator's workload or options, if that is not the field's
             name; empty if it fills none.
         settings: Further arguments of ``typer.Option``, such as ``min`` and ``metavar``.
     """
     metadata = {"names": names, "key": key, "settings": {"help": text, **settings}}
-    if default is ...:
-        return field(metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -66,7 +64,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 def flag_names(*records: Any) -> dict[str, str]:
     """Flag by the key that it fills, as :func:`~.flags.naming` wants them."""
-    return {key: flag_of(item) for record in records for key, item in _keyed(record)}
+    return {key: _flag_of(item) for record in records for key, item in _keyed(record)}
 
 
 def filled_keys(*records: Any) -> dict[str, Any]:
@@ -81,10 +79,10 @@ def filled_keys(*records: Any) -> dict[str, Any]:
 
 def set_flags(record: Any) -> list[str]:
     """The flags of a record that differ from their defaults."""
-    return [flag_of(item) for item in fields(record) if getattr(record, item.name) != item.default]
+    return [_flag_of(item) for item in fields(record) if getattr(record, item.name) != item.default]
 
 
-def flag_of(item: Field[Any]) -> str:
+def _flag_of(item: Field[Any]) -> str:
     """A field's flag as it is written."""
     names = item.metadata.get("names")
     return str(names[0]) if names else f"--{item.name.replace('_', '-')}"

@@ -29,7 +29,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Required:
-    model: str = flag("A model.", ...)
+    model: Annotated[str, typer.Option(help="A model.")]
 
 
 def _run(*arguments):

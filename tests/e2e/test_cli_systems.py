@@ -151,6 +151,26 @@ def test_tables_name_designs_by_pool(capsys):
         assert "prefill_pe_array=" not in text
 
 
+def test_an_exact_front_says_which_formats_each_pool_takes(capsys, tmp_path, monkeypatch):
+    assert "Formats on the front" not in run(capsys, "enumerate", "pair-run.yaml")  # fixed ones
+    monkeypatch.chdir(tmp_path)
+    space = _SPACE.replace("decode:\n    space: memexplorer\n", "decode:\n    space: memexplorer\n"
+                           "    parameters: {kv_format: [mxint8, mxint4]}\n", 1)  # fmt: skip
+    space = space.replace("    parameters: {pe_array: [[512, 64], [1024, 64], [2048, 64]]}\n", "")
+    decode = space.index("  decode:")
+    space = space[:decode] + space[decode:].replace(
+        "kv_format: mxint8, ", "pe_array: [2048, 64], ", 1
+    )
+    Path("formats.yaml").write_text(space, encoding="utf-8")
+    text = _CAMPAIGN.replace("NAME", "formats-run").replace("SPACE", "formats.yaml")
+    Path("formats-run.yaml").write_text(text, encoding="utf-8")
+    table = run(capsys, "enumerate", "formats-run.yaml").partition("Formats on the front")[2]
+    document = json.loads(run(capsys, "enumerate", "formats-run.yaml", "--json"))
+    for pool, formats in (("prefill", "mxint8"), ("decode", "mxint4")):
+        line = rf"{pool} +mxint8 +mxint8 +{formats} +{document['n_points']}\n"
+        assert re.search(line, table), table
+
+
 def test_the_front_of_a_system_is_explained(capsys):
     text = run(capsys, "explain-front", "pair-run.yaml")
     assert "tdp_watts <= 2800" in text and "was not asked" in text

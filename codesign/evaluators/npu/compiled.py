@@ -82,6 +82,7 @@ def choose_compiled(
             designs.tier_capacity_bytes,
             designs.tier_bandwidth_bytes_per_s,
             designs.tier_latency_s,
+            designs.write_energy_ratio[1:],
         ]
     )
     _loop()(
@@ -181,6 +182,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     traffic.read_off_chip_bytes,
     traffic.array_streams,
     traffic.stationary_operand_bytes,
+    traffic.port_bytes,
     calibrated.calibrated_bytes,
     calibrated._prefill_bytes,
     calibrated.weight_passes,
@@ -203,6 +205,8 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage._stream_times,
     stage.busy_stream_time_s,
     pass_time.whole_pass_s,
+    pass_time.power_limited_s,
+    pass_time.level_at_power_limit_s,
     pass_time.score,
     pass_time.least_pass_s,
     pass_time._least_s,
@@ -348,7 +352,12 @@ def _pass_sums(
         moved = stage.moved_bytes(operator, shape, design, modelling)
         times = stage.operator_times(operator, shape, design, moved, modelling)
         totals = _added(totals, operator, shape, moved, times)
-    return totals
+    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
+    reads, writes = traffic.port_bytes(records.Moved(*totals[2:]), tails, modelling.is_staged)
+    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
+    bandwidth = (near, tiers[0], tiers[1], tiers[2])
+    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
+    return (elementwise.larger(totals[0], least_s), *totals[1:])
 
 
 def _added(
@@ -426,6 +435,12 @@ def _one_design(
             tiers[2, first, i],
             tiers[2, second, i],
             tiers[2, third, i],
+        ),
+        (
+            designs.write_energy_ratio[0][i],
+            tiers[3, first, i],
+            tiers[3, second, i],
+            tiers[3, third, i],
         ),
     )
 

@@ -482,7 +482,11 @@ class BestCase:
         in_any_order = surely * per_byte * inverse(rates[1] + rates[2])
         last = np.maximum(beyond - levels.capacity_bytes[2], 0.0) * per_byte * inverse(rates[2])
         in_this_order = np.maximum(beyond * per_byte * inverse(rates[1]), last)
-        orders = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        orders = worth_trying(
+            levels.bandwidth_bytes_per_s[1:],
+            levels.capacity_bytes[1:],
+            levels.write_energy_ratio[1:],
+        )
         # Few requests in flight slow down some tiers more than others.
         is_certain = ~orders[1:].any(axis=0) & (self._options.requests_in_flight is None)
         deeper = np.where(is_certain, in_this_order, in_any_order)

@@ -30,6 +30,7 @@ from codesign.problem import Problem, build_problem
 from codesign.report.labels import axis_label
 from codesign.report.tables import plain_table, text_line
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of
+from codesign.text import markdown_table
 from codesign.workload.lowering import Phase
 
 if TYPE_CHECKING:
@@ -323,17 +324,12 @@ def markdown(
         f"{_ENDS} {_STAYING}",
     ]
     for phase, lines in _lines(fronts).items():
-        parts += [f"## {phase.capitalize()}", _markdown_table(_FRONT_HEADER, lines)]
+        parts += [f"## {phase.capitalize()}", markdown_table(_FRONT_HEADER, lines)]
     for phase in _DESIGNS:
         rows = [_design_cells(row, _PRICED) for row in designs if row["phase"] == phase]
         if rows:
             parts += [
                 f"## MemExplorer's designs, {phase}",
-                _markdown_table(_PRICED_HEADER, rows),
+                markdown_table(_PRICED_HEADER, rows),
             ]
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

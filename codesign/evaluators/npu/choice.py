@@ -148,7 +148,10 @@ class BatchAndOrderChoice:
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
             orders = worth_trying(
-                footprint.tier_bytes_per_s, levels.capacity_bytes[1:], levels.latency_s[1:]
+                footprint.tier_bytes_per_s,
+                levels.capacity_bytes[1:],
+                levels.write_energy_ratio[1:],
+                levels.latency_s[1:],
             )
             if (storage == WRITTEN).any():
                 is_last = (levels.wear_per_byte[1:] > 0) | ~levels.exists[1:]

@@ -269,7 +269,7 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
     for item in document["sensitivities"]:
         cells = [f"{1e3 * item['divergence_nats'][name]:.3g}" for name in names]
         costs.add_row(item["product"], f"{item['n_weights']:,}", *cells)
-    return [table, costs]
+    return [table, costs, text_line(f"Table: {document['file']}")]
 
 
 def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:

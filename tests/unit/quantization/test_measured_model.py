@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from codesign.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.quantization import find_block_format, quantize
@@ -155,6 +156,9 @@ def test_a_hadamard_matrix_is_orthogonal(size: int) -> None:
     identity = (matrix @ matrix.T).numpy()
     np.testing.assert_allclose(identity, np.eye(size), atol=1e-12)
     assert torch.equal(matrix, hadamard(size))
+    if size & (size - 1) == 0:  # of a power of two it is that of scipy, with random signs
+        theirs = scipy.linalg.hadamard(size) / size**0.5
+        np.testing.assert_allclose(abs(matrix.numpy() @ theirs.T), np.eye(size), atol=1e-12)
 
 
 def with_outlier(decoder: Decoder) -> Decoder:

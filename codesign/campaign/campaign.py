@@ -174,8 +174,8 @@ class Campaign:
                 then on is marked.
 
         Raises:
-            InputError: No admissible design; inputs differ from the stored ones and that is not
-                accepted, or they differ in what cannot change.
+            InputError: No admissible design; inputs or the evaluator's code differ from the stored
+                ones and that is not accepted, or they differ in what cannot change.
             StoreError: The store is damaged, in use, or its folder cannot be written.
             JobError: A run failed. The others were done; to run again continues.
             Interrupted: Ctrl-C; everything that was reported is stored.
@@ -192,6 +192,7 @@ class Campaign:
                     self._create(execution)
                 with open_store(self.store_path) as store:
                     changes = self._refuse_changes(store, accept_changes)
+                    changes += self._refuse_code(store, changes, accept_changes)
                 with open_store(self.store_path, writing=True) as store:
                     if changes:
                         store.accept(changes, self._inputs())
@@ -466,6 +467,27 @@ class Campaign:
         if store.notice:
             _logger.warning("%s; it is evaluated again", store.notice)
         return changes
+
+    def _refuse_code(self, store: Store, changes: list[str], accept: bool) -> list[str]:
+        """The change of the evaluator's code, if there is one, something is left to do, and it is
+        accepted.
+
+        Raises:
+            StoreError: It is not accepted.
+        """
+        stored, now = store.inputs.get("code", self._code()), self._code()
+        is_complete = all(count.ended is not None for count in store.counts())
+        if stored == now or (is_complete and not changes):
+            return []
+        if not accept:
+            begun = store.inputs.get("versions", {}).get("codesign", "unknown")
+            text = (
+                "the code of the evaluator has changed since the campaign was begun "
+                f"(digest {stored}, codesign {begun}; now {now}); go on with the old code, or "
+                "mark what follows as of the new code by --accept-changes"
+            )
+            raise StoreError(text, str(self.store_path))
+        return [f"code: {stored} -> {now}"]
 
     def _warn_of_versions(self, store: Store) -> None:
         for line in differences(store.inputs.get("versions", {}), library_versions()):

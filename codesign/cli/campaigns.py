@@ -44,6 +44,12 @@ Timeout: TypeAlias = Annotated[
 Retries: TypeAlias = Annotated[
     int | None, typer.Option(min=0, help="Further attempts at a design that failed or was lost.")
 ]
+AcceptChanges: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes", help="Go on although inputs or code changed; what follows is marked."
+    ),
+]
 
 
 def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
@@ -95,13 +101,7 @@ def run(
     executor: ExecutorName = None,
     timeout: Timeout = None,
     retries: Retries = None,
-    accept_changes: Annotated[
-        bool,
-        typer.Option(
-            "--accept-changes",
-            help="Go on although inputs or code changed; what follows is marked.",
-        ),
-    ] = False,
+    accept_changes: AcceptChanges = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -155,6 +155,7 @@ def _report_results(
     as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
+    from codesign.campaign.reference_range import reference_warnings
     from codesign.report import results as results_report
     from codesign.report import uncertainty
     from codesign.report.front_lines import front_lines
@@ -179,6 +180,9 @@ def _report_results(
         return parts + (uncertainty.front_tables(robust, front, limit) if robust else [])
 
     report(command, as_json, document, tables)
+    if as_json:  # a table says it below itself
+        for words in reference_warnings(results):
+            say(f"Warning: {words}.")
     if len(results) and not len(front.front()):
         stored = shown_path(campaign.store_path)
         raise JobError(f"{campaign.definition.name}: {_nothing_feasible(results)}; see {stored}")

@@ -10,6 +10,7 @@ import typer
 
 from codesign.cli import completion
 from codesign.cli.campaigns import (
+    AcceptChanges,
     ExecutorName,
     Folder,
     Retries,
@@ -40,6 +41,7 @@ def compare(
     executor: ExecutorName = None,
     timeout: Timeout = None,
     retries: Retries = None,
+    accept_changes: AcceptChanges = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Run nothing; report what all have finished.")
     ] = False,
@@ -73,7 +75,7 @@ def compare(
         execution = execution_of(
             comparison.definition.execution, executor=executor, timeout=timeout, retries=retries
         )
-        comparison.run(CampaignBars, workers, say, execution)
+        comparison.run(CampaignBars, workers, say, execution, accept_changes)
     outcome = comparison.outcome(partial, workers, say)
     written = _write_all(outcome, comparison.folder, form, width_mm)
     _report_outcome(comparison, outcome, written, as_json)

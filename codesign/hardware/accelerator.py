@@ -6,6 +6,7 @@ An accelerator is a matrix array, a vector unit and up to four memory levels: on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
@@ -182,8 +183,7 @@ def take(
 class UnitTables:
     """Properties of one unit of each memory technology, looked up once per technology.
 
-    ``known_levels`` has (p, 1) properties of memory levels that were asked for alone, as those of
-    one design are.
+    ``known_levels`` has (p, u) properties of all memory levels that columns of these values give.
 
     Args:
         library: Memory technologies by name.
@@ -194,7 +194,7 @@ class UnitTables:
         self._library = library
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
-        self.known_levels: dict[tuple[Value, ...], FloatArray] = {}
+        self.known_levels: dict[tuple[tuple[Value, ...], ...], FloatArray] = {}
         self._families = list(dict.fromkeys(item.family for item in library.values()))
 
     def value(self, name: str, attribute: str) -> float:
@@ -356,19 +356,33 @@ def _by_kind(
     """(p, u) properties of each kind of one level, and (n,) which kind each design has.
 
     Args:
-        units: Of the technologies; remembers levels of which there is one kind.
+        units: Of the technologies; remembers the levels of all kinds that few values give.
         parts: The columns that the level depends on.
         level: Gives its properties, in the order of the record.
     """
-    number, representative = distinct(*combined(*(part.codes for part in parts)))
-    few = [Column(part.values, part.codes[representative]) for part in parts]
-    if len(representative) != 1:
-        return np.stack(level(*few)), number
     # The parts of a tier are three, of the memory on chip four: no kind of one is of another.
-    key = tuple(part.to_list()[0] for part in few)
+    key = tuple(part.values for part in parts)
+    radices = [len(values) + 1 for values in key]  # one more, as a part may be absent
+    if math.prod(radices) > _MOST_KINDS:
+        number, representative = distinct(*combined(*(part.codes for part in parts)))
+        few = [Column(part.values, part.codes[representative]) for part in parts]
+        return np.stack(level(*few)), number
     if key not in units.known_levels:
-        units.known_levels[key] = np.stack(level(*few))
+        if len(units.known_levels) >= _MOST_TABLES:  # as of many designs with columns of their own
+            units.known_levels.clear()
+        codes = np.indices(radices).reshape(len(radices), -1) - 1
+        every = [Column(part.values, code) for part, code in zip(parts, codes, strict=True)]
+        units.known_levels[key] = np.stack(level(*every))
+    number = parts[0].codes + 1
+    for part, radix in zip(parts[1:], radices[1:], strict=True):
+        number = number * radix + (part.codes + 1)
     return units.known_levels[key], number
+
+
+_MOST_KINDS = 1 << 12
+"""Kinds of a level up to which all are worked out once, whether a design has them or not."""
+_MOST_TABLES = 1 << 8
+"""Tables of kinds that are remembered."""
 
 
 def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:

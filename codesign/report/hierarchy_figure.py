@@ -52,6 +52,7 @@ class _Block:
 
     number: int
     name: str
+    family: str | None
     edge_mm: float
     is_charged: bool
     capacity_bytes: float
@@ -59,8 +60,10 @@ class _Block:
 
     @property
     def short_name(self) -> str:
-        """Such as "HBM4" of "HBM4, 12-high stack"."""
-        return self.name.replace(",", " ").split()[0]
+        """Such as "HBM4" of "HBM4, 12-high stack", and "HBF" of "High Bandwidth Flash"."""
+        first = self.name.replace(",", " ").split()[0]
+        family = self.family or ""
+        return first if first.startswith(family) else family
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,7 @@ def _blocks(machine: Machine) -> list[_Block]:
         _Block(
             number=number,
             name=bank.technology.name,
+            family=bank.technology.family,
             edge_mm=bank.technology.shoreline.value_at(bank.level) * 1e3,
             is_charged=level.uncharged_shoreline_m == 0,
             capacity_bytes=bank.technology.capacity.value_at(bank.level),

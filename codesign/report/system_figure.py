@@ -137,8 +137,10 @@ def _draw_pool(axes: Axes, item: PictureMachine, machine: Machine | None, n_lett
         for level in machine.levels
         for line in textwrap.wrap(level_words(level), int(1.25 * n_letters))
     ]
-    axes.text(0.5, -0.02, "\n".join(levels), ha="center", va="top", transform=axes.transAxes,
-              fontsize="x-small")  # fmt: skip
+    # Under the words of the scale, which stand below the machine.
+    axes.annotate("\n".join(levels), (0.5, 0.0), xycoords="axes fraction", xytext=(0, -9),
+                  textcoords="offset points", ha="center", va="top",
+                  fontsize="x-small")  # fmt: skip
 
 
 def _draw_link(axes: Axes, link: PictureLink | None, n_letters: int) -> None:

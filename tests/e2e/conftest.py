@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,3 +63,56 @@ def break_off() -> Callable[[api.Campaign], Path]:
         return campaign.folder
 
     return run
+
+
+def _texts(figure) -> list[tuple[str, object]]:
+    """Every text that is drawn, with its box in pixels."""
+    from matplotlib.axis import Axis
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    ticks = set()
+    for axis in figure.findobj(Axis):
+        drawn = axis._update_ticks() if axis.get_visible() and axis.axes.axison else []
+        inside = {label for tick in drawn for label in (tick.label1, tick.label2)}
+        every = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        ticks |= {x for tick in every for x in (tick.label1, tick.label2)} - inside
+    hidden = {x for axes in figure.axes if not axes.axison for x in axes.xaxis.findobj(Text)}
+    hidden |= {x for axes in figure.axes if not axes.axison for x in axes.yaxis.findobj(Text)}
+    texts = [
+        item
+        for item in figure.findobj(Text)
+        if item.get_visible() and item.get_text().strip() and item not in ticks | hidden
+    ]
+    # Of an annotation without its leader.
+    return [(item.get_text(), Text.get_window_extent(item, renderer)) for item in texts]
+
+
+def _overprints(figure) -> list[str]:
+    """Pairs of texts whose boxes meet by more than a pixel."""
+    figure.draw_without_rendering()
+    listed, pairs = _texts(figure), []
+    for i, (first, a) in enumerate(listed):
+        for second, b in listed[i + 1 :]:
+            wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+            high = min(a.y1, b.y1) - max(a.y0, b.y0)
+            if wide > 1.0 and high > 1.0:
+                pairs.append(f"{first!r} on {second!r}")
+    return pairs
+
+
+@pytest.fixture
+def overprints(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Of every figure that the test draws, the pairs of texts that lie on each other."""
+    from matplotlib.figure import Figure
+
+    found: dict[str, list[str]] = {}
+    save = Figure.savefig
+
+    def looked_at(figure: Figure, path: Any, **settings: Any) -> None:
+        found[f"{Path(path).name} {len(found)}"] = _overprints(figure)
+        save(figure, path, **settings)
+
+    monkeypatch.setattr(Figure, "savefig", looked_at)
+    return found

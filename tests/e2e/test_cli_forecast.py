@@ -90,7 +90,9 @@ def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> No
         assert text in out
 
 
-def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_written_without_an_overprint(
+    tmp_path: Path, overprints: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = [word for name in _FIGURES for word in ("--figure", name)]
     found = document(
         capsys, *_MACHINE, "--generated-tokens", "64", *asked, "--output", str(tmp_path)
@@ -99,6 +101,8 @@ def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         f"llama-2-7b-{name}.png" for name in _FIGURES
     ]
     assert all(Path(file).read_bytes().startswith(b"\x89PNG") for file in found["files"])
+    assert len(overprints) == len(_FIGURES)
+    assert not any(overprints.values()), overprints
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ It is built and installed as its users would, and then takes part in a campaign.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,26 @@ def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(home: Path) -> N
     lines = (home / "front.tex").read_text("utf-8").splitlines()
     assert len(lines) == len(best) + 3
     assert r"deflection\_m" in lines[1]
+
+
+def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(home: Path) -> None:
+    page = (PACKAGE.parent / "how-to" / "your-optimizer.md").read_text("utf-8")
+    (definition,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert "`runs/compare-mine.yaml`" in page
+    # Fewer evaluations and seeds, for the time that they take.
+    short = re.sub(
+        r"(budget|seeds): \d+",
+        lambda key: f"{key[1]}: {22 if key[1] == 'budget' else 1}",
+        definition,
+    )
+    (home / "runs" / "compare-mine.yaml").write_text(short, encoding="utf-8")
+    (command,) = re.findall(r"```console\ncodesign (.*)\n```", page)
+    compared = python(home, "codesign", *command.split())
+    assert compared.returncode == 0, compared.stderr
+    for problem in ("zdt1", "decode-qwen3-32b-tdp"):
+        (row,) = [line.split() for line in compared.stdout.splitlines() if line.startswith(problem)]
+        assert len(row) == 4  # a share for each of the page's three optimizers
+    assert "spread" in compared.stdout
 
 
 def test_the_examples_own_tests_pass(home: Path) -> None:

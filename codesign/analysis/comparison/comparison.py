@@ -110,6 +110,7 @@ class Comparison:
         workers: int | None = None,
         tell: Tell = lambda line: None,
         execution: Execution | None = None,
+        accept_changes: bool = False,
     ) -> None:
         """Start the comparison or continue it, to the same results in either case.
 
@@ -118,6 +119,7 @@ class Comparison:
             workers: Processes; the definition's number, or one per core, if None.
             tell: Is told in one line which problem comes next.
             execution: How designs are evaluated; as the definition says if None.
+            accept_changes: Go on with campaigns whose inputs or code have changed.
 
         Raises:
             InputError: A campaign cannot be used; nothing after it was done.
@@ -135,7 +137,7 @@ class Comparison:
             try:
                 # What is complete is only compared with the definition.
                 watcher = progress(campaign) if progress and not is_done else None
-                campaign.run(watcher, workers, execution)
+                campaign.run(watcher, workers, execution, accept_changes)
             except Interrupted:
                 raise Interrupted(
                     f"stopped; what was done is stored in {self.folder}, "

@@ -4,8 +4,11 @@ The loop calls the very functions of ``operator_stage.py``, which then work on s
 there is no second copy of an equation. Without fused or reordered arithmetic the results have the
 same bits as on NumPy arrays, so whether numba is installed or used never shows in a result.
 
-When it is used: loading numba and a loop compiled earlier costs about 1.1 s of CPU, compiling it
-3 s, and the loop saves some 1.75 microseconds a design (one core of the machine of
+Operators are worked on eight at a time: their values lie in blocks of eight, so that the compiler
+can use the widest registers. What each of them adds is written down, and then summed in order.
+
+When it is used: loading numba and a loop compiled earlier costs about 0.6 s of CPU, compiling it
+6 s, and the loop saves some 4 microseconds a design (one core of the machine of
 ``docs/performance.md``). So a process starts on NumPy and loads the loop after ``LOAD_AFTER``
 designs, or compiles it after ``COMPILE_AFTER``: by then the start would have paid, and at the worst
 as much time has been lost again. The environment variable ``CODESIGN_COMPILED`` says otherwise:
@@ -36,14 +39,16 @@ from codesign.hardware.tier_order import BY_BANDWIDTH
 
 SWITCH = "CODESIGN_COMPILED"
 """The environment variable that overrules when the loop is used; it cannot change a result."""
-LOAD_AFTER = 600_000
-"""Designs on NumPy after which a loop that lies on the disk is loaded: 1.1 s / 1.75 us."""
-COMPILE_AFTER = 1_700_000
-"""Designs on NumPy after which it is compiled: 3 s / 1.75 us."""
+LOAD_AFTER = 150_000
+"""Designs on NumPy after which a loop that lies on the disk is loaded: 0.6 s / 4 us."""
+COMPILE_AFTER = 1_500_000
+"""Designs on NumPy after which it is compiled: 6 s / 4 us."""
 
 N_SUMS = 2 + len(records.Moved._fields)
-
-_NOTHING: tuple[Any, ...] = (0.0,) * N_SUMS
+LANES = 8
+"""Operators that are worked on side by side: a register of the widest processors has 8 numbers."""
+_N_OPERATOR = len(records.StageOperator._fields) * LANES
+_N_SHAPE = len(records.Shape._fields) * LANES
 Loop = Callable[..., None]
 _progress = {"designs": 0}
 
@@ -84,9 +89,12 @@ def choose_compiled(
             designs.tier_latency_s,
         ]
     )
+    n_operators = len(operators.instances)
+    padded = _padded(np.stack([np.asarray(values, dtype=np.float64) for values in operators]))
+    padded[0, n_operators:] = 0.0  # no instances of what only fills a block
     _loop()(
-        operators,
-        shapes,
+        _blocks(padded),
+        _blocks(_padded(shapes.transpose(1, 0, 2))),
         least_work,
         kind,
         contiguous,
@@ -160,6 +168,18 @@ def is_on_disk() -> bool:
     return folder is not None and any(folder.rglob("*.nbi"))
 
 
+def _padded(values: FloatArray) -> FloatArray:
+    """(..., o) values of operators, the last one repeated up to whole blocks of ``LANES``."""
+    missing = -values.shape[-1] % LANES
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)], mode="edge")
+
+
+def _blocks(values: FloatArray) -> FloatArray:
+    """(..., fields, blocks * LANES) values in one row, as (..., blocks, fields, LANES)."""
+    blocks = values.reshape(*values.shape[:-1], -1, LANES)
+    return np.ascontiguousarray(np.moveaxis(blocks, -2, -3)).ravel()
+
+
 def _contiguous(item: Any) -> Any:
     if isinstance(item, tuple):
         return tuple(np.ascontiguousarray(part) for part in item)
@@ -201,7 +221,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.operator_times,
     stage._tile_bytes,
     stage._stream_times,
-    stage.busy_stream_time_s,
+    stage.stream_time_s,
     pass_time.whole_pass_s,
     pass_time.score,
     pass_time.least_pass_s,
@@ -224,11 +244,11 @@ def _loop() -> Loop:
     own: tuple[Callable[..., Any], ...] = (
         _is_tried,
         _pass_sums,
+        _fill_table,
         _one_design,
         _one_work,
         _one_operator,
         _one_shape,
-        _added,
     )
     for function in (*_SHARED, *own):
         register_jitable(forceinline=True)(function)
@@ -244,14 +264,6 @@ def _loop() -> Loop:
         config.CACHE_DIR = before
 
 
-def _stream_time_on_numbers(
-    design: Any, crossing: Any, reads: Any, seconds_per_byte: Any, tile: Any, modelling: Any
-) -> Any:
-    if crossing[0] > 0:
-        return stage.busy_stream_time_s(design, crossing, reads, seconds_per_byte, tile, modelling)
-    return 0.0
-
-
 _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
     elementwise.where: lambda condition, if_true, if_false: if_true if condition else if_false,
     elementwise.larger: lambda first, second: first if first > second else second,
@@ -259,14 +271,12 @@ _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
     elementwise.rounded_up: lambda value: np.ceil(value),
     elementwise.square_root: lambda value: math.sqrt(value),
     elementwise.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
-    stage.stream_time_s: _stream_time_on_numbers,
 }
-"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN; and what can
-be left out of a formula there without a change of its value."""
+"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN."""
 
 
 def _choose_over_designs(
-    operators: records.StageOperator,
+    operators: FloatArray,
     shapes: FloatArray,
     least_work: records.LeastWork,
     kind: IntArray,
@@ -278,12 +288,14 @@ def _choose_over_designs(
     sizes: IntArray,
     orders: IntArray,
 ) -> None:
-    """Compiled: fills (9, n) ``sums``, (n,) ``sizes`` and ``orders``, one operator after the other.
+    """Compiled: fills (9, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
-    A choice is worked out only if its least time says that it may be better than the best before.
+    Operators and shapes come as ``_blocks``. A choice is worked out only if its least time says
+    that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
+    table, totals = np.empty(N_SUMS * LANES), np.empty(N_SUMS)
     for i in range(len(kind)):
         best: Any = -np.inf
         request_s = designs.activation_bytes[i] * message_byte_s
@@ -318,7 +330,7 @@ def _choose_over_designs(
                 at_best = pass_time.score(requests, least_s, least_s, longest_s)
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
-                totals = _pass_sums(operators, shapes, shape_of, inputs, modelling)
+                _pass_sums(operators, shapes, shape_of, inputs, modelling, table, totals)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
@@ -333,44 +345,62 @@ def _is_tried(choices: records.Choices, i: int, order: int, is_gaining: bool) ->
 
 
 def _pass_sums(
-    operators: records.StageOperator,
+    operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
     inputs: records.DesignInputs,
     modelling: records.Modelling,
-) -> tuple[Any, ...]:
-    """The sums over a pass of one design, ``N_SUMS`` of them."""
+    table: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Fill ``totals``, the ``N_SUMS`` sums over a pass of one design, a block after the other."""
     design = stage.design_of(inputs, modelling)
-    totals = _NOTHING
-    for j in range(len(operators.instances)):
-        operator = _one_operator(operators, j)
-        shape = _one_shape(shapes, shape_of, j)
+    usable, in_flight = modelling.offchip_efficiency, modelling.requests_in_flight
+    totals[:] = 0.0
+    n_blocks = len(operators) // _N_OPERATOR
+    for block in range(n_blocks):
+        some = operators[block * _N_OPERATOR : (block + 1) * _N_OPERATOR]
+        begin = (shape_of * n_blocks + block) * _N_SHAPE
+        own = shapes[begin : begin + _N_SHAPE]
+        # The compiler works on all lanes at once only where it knows of every branch beforehand.
+        if not modelling.blocks_for_capacity:
+            _fill_table(some, own, design, modelling, table)
+        elif modelling.is_staged:
+            known = records.Modelling(True, False, True, False, usable, in_flight)
+            _fill_table(some, own, design, known, table)
+        else:
+            known = records.Modelling(True, False, False, False, usable, in_flight)
+            _fill_table(some, own, design, known, table)
+        for which in range(N_SUMS):
+            total = totals[which]
+            for lane in range(LANES):
+                total += table[which * LANES + lane]
+            totals[which] = total
+
+
+def _fill_table(
+    operators: FloatArray,
+    shapes: FloatArray,
+    design: records.StageDesign,
+    modelling: records.Modelling,
+    table: FloatArray,
+) -> None:
+    """What each operator of a block adds to the sums, all its instances together."""
+    # Counted from the table: of a number that it knows, the compiler would make a plain loop.
+    for lane in range(len(table) // N_SUMS):
+        operator, shape = _one_operator(operators, lane), _one_shape(shapes, lane)
         moved = stage.moved_bytes(operator, shape, design, modelling)
         times = stage.operator_times(operator, shape, design, moved, modelling)
-        totals = _added(totals, operator, shape, moved, times)
-    return totals
-
-
-def _added(
-    totals: tuple[FloatArray, ...],
-    operator: records.StageOperator,
-    shape: records.Shape,
-    moved: records.Moved,
-    times: records.PassTimes,
-) -> tuple[FloatArray, ...]:
-    """The sums over a pass, ``N_SUMS`` of them, with one operator more."""
-    n = operator.instances
-    return (
-        totals[0] + times.time_s * n,
-        totals[1] + shape.cycles * n,
-        totals[2] + moved.array_reads * n,
-        totals[3] + moved.array_writes * n,
-        totals[4] + moved.weight_reads * n,
-        totals[5] + moved.kv_reads * n,
-        totals[6] + moved.kv_writes * n,
-        totals[7] + moved.activation_reads * n,
-        totals[8] + moved.activation_writes * n,
-    )
+        n = operator.instances
+        table[lane] = times.time_s * n
+        table[LANES + lane] = shape.cycles * n
+        table[2 * LANES + lane] = moved.array_reads * n
+        table[3 * LANES + lane] = moved.array_writes * n
+        table[4 * LANES + lane] = moved.weight_reads * n
+        table[5 * LANES + lane] = moved.kv_reads * n
+        table[6 * LANES + lane] = moved.kv_writes * n
+        table[7 * LANES + lane] = moved.activation_reads * n
+        table[8 * LANES + lane] = moved.activation_writes * n
 
 
 def _one_design(
@@ -443,32 +473,32 @@ def _one_work(least_work: records.LeastWork, u: int) -> records.LeastWork:
     )
 
 
-def _one_operator(operators: records.StageOperator, j: int) -> records.StageOperator:
+def _one_operator(values: FloatArray, lane: int) -> records.StageOperator:
     return records.StageOperator(
-        operators.instances[j],
-        operators.k[j],
-        operators.n[j],
-        operators.has_rows[j],
-        operators.is_attention[j],
-        operators.inputs[j],
-        operators.outputs[j],
-        operators.kv_read[j],
-        operators.kv_written[j],
-        operators.state_read[j],
-        operators.state_written[j],
+        values[lane],
+        values[LANES + lane],
+        values[2 * LANES + lane],
+        values[3 * LANES + lane] > 0.0,
+        values[4 * LANES + lane] > 0.0,
+        values[5 * LANES + lane],
+        values[6 * LANES + lane],
+        values[7 * LANES + lane],
+        values[8 * LANES + lane],
+        values[9 * LANES + lane],
+        values[10 * LANES + lane],
     )
 
 
-def _one_shape(shapes: FloatArray, u: int, j: int) -> records.Shape:
+def _one_shape(values: FloatArray, lane: int) -> records.Shape:
     return records.Shape(
-        shapes[0, u, j],
-        shapes[1, u, j],
-        shapes[2, u, j],
-        shapes[3, u, j],
-        shapes[4, u, j],
-        shapes[5, u, j],
-        shapes[6, u, j],
-        shapes[7, u, j],
+        values[lane],
+        values[LANES + lane],
+        values[2 * LANES + lane],
+        values[3 * LANES + lane],
+        values[4 * LANES + lane],
+        values[5 * LANES + lane],
+        values[6 * LANES + lane],
+        values[7 * LANES + lane],
     )
 
 

@@ -232,22 +232,7 @@ def stream_time_s(
     tile: FloatArray,
     modelling: Modelling,
 ) -> FloatArray:
-    """Time of one stream through the tiers and into on-chip memory; 0 without any bytes.
-
-    The compiled loop has a way of its own to come to the 0.
-    """
-    return busy_stream_time_s(design, crossing, reads, seconds_per_byte, tile, modelling)
-
-
-def busy_stream_time_s(
-    design: StageDesign,
-    crossing: Three,
-    reads: FloatArray,
-    seconds_per_byte: Three,
-    tile: FloatArray,
-    modelling: Modelling,
-) -> FloatArray:
-    """:func:`stream_time_s`, worked out whether there are bytes or not."""
+    """Time of one stream through the tiers and into on-chip memory; 0 without any bytes."""
     inputs = design.inputs
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)

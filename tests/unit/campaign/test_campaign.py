@@ -290,16 +290,28 @@ def test_other_library_versions_are_a_warning(write, monkeypatch, caplog):
     assert f"numpy: {now['numpy']} -> 9.9" in caplog.text
 
 
-def test_other_code_of_the_evaluator_is_a_warning_and_the_campaign_goes_on(
+def test_with_other_code_of_the_evaluator_a_campaign_goes_on_only_if_that_is_accepted(
     write, monkeypatch, caplog
 ):
     path = write(budget=12)
     with pytest.raises(Interrupted):
         finished(path, progress=Impatient())
+    digest = campaign_module.code_digest
     monkeypatch.setattr(campaign_module, "code_digest", lambda modules: "0" * 64)
+    campaign = Campaign.load(path)
+    with pytest.raises(StoreError, match=r"code of the evaluator has changed.*--accept-changes"):
+        campaign.run(workers=1)
     with caplog.at_level(logging.WARNING):
-        assert len(finished(path).results()) == 48
+        n_read = len(campaign.results())
+    assert 0 < n_read < 48
     assert "other code of its evaluator" in caplog.text
+    campaign.run(workers=1, accept_changes=True)
+    results = campaign.results()
+    epochs = observation_columns(results, np.arange(48))["inputs"].tolist()
+    assert epochs.count(1) == 48 - n_read
+    assert any(line.endswith("-> 000000000000") for line in campaign.status().notices)
+    monkeypatch.setattr(campaign_module, "code_digest", digest)
+    campaign.run(workers=1)  # complete: nothing is left to do with other code
 
 
 def test_a_clock_that_jumps_changes_nothing(write, folder, monkeypatch):

@@ -1,9 +1,12 @@
 """Reference points that tell nothing are named with the nearest value that does."""
 
+import json
+
 import pytest
 
 from codesign.campaign import Campaign
 from codesign.campaign.reference_range import reference_warnings
+from codesign.cli import main
 from codesign.report.results import reference_text
 
 FAR = {"gain_tokens": -1e6, "power_watts": 1e6}
@@ -44,6 +47,15 @@ def test_a_point_beyond_every_feasible_design_is_named_with_the_nearest(ran):
         f"got power_watts 1 W; nearest: worse than power_watts {max(front):g} W"
     )
     assert warning in reference_text(results)
+
+
+def test_a_document_comes_with_the_warning_on_stderr(ran, capsys):
+    ran(reference_point={"gain_tokens": 0, "power_watts": 1})
+    assert main(["pareto", "toys", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["schema"] == "codesign/pareto/1"
+    assert "Warning: " in printed.err
+    assert "so every hypervolume is 0" in printed.err
 
 
 def test_a_point_far_behind_every_feasible_design_is_named_with_its_figure(ran):

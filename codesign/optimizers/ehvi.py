@@ -125,12 +125,12 @@ class GpEhvi(LearningOptimizer):
         terms, history = self._space.screening, self._memory.history()
         if terms is None or not self._can_model(history) or not self._screening_helps():
             return self._space.no_rows
-        told = history.rows[~history.failed]
-        told = told[~self._screened.has(told)]
+        evaluated = history.rows[~history.failed]
+        unscreened = evaluated[~self._screened.has(evaluated)]
         n_screened = len(self._screened.history.rows)
         n_allowed = terms.n_allowed(self._n_told + len(pending) + 1) - n_screened
-        if len(told) or n_allowed < 1:
-            return told
+        if len(unscreened) or n_allowed < 1:
+            return unscreened
         rng = np.random.default_rng([self._seed, self._n_told + len(pending), n_screened])
         with single_thread():
             beliefs = self._fitted(history)
@@ -200,10 +200,10 @@ class GpEhvi(LearningOptimizer):
         """Whether results were nearer to the cheaper evaluator's than to the predictions."""
         if self._helps is None:
             history = self._memory.history()
-            told = history.part(~history.failed)
-            told = told.part(self._screened.has(told.rows))
-            self._helps = len(told.rows) < _LEAST_TRIALS or self._screened.is_nearer(
-                told.rows, told.objectives, self._options.logarithmic
+            trials = history.part(~history.failed)
+            trials = trials.part(self._screened.has(trials.rows))
+            self._helps = len(trials.rows) < _LEAST_TRIALS or self._screened.is_nearer(
+                trials.rows, trials.objectives, self._options.logarithmic
             )
         return self._helps
 

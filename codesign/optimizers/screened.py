@@ -84,8 +84,10 @@ class Screened:
         gain = 0.0
         for j, values in enumerate(objectives.T):
             scale = Scale.of(values, logarithmic)
-            other = nothing if predicted is None else predicted[:, j]
-            errors = [scale.to_model(values) - expected(scale, x) for x in (guesses[:, j], other)]
+            prediction = nothing if predicted is None else predicted[:, j]
+            errors = [
+                scale.to_model(values) - expected(scale, x) for x in (guesses[:, j], prediction)
+            ]
             typical = [float(np.median(np.abs(x - np.median(x)))) for x in errors]
             gain += float(np.log((typical[1] + _EQUAL) / (typical[0] + _EQUAL)))
         return gain > 0.0

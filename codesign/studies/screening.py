@@ -100,17 +100,24 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
     return runs
 
 
+def _spread(runs: Sequence[ScreenedRun], share: float) -> tuple[float, float, float]:
+    """Least, median and most time until a share."""
+    seconds = [run.seconds_until(share) for run in runs]
+    return min(seconds), statistics.median(seconds), max(seconds)
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if np.isfinite(seconds) else "never"
+
+
 def table(runs: Sequence[ScreenedRun], alone: Sequence[ScreenedRun]) -> list[str]:
     """Rows of a Markdown table: medians and ranges over the seeds, and the saving."""
     cells = [runs[0].kind]
     for share in SHARES:
-        seconds = [run.seconds_until(share) for run in runs]
-        ratio = statistics.median(seconds) / statistics.median(
-            [run.seconds_until(share) for run in alone]
-        )
-        factor = f", {ratio:.2f} of alone" if np.isfinite(ratio) and runs is not alone else ""
-        low, median, high = min(seconds), statistics.median(seconds), max(seconds)
-        cells.append(f"{median:,.0f} s ({low:,.0f} to {high:,.0f}){factor}")
+        low, median, high = _spread(runs, share)
+        of_alone = median / _spread(alone, share)[1]
+        factor = f", {of_alone:.2f} of alone" if 0.0 < of_alone < 1.0 else ""
+        cells.append(f"{_words(median)} ({_words(low)} to {_words(high)}){factor}")
     cells.append(f"{statistics.median(run.shares[-1] for run in runs):.2%}")
     cells.append(f"{min(run.shares[-1] for run in runs):.2%}")
     cells.append(f"{statistics.median(run.n_screened for run in runs):g}")

@@ -7,6 +7,7 @@ computes a cell that begins like a formula, and a viewer of Markdown renders HTM
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -52,6 +53,18 @@ def markdown_text(text: str) -> str:
     '&lt;b>a&lt;/b> < b'
     """
     return _HTML.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", printable(text))
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose cells hold no line ends and no bars; they may hold Markdown.
+
+    >>> print(markdown_table(["a", "b"], [["1", "2"]]))
+    | a | b |
+    | --- | --- |
+    | 1 | 2 |
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _escape(match: re.Match[str]) -> str:

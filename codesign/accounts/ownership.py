@@ -25,17 +25,19 @@ PUE = 1.58
 Center Survey 2023; agrees with its Intelligence Update 221 (November 2023)."""
 
 
-def written_off_usd_per_hour(
-    capital_usd: FloatArray | float, years: FloatArray | float, busy_share: FloatArray | float = 1.0
+def written_off_per_hour(
+    capital: FloatArray | float, years: FloatArray | float, busy_share: FloatArray | float = 1.0
 ) -> FloatArray | float:
-    """Part of a price that falls on an hour of serving; the arguments broadcast.
+    """Part of a price, or of CO2 equivalents, that falls on an hour of serving.
+
+    The arguments broadcast.
 
     Args:
-        capital_usd: Price of what is owned.
+        capital: Price of what is owned, or what making it emits.
         years: Over which it is written off.
         busy_share: Share of them in which it serves; these hours pay for the idle ones.
     """
-    return capital_usd / (years * HOURS_PER_YEAR * busy_share)
+    return capital / (years * HOURS_PER_YEAR * busy_share)
 
 
 def usd_per_joule(electricity_usd_per_kwh: float, pue: float) -> float:
@@ -61,7 +63,7 @@ def owned_usd_per_hour(
         electricity_usd_per_kwh: Price of electricity.
         pue: Power of the data center over that of its machines.
     """
-    capital = written_off_usd_per_hour(capital_usd, years, busy_share)
+    capital = written_off_per_hour(capital_usd, years, busy_share)
     return np.asarray(capital + watts / 1e3 * pue * electricity_usd_per_kwh)
 
 

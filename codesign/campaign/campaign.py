@@ -51,6 +51,7 @@ from codesign.enumeration import (
     KeptFront,
     exact_front,
     kept_front,
+    leaving_nothing_of_the_unattainable,
     stored_front,
     stored_kept_front,
 )
@@ -329,14 +330,15 @@ class Campaign:
         executor: str | None,
     ) -> Front:
         try:
-            return enumerate_(
-                self.problem,
-                folder=self.folder,
-                workers=self._n_workers(workers),
-                rebuild=partial(load_problem, self._resolved.path),
-                progress=progress,
-                executor=executor or self.definition.execution.executor,
-            )
+            with leaving_nothing_of_the_unattainable(self.folder):
+                return enumerate_(
+                    self.problem,
+                    folder=self.folder,
+                    workers=self._n_workers(workers),
+                    rebuild=partial(load_problem, self._resolved.path),
+                    progress=progress,
+                    executor=executor or self.definition.execution.executor,
+                )
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was settled is stored in {self.folder}; "

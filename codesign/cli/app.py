@@ -48,6 +48,7 @@ from codesign.cli import (
     validation,
     watch,
 )
+from codesign.cli.flag_records import spread
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.cli.panels import HIDDEN, PanelGroup
 from codesign.errors import CodesignError, InfeasibleError, JobError, UnattainableError
@@ -114,7 +115,7 @@ for _module in (
     schema,
 ):
     for _command in _module.COMMANDS:
-        app.command(hidden=_command.__name__ in HIDDEN)(reports_only(_command))
+        app.command(hidden=_command.__name__ in HIDDEN)(_command)
 
 
 @cache
@@ -125,11 +126,14 @@ def command_tree(word: str | None = None) -> Any:
     names a command gives a tree with that command alone.
     """
     named = [info for info in app.registered_commands if command_name(info) == word]
-    if not named:
-        return typer.main.get_command(app) if word is None else command_tree()
-    narrow = copy(app)
-    narrow.registered_commands = named
-    return typer.main.get_command(narrow)
+    if word is not None and not named:
+        return command_tree()
+    tree = copy(app)
+    tree.registered_commands = [copy(info) for info in named or app.registered_commands]
+    for info in tree.registered_commands:
+        assert info.callback is not None
+        info.callback = reports_only(spread(info.callback))
+    return typer.main.get_command(tree)
 
 
 def command_name(info: typer.models.CommandInfo) -> str:

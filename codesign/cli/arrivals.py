@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli import completion
+from codesign.cli.flag_records import flag, flag_names, set_flags
 from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_options import (
     FLAGS,
-    Ep,
-    Format,
-    Generated,
-    KvFormat,
+    Device,
+    FormatFlags,
+    GroupFlags,
+    LimitFlags,
     Model,
     Options,
-    Prompt,
-    Tp,
-    UseCase,
-    WeightFormat,
+    TokenFlags,
     build,
     count,
     degrees_of,
-    formats_of,
     limits_of,
-    seconds,
-    workload_of,
 )
 from codesign.errors import InputError, UnknownNameError
 
@@ -39,96 +34,73 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.machine_pools import ServingMachine
 
-_FLAGS = {
-    **FLAGS,
-    "max_sequences": "--max-sequences",
-    "max_batched_tokens": "--max-batched-tokens",
-    "link_bandwidth": "--link-bandwidth",
-    "memory": "--memory-fraction",
-}
 
-Rate = Annotated[float | None, typer.Option(help="Requests that arrive in a second, at random.")]
-Sequences = Annotated[int, typer.Option(help="Requests that a machine runs at a time.")]
-BatchedTokens = Annotated[int, typer.Option(help="Tokens of a step of a machine.")]
-MemoryFraction = Annotated[
-    float, typer.Option(help="Part of the memory that weights and KV cache may take.")
-]
-Seed = Annotated[int, typer.Option(help="Of the arrivals that are drawn.", min=0)]
-FirstToken = Annotated[
-    str | None, typer.Option(help="Limit on the time to first token, such as '0.4 s'.")
-]
-OutputToken = Annotated[
-    str | None, typer.Option(help="Limit on the time per output token, such as '50 ms'.")
-]
+@dataclass(frozen=True)
+class StreamFlags:
+    """The requests that arrive."""
+
+    requests_per_s: float | None = flag("Requests that arrive in a second, at random.")
+    requests: int = flag("Requests that are drawn.", 1000, min=1)
+    trace: Path | None = flag(
+        "CSV file of requests, with columns arrival_s, prompt_tokens and generated_tokens, instead "
+        "of drawn ones."
+    )
+    seed: int = flag("Of the arrivals that are drawn.", 0, min=0)
+
+
+@dataclass(frozen=True)
+class EngineFlags:
+    """How a machine forms its steps."""
+
+    policy: str = flag(
+        "chunked: chunks of prompts beside all decoding requests; prefill-first: whole prompts "
+        "before any.",
+        "chunked",
+    )
+    max_sequences: int = flag("Requests that a machine runs at a time.", 256)
+    max_batched_tokens: int = flag("Tokens of a step of a machine.", 2048)
+    memory_fraction: float = flag(
+        "Part of the memory that weights and KV cache may take.", 0.9, key="memory"
+    )
+    plans_ahead: bool = flag(
+        "Choose the next step while one runs, so that the host costs no time.",
+        True,
+        "--plan-ahead/--no-plan-ahead",
+    )
+
+
+@dataclass(frozen=True)
+class PrefillFlags:
+    """Machines that only prefill, and the link from them."""
+
+    prefill_machines: int | None = flag("Machines that only prefill; the others then only decode.")
+    prefill_device: str | None = flag("Accelerator of the prefilling machines. [--device]")
+    prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [--tp]")
+    link_bandwidth: str | None = flag(
+        "Rate from a prefilling machine to the others, such as '50 GB/s'. [the network of its "
+        "devices]",
+    )
+    link_latency: str = flag("Latency of that link.", "5 us")
+
+
+_FLAGS = {**FLAGS, **flag_names(EngineFlags, PrefillFlags)}
 
 
 def arrivals(
+    *,
     model: Model,
-    device: Annotated[
-        str,
-        typer.Option(
-            help="Accelerator, or the path of its file.", autocompletion=completion.devices
-        ),
-    ],
-    tp: Tp = None,
-    ep: Ep = None,
+    device: Device,
+    split: GroupFlags,
     machines: Annotated[int, typer.Option(help="Machines of --tp x --ep devices each.")] = 1,
-    prefill_machines: Annotated[
-        int | None,
-        typer.Option(help="Machines that only prefill; the others then only decode."),
-    ] = None,
-    prefill_device: Annotated[
-        str | None, typer.Option(help="Accelerator of the prefilling machines. [--device]")
-    ] = None,
-    prefill_tp: Annotated[
-        int | None, typer.Option(help="Tensor parallelism of the prefilling machines. [--tp]")
-    ] = None,
-    link_bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            help="Rate from a prefilling machine to the others, such as '50 GB/s'. [the network of "
-            "its devices]"
-        ),
-    ] = None,
-    link_latency: Annotated[str, typer.Option(help="Latency of that link.")] = "5 us",
+    prefill: PrefillFlags,
     routing: Annotated[
         str, typer.Option(help="Machine of a request: least-loaded or round-robin.")
     ] = "least-loaded",
-    requests_per_s: Rate = None,
-    requests: Annotated[int, typer.Option(help="Requests that are drawn.", min=1)] = 1000,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file of requests, with columns arrival_s, prompt_tokens and "
-            "generated_tokens, instead of drawn ones."
-        ),
-    ] = None,
-    seed: Seed = 0,
-    use_case: UseCase = None,
-    prompt_tokens: Prompt = None,
-    generated_tokens: Generated = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="chunked: chunks of prompts beside all decoding requests; prefill-first: whole "
-            "prompts before any."
-        ),
-    ] = "chunked",
-    max_sequences: Sequences = 256,
-    max_batched_tokens: BatchedTokens = 2048,
-    memory_fraction: MemoryFraction = 0.9,
-    plans_ahead: Annotated[
-        bool,
-        typer.Option(
-            "--plan-ahead/--no-plan-ahead",
-            help="Choose the next step while one runs, so that the host costs no time.",
-        ),
-    ] = True,
-    first_token: FirstToken = None,
-    output_token: OutputToken = None,
-    format_: Format = "bf16",
-    weight_format: WeightFormat = None,
-    kv_format: KvFormat = None,
+    requests: StreamFlags,
+    tokens: TokenFlags,
+    engine: EngineFlags,
+    times: LimitFlags,
+    formats: FormatFlags,
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
@@ -139,42 +111,40 @@ def arrivals(
     from codesign.evaluators.platform.machine_pools import cache_link
     from codesign.report import arrivals as tables
 
-    if policy not in POLICIES:
-        raise UnknownNameError("policy", policy, POLICIES, "--policy")
+    if engine.policy not in POLICIES:
+        raise UnknownNameError("policy", engine.policy, POLICIES, "--policy")
     if routing not in ROUTINGS:
         raise UnknownNameError("routing", routing, ROUTINGS, "--routing")
-    tokens = (use_case, prompt_tokens, generated_tokens)
-    stream, workload = _stream(model, tokens, trace, requests_per_s, requests, seed)
+    stream, workload = _stream(model, tokens, requests)
     evaluator, name = build(workload, option, device)
-    level = service_level(evaluator, first_token, output_token)
-    formats = formats_of(format_, weight_format, kv_format)
-    design = {"device": name, **formats, **_degrees(tp, ep)}
+    level = _service_level(evaluator, times)
+    design = {"device": name, **formats.formats(), **degrees_of(split)}
     with naming(_FLAGS):
         limits = EngineLimits(
-            max_sequences=max_sequences,
-            max_batched_tokens=max_batched_tokens,
-            policy=policy,
-            plans_ahead=plans_ahead,
+            max_sequences=engine.max_sequences,
+            max_batched_tokens=engine.max_batched_tokens,
+            policy=engine.policy,
+            plans_ahead=engine.plans_ahead,
         )
-        serving = _machine(evaluator, design, limits, stream, memory_fraction)
+        serving = _machine(evaluator, design, limits, stream, engine.memory_fraction)
     members = [(serving, "serve", count("--machines", machines))]
     link = CacheLink()
-    prefilling = {"--prefill-device": prefill_device, "--prefill-tp": prefill_tp}
-    if prefill_machines is None:
-        _refuse_without_prefill(prefilling | {"--link-bandwidth": link_bandwidth})
+    if prefill.prefill_machines is None:
+        _refuse_without_prefill(prefill)
     else:
-        own, own_name = build(workload, option, prefill_device or device)
+        own, own_name = build(workload, option, prefill.prefill_device or device)
         own_design = design | {"device": own_name}
-        own_design |= {} if prefill_tp is None else _degrees(prefill_tp, ep)
+        if prefill.prefill_tp is not None:
+            own_design |= degrees_of(GroupFlags(prefill.prefill_tp, split.ep))
         with naming(_FLAGS):
-            first = _machine(own, own_design, limits, stream, memory_fraction)
-            latency = _latency(link_latency)
-            link = cache_link(own, first, _bandwidth(link_bandwidth), latency)
-        n_first = count("--prefill-machines", prefill_machines)
+            first = _machine(own, own_design, limits, stream, engine.memory_fraction)
+            latency = _latency(prefill.link_latency)
+            link = cache_link(own, first, _bandwidth(prefill.link_bandwidth), latency)
+        n_first = count("--prefill-machines", prefill.prefill_machines)
         members = [(first, "prefill", n_first), (serving, "decode", members[0][2])]
     pools = tuple(machine.pool(role, n) for machine, role, n in members)
     fleet = Fleet(pools, link, routing)
-    with prefix_problems("--requests-per-s" if trace is None else str(trace)):
+    with prefix_problems("--requests-per-s" if requests.trace is None else str(requests.trace)):
         served = simulate(fleet, stream)
     if level is not None:
         level.check_that_any_meets(served)
@@ -182,16 +152,17 @@ def arrivals(
     inputs = {
         "model": model,
         "profile": evaluator.profile,
-        "trace": None if trace is None else str(trace),
-        "offered_requests_per_s": requests_per_s,
-        "seed": None if trace is not None else seed,
+        "trace": None if requests.trace is None else str(requests.trace),
+        "offered_requests_per_s": requests.requests_per_s,
+        "seed": None if requests.trace is not None else requests.seed,
         **_engine(limits),
         "routing": routing,
     }
     question = {
         "model": model,
-        "requests": _words(stream, requests_per_s, seed, trace),
-        "engine": f"{policy}, {max_sequences} requests and {max_batched_tokens:,} tokens a step",
+        "requests": _words(stream, requests),
+        "engine": f"{limits.policy}, {limits.max_sequences} requests and "
+        f"{limits.max_batched_tokens:,} tokens a step",
         "routing": routing,
     }
     report(
@@ -203,61 +174,48 @@ def arrivals(
 
 
 def _stream(
-    model: str,
-    tokens: tuple[str | None, int | None, int | None],
-    trace: Path | None,
-    requests_per_s: float | None,
-    n_requests: int,
-    seed: int,
+    model: str, tokens: TokenFlags, requests: StreamFlags
 ) -> tuple[Arrivals, dict[str, Any]]:
     """The requests, and the workload that the evaluator is built with."""
     from codesign.deployments.queueing import poisson_arrivals, read_arrivals
     from codesign.evaluators.platform import PlatformRequest
     from codesign.schema import Document, to_record
 
-    if trace is not None:
-        flags = ("--use-case", "--prompt-tokens", "--generated-tokens", "--requests-per-s")
-        values = (*tokens, requests_per_s)
-        stray = [flag for flag, value in zip(flags, values, strict=True) if value is not None]
+    rate = requests.requests_per_s
+    if requests.trace is not None:
+        stray = [*set_flags(tokens), *(() if rate is None else ("--requests-per-s",))]
         if stray:
             raise InputError(f"expected --trace or drawn requests, got both ({', '.join(stray)})")
-        return read_arrivals(trace), workload_of(model, None, 1, 1, None)
-    if requests_per_s is None:
+        return read_arrivals(requests.trace), TokenFlags(None, 1, 1).workload(model)
+    if rate is None:
         raise InputError("expected --trace, or --requests-per-s with the tokens of a request")
-    if not 0 < requests_per_s < float("inf"):
-        raise InputError(f"expected a rate above 0, got {requests_per_s:g}", "--requests-per-s")
-    workload = workload_of(model, *tokens, None)
+    if not 0 < rate < float("inf"):
+        raise InputError(f"expected a rate above 0, got {rate:g}", "--requests-per-s")
+    workload = tokens.workload(model)
     with naming(FLAGS):
         request = to_record(Document("workload", workload, {}), PlatformRequest)
     if request.n_beams > 1:
         raise InputError(f"expected 1 beam where requests arrive, got {request.n_beams}")
     generated = count("--generated-tokens", request.generated)
-    return poisson_arrivals(requests_per_s, n_requests, request.prompt, generated, seed), workload
+    stream = poisson_arrivals(rate, requests.requests, request.prompt, generated, requests.seed)
+    return stream, workload
 
 
-def service_level(
-    evaluator: PlatformEvaluator, first_token: str | None, output_token: str | None
-) -> ServiceLevel | None:
+def _service_level(evaluator: PlatformEvaluator, times: LimitFlags) -> ServiceLevel | None:
     """The limits on the two times: the flags', or else the use case's; None if there are none."""
     from codesign.deployments.queueing.service_levels import ServiceLevel
 
     stated = limits_of(evaluator)
-    if stated is None and first_token is None and output_token is None:
+    if stated is None and not set_flags(times):
         return None
-    pairs = (("--first-token", first_token), ("--output-token", output_token))
-    missing = [flag for flag, text in pairs if text is None]
-    if stated is None and missing:
-        raise InputError("expected a time, as the limits belong together", missing[0])
-    first = stated.time_to_first_token_s if stated else 0.0
-    output = stated.time_per_output_token_s if stated else 0.0
-    first = first if first_token is None else seconds("--first-token", first_token)
-    output = output if output_token is None else seconds("--output-token", output_token)
+    missing = "--first-token" if times.first_token is None else "--output-token"
+    first, output = times.seconds(
+        stated.time_to_first_token_s if stated else None,
+        stated.time_per_output_token_s if stated else None,
+    )
+    if first is None or output is None:
+        raise InputError("expected a time, as the limits belong together", missing)
     return ServiceLevel(first, output)
-
-
-def _degrees(tp: int | None, ep: int | None) -> dict[str, int]:
-    names = ("tensor_parallel", "expert_parallel")
-    return degrees_of(dict(zip(names, (tp, ep), strict=True)))
 
 
 def _machine(
@@ -274,8 +232,8 @@ def _machine(
     return serving_machine(evaluator, design, limits, stream, memory_fraction)
 
 
-def _refuse_without_prefill(flags: Mapping[str, object]) -> None:
-    stray = [flag for flag, value in flags.items() if value is not None]
+def _refuse_without_prefill(prefill: PrefillFlags) -> None:
+    stray = [name for name in set_flags(prefill) if name != "--link-latency"]
     if stray:
         raise InputError(f"expected --prefill-machines with {', '.join(stray)}")
 
@@ -324,12 +282,13 @@ def _pool_row(machine: ServingMachine, role: str, n_machines: int) -> dict[str, 
     }
 
 
-def _words(stream: Arrivals, rate: float | None, seed: int, trace: Path | None) -> str:
-    if trace is not None:
-        return f"{len(stream):,} of {trace}"
+def _words(stream: Arrivals, requests: StreamFlags) -> str:
+    if requests.trace is not None:
+        return f"{len(stream):,} of {requests.trace}"
     prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
     return (
-        f"{len(stream):,}, {rate:g} a second at random (seed {seed}), {prompt} + {generated} tokens"
+        f"{len(stream):,}, {requests.requests_per_s:g} a second at random (seed {requests.seed}), "
+        f"{prompt} + {generated} tokens"
     )
 
 

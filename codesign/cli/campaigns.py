@@ -36,8 +36,9 @@ ExecutorName: TypeAlias = Annotated[
     str | None,
     typer.Option(help="Where work is done: local, threads, parsl:FARM.yaml, dask:ADDRESS."),
 ]
-
-
+Workers: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Processes; one per core if not given.")
+]
 Timeout: TypeAlias = Annotated[
     str | None, typer.Option(help="Longest time for one design, such as '30 min'. [none]")
 ]
@@ -91,9 +92,7 @@ def limit_of(limit: int | None, show_all: bool) -> int | None:
 
 def run(
     name: Name,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-    ] = None,
+    workers: Workers = None,
     in_flight: Annotated[
         int | None,
         typer.Option(min=1, help="Designs of one run that are evaluated at the same time. [1]"),

@@ -15,6 +15,7 @@ from codesign.cli.campaigns import (
     Folder,
     Retries,
     Timeout,
+    Workers,
     execution_of,
     shown_path,
 )
@@ -35,9 +36,7 @@ def compare(
             autocompletion=completion.comparisons,
         ),
     ],
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-    ] = None,
+    workers: Workers = None,
     executor: ExecutorName = None,
     timeout: Timeout = None,
     retries: Retries = None,

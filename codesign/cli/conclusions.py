@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import Folder, shown_path
-from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError, UnknownNameError
+from codesign.cli.campaigns import Folder, Workers
+from codesign.cli.output import AsJson, report
+from codesign.cli.study_page import Page, check_page, write_page
+from codesign.errors import UnknownNameError
 
 
 def conclusions(
@@ -22,12 +22,8 @@ def conclusions(
             "details; all, in short, if none.",
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the page as Markdown: .md.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-    ] = None,
+    output: Page = None,
+    workers: Workers = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,24 +34,19 @@ def conclusions(
     """
     from codesign.campaign.status import results_folder
     from codesign.cli.progress import FrontsBar
-    from codesign.files import replacing
     from codesign.processes import n_cores
     from codesign.studies.conclusions import CLAIMS, answer_claims, page
     from codesign.studies.conclusions.setting import FrontStore
 
-    if output is not None and output.suffix != ".md":
-        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
+    check_page(output)
     claims = {claim.key: claim for claim in CLAIMS}
     for name in names or ():
         if name not in claims:
             raise UnknownNameError("claim", name, claims)
     store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
     answers = answer_claims(store, [claims[name] for name in names or claims])
-    if output is not None:
-        command = " ".join(["codesign conclusions", *(names or []), f"--output {output}"])
-        with replacing(output) as unfinished:
-            unfinished.write_text(page.markdown(answers, command), encoding="utf-8")
-        say(f"wrote {shown_path(output)}")
+    words = ["conclusions", *(names or [])]
+    write_page(output, words, lambda command: page.markdown(answers, command))
     report(
         "conclusions",
         as_json,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import shown_path
 from codesign.cli.output import AsJson, report, say
-from codesign.errors import InputError, UnknownNameError
+from codesign.cli.study_page import Page, check_page, write_page
+from codesign.errors import UnknownNameError
 
 
 def costs(
@@ -18,32 +17,24 @@ def costs(
         list[str] | None,
         typer.Argument(metavar="[PHASE]...", help="prefill, decode; both if none."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the page as Markdown: .md.")
-    ] = None,
+    output: Page = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask exact fronts what area, price, heat, wear and carbon change, and price known designs.
 
     Takes ten minutes of a core.
     """
-    from codesign.files import replacing
     from codesign.studies import account_fronts
 
-    if output is not None and output.suffix != ".md":
-        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
+    check_page(output)
     for name in phases or ():
         if name not in account_fronts.PHASES:
             raise UnknownNameError("phase", name, account_fronts.PHASES)
     chosen = [phase for phase in account_fronts.PHASES if not phases or phase in phases]
     fronts = account_fronts.account_fronts(chosen, progress=say)
     designs = account_fronts.priced_designs()
-    if output is not None:
-        command = " ".join(["codesign costs", *(phases or []), f"--output {output}"])
-        with replacing(output) as unfinished:
-            text = account_fronts.markdown(fronts, designs, command)
-            unfinished.write_text(text, encoding="utf-8")
-        say(f"wrote {shown_path(output)}")
+    words = ["costs", *(phases or [])]
+    write_page(output, words, lambda command: account_fronts.markdown(fronts, designs, command))
     report(
         "costs",
         as_json,

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import flag_by_key, naming, prefix_problems, token_count
+from codesign.cli.flag_records import (
+    filled_keys,
+    flag,
+    flag_names,
+    set_flags,
+    token_flag,
+)
+from codesign.cli.flags import flag_by_key, naming, prefix_problems
 from codesign.cli.output import AsJson, report
+from codesign.cli.platform_options import LimitFlags, Model
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -28,29 +35,89 @@ if TYPE_CHECKING:
 
 _SPACE = "memexplorer"
 _DEVICE = "h100"
-_FLAGS = {
-    "model": "--model",
-    "context_tokens": "--context-tokens",
-    "draft": "--draft",
-    "acceptance": "--acceptance",
-    "price_usd_per_hour": "--price-per-hour",
-    "capital_cost_usd": "--capital-cost",
-    "power_watts": "--power-watts",
-    "lifetime_years": "--lifetime-years",
-    "demand_tokens_per_s": "--demand",
-    "profile": "--profile",
-}
-"""Flag by the key of the evaluator's workload or options."""
 _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
 
 
+@dataclass(frozen=True)
+class OperandFlags:
+    """Number formats."""
+
+    weight_format: str | None = flag("Of the weights, such as bf16, int8, int4. [bf16]")
+    activation_format: str | None = flag("Of the activations. [bf16]")
+    kv_format: str | None = flag("Of the KV cache. [as the activations]")
+
+
+@dataclass(frozen=True)
+class PromptFlags:
+    """The tokens of a request."""
+
+    context_tokens: float | None = flag(
+        "Tokens that every request attends to, prompts not counted. [0]"
+    )
+    prompt_tokens: int | None = token_flag("Tokens of a prompt, whose prefill is counted.")
+    generated_tokens: int | None = token_flag("Tokens generated after it; with --prompt-tokens.")
+
+
+@dataclass(frozen=True)
+class DraftFlags:
+    """The model that drafts."""
+
+    speculate: bool | None = flag(
+        "Draft tokens ahead with a smaller model where it is faster. [not under fitted]", key=""
+    )
+    draft: str = flag("The model that drafts.", "llama-3-8b")
+    draft_kv_heads: int | None = flag("Its key and value heads, instead of its own.", key="")
+    acceptance: float = flag("Probability that a drafted token is accepted.", 0.8)
+
+
+@dataclass(frozen=True)
+class OwnershipFlags:
+    """What a device costs, and what all users ask of it."""
+
+    price_per_hour: float | None = flag(
+        "Rent of one device in dollars. [a typical one]", key="price_usd_per_hour"
+    )
+    capital_cost: float | None = flag(
+        "Price of one device in dollars, bought instead.", key="capital_cost_usd"
+    )
+    power_watts: float | None = flag("Of a bought device. [its file's; a design's TDP]")
+    lifetime_years: float | None = flag("Over which a bought device is written off. [6]")
+    demand: float | None = flag(
+        "Tokens per second of all users; no instance makes more.", key="demand_tokens_per_s"
+    )
+
+
+@dataclass(frozen=True)
+class InstanceFlags:
+    """One instance, and how it is split."""
+
+    devices: float | None = flag("One instance size instead of the grid; with --batch.")
+    batch: float | None = flag("One batch instead of the grid.")
+    tp: int | None = flag("Devices of a pipeline stage.")
+    pp: int | None = flag("Pipeline stages.")
+    ep: int | None = flag("Groups that share out the experts.")
+    layout: str | None = flag("Tensor parallelism along 1d or 2d. [the faster]")
+
+
+@dataclass(frozen=True)
+class GridFlags:
+    """The instances and batches that are tried."""
+
+    grid: int = flag("Batches that are tried; sizes too if continuous.", 400)
+    max_devices: float = flag("Largest instance of the grid.", 1000.0)
+    max_batch: float = flag("Largest batch of the grid.", 10_000.0)
+
+
+_FLAGS = {
+    "model": "--model",
+    "profile": "--profile",
+    **flag_names(PromptFlags, DraftFlags, OwnershipFlags),
+}
+
+
 def economics(
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Language model, or the path of a config.json.", autocompletion=completion.models
-        ),
-    ],
+    *,
+    model: Model,
     device: Annotated[
         str | None, typer.Option(help="A device, or the path of its file. [h100]")
     ] = None,
@@ -58,91 +125,20 @@ def economics(
         str | None, typer.Option(help="Instead of a device: a design that --space names.")
     ] = None,
     space: Annotated[str | None, typer.Option(help=f"Design space. [{_SPACE}]")] = None,
-    weight_format: Annotated[
-        str | None, typer.Option(help="Of the weights, such as bf16, int8, int4. [bf16]")
-    ] = None,
-    activation_format: Annotated[
-        str | None, typer.Option(help="Of the activations. [bf16]")
-    ] = None,
-    kv_format: Annotated[
-        str | None, typer.Option(help="Of the KV cache. [as the activations]")
-    ] = None,
-    context_tokens: Annotated[
-        float | None,
-        typer.Option(help="Tokens that every request attends to, prompts not counted. [0]"),
-    ] = None,
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=token_count,
-            metavar="N|32K",
-            help="Tokens of a prompt, whose prefill is counted.",
-        ),
-    ] = None,
-    generated_tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=token_count,
-            metavar="N|32K",
-            help="Tokens generated after it; with --prompt-tokens.",
-        ),
-    ] = None,
+    formats_: OperandFlags,
+    request: PromptFlags,
     users: Annotated[
         int | None,
         typer.Option(help="Users served at once: how many devices all of them take.", min=1),
     ] = None,
-    first_token: Annotated[
-        str | None, typer.Option(help="Limit on the time to first token, such as '1 s'.")
-    ] = None,
-    output_token: Annotated[
-        str | None, typer.Option(help="Limit on the time per output token, such as '50 ms'.")
-    ] = None,
-    speculate: Annotated[
-        bool | None,
-        typer.Option(
-            help="Draft tokens ahead with a smaller model where it is faster. [not under fitted]"
-        ),
-    ] = None,
-    draft: Annotated[str, typer.Option(help="The model that drafts.")] = "llama-3-8b",
-    draft_kv_heads: Annotated[
-        int | None, typer.Option(help="Its key and value heads, instead of its own.")
-    ] = None,
-    acceptance: Annotated[
-        float, typer.Option(help="Probability that a drafted token is accepted.")
-    ] = 0.8,
-    price_per_hour: Annotated[
-        float | None, typer.Option(help="Rent of one device in dollars. [a typical one]")
-    ] = None,
-    capital_cost: Annotated[
-        float | None, typer.Option(help="Price of one device in dollars, bought instead.")
-    ] = None,
-    power_watts: Annotated[
-        float | None, typer.Option(help="Of a bought device. [its file's; a design's TDP]")
-    ] = None,
-    lifetime_years: Annotated[
-        float | None, typer.Option(help="Over which a bought device is written off. [6]")
-    ] = None,
-    demand: Annotated[
-        float | None, typer.Option(help="Tokens per second of all users; no instance makes more.")
-    ] = None,
+    times: LimitFlags,
+    drafting: DraftFlags,
+    owner: OwnershipFlags,
     alpha: Annotated[
         float, typer.Option(help="A token is worth its speed to this power (Epoch Eq. 45).")
     ] = 3.0,
-    devices: Annotated[
-        float | None, typer.Option(help="One instance size instead of the grid; with --batch.")
-    ] = None,
-    batch: Annotated[float | None, typer.Option(help="One batch instead of the grid.")] = None,
-    tp: Annotated[int | None, typer.Option(help="Devices of a pipeline stage.")] = None,
-    pp: Annotated[int | None, typer.Option(help="Pipeline stages.")] = None,
-    ep: Annotated[int | None, typer.Option(help="Groups that share out the experts.")] = None,
-    layout: Annotated[
-        str | None, typer.Option(help="Tensor parallelism along 1d or 2d. [the faster]")
-    ] = None,
-    grid: Annotated[
-        int, typer.Option(help="Batches that are tried; sizes too if continuous.")
-    ] = 400,
-    max_devices: Annotated[float, typer.Option(help="Largest instance of the grid.")] = 1000.0,
-    max_batch: Annotated[float, typer.Option(help="Largest batch of the grid.")] = 10_000.0,
+    instance: InstanceFlags,
+    largest: GridFlags,
     continuous: Annotated[
         bool,
         typer.Option(
@@ -173,59 +169,49 @@ def economics(
     from codesign.evaluators.economics.serving import serve
     from codesign.report.economics import EconomicsReport, to_document, to_tables
 
-    _check_numbers(alpha, devices, batch, max_devices, max_batch, grid)
+    _check_numbers(alpha, instance, largest)
     _check_figure(figure)
     roofline_flags = {
         "--design": design is not None,
-        "--speculate": bool(speculate),
+        "--speculate": bool(drafting.speculate),
         "--continuous": continuous,
-        "--devices": devices is not None,
-        "--batch": batch is not None,
-        "--tp": tp is not None,
-        "--pp": pp is not None,
-        "--ep": ep is not None,
-        "--layout": layout is not None,
     }
-    stray = [name for name, is_given in roofline_flags.items() if is_given]
+    stray = [name for name, is_set in roofline_flags.items() if is_set] + set_flags(instance)
     profile = profile or ("epoch" if stray else _FITTED)
     is_fitted = profile == _FITTED
     if is_fitted and stray:
         problem = "expected --profile epoch or plain with it; fitted searches whole instances"
         raise InputError(f"{problem} of a device, without a draft", stray[0])
-    if is_fitted:
-        profile, speculate = "plain", False
-    speculate = True if speculate is None else speculate
-    sold = {
-        "price_usd_per_hour": price_per_hour,
-        "capital_cost_usd": capital_cost,
-        "power_watts": power_watts,
-        "lifetime_years": lifetime_years,
-        "demand_tokens_per_s": demand,
-        "profile": profile,
-    }
-    options = _options(sold, read_pairs("--option", option, as_yaml=True))
+    speculate = False if is_fitted else drafting.speculate in (None, True)
+    profile = "plain" if is_fitted else profile
+    options = _options(
+        filled_keys(owner) | {"profile": profile}, read_pairs("--option", option, as_yaml=True)
+    )
     if is_fitted:
         _check_fitted_options(options)
-    tokens = _request_tokens(prompt_tokens, generated_tokens, context_tokens)
-    if tokens is not None:
-        context_tokens = tokens.prompt_tokens + tokens.generated_tokens
-    workload = _workload(model, context_tokens or 0.0, draft, acceptance)
-    limits = _limits(first_token, output_token, tokens)
-    if draft_kv_heads is not None:
+    tokens = _request_tokens(request)
+    workload = _workload(model, request, tokens, drafting)
+    limits = _limits(times, tokens)
+    if drafting.draft_kv_heads is not None:
         with prefix_problems("--draft-kv-heads"):
-            options.shape(draft, draft_kv_heads)
+            options.shape(drafting.draft, drafting.draft_kv_heads)
     offer, settings = _offer(device, design, space, options)
-    formats = _formats(weight_format, activation_format, kv_format, settings)
-    speculate = speculate and draft != model  # no model is faster than itself
-    split, devices = _split(tp, pp, ep, layout, devices)
+    formats = _formats(formats_, settings)
+    speculate = speculate and drafting.draft != model  # no model is faster than itself
+    split, devices = _split(instance)
+    batch = instance.batch
     if (devices is None) != (batch is None):
         raise InputError(
             "expected --devices and --batch together, or neither"
             " (--tp and --pp fix the devices, so they need --batch)"
         )
-    serving = serve(workload, options, offer, formats, speculate, split, draft_kv_heads, tokens)
+    serving = serve(
+        workload, options, offer, formats, speculate, split, drafting.draft_kv_heads, tokens
+    )
     _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
-    tried = Grid(grid, max_devices, min(max_batch, users or max_batch))
+    tried = Grid(
+        largest.grid, largest.max_devices, min(largest.max_batch, users or largest.max_batch)
+    )
     if is_fitted:
         points = _fitted_points(workload, options, serving, formats, tokens, device, tried)
     elif devices is not None and batch is not None:
@@ -253,7 +239,7 @@ def economics(
         points=points,
         users=users,
         notes=[
-            *_notes(model, draft if speculate else None, points, tried),
+            *_notes(model, drafting.draft if speculate else None, points, tried),
             *(_fitted_notes(device) if is_fitted else ()),
         ],
     )
@@ -319,23 +305,16 @@ def _fitted_notes(device: str | None) -> list[str]:
     return describe_expected_error(load_device(device or _DEVICE).key)
 
 
-def _check_numbers(
-    alpha: float,
-    devices: float | None,
-    batch: float | None,
-    max_devices: float,
-    max_batch: float,
-    grid: int,
-) -> None:
+def _check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> None:
     if not (math.isfinite(alpha) and alpha >= 0):
         raise InputError(f"expected a finite number from 0, got {alpha}", "--alpha")
-    if not 2 <= grid <= 2000:
-        raise InputError(f"expected 2 to 2000 points, got {grid}", "--grid")
+    if not 2 <= largest.grid <= 2000:
+        raise InputError(f"expected 2 to 2000 points, got {largest.grid}", "--grid")
     counts = {
-        "--devices": devices,
-        "--batch": batch,
-        "--max-devices": max_devices,
-        "--max-batch": max_batch,
+        "--devices": instance.devices,
+        "--batch": instance.batch,
+        "--max-devices": largest.max_devices,
+        "--max-batch": largest.max_batch,
     }
     for name, value in counts.items():
         if value is not None and not (math.isfinite(value) and value >= 1):
@@ -350,11 +329,10 @@ def _check_figure(path: Path | None) -> None:
             check_format(path.suffix.removeprefix(".").lower())
 
 
-def _options(flag_values: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
+def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
     from codesign.evaluators.economics.options import EconomicsOptions
     from codesign.schema import Document, to_record
 
-    named = {key: value for key, value in flag_values.items() if value is not None}
     twice = sorted((named.keys() - {"profile"}) & more.keys())
     if twice:
         flag = _FLAGS[twice[0]]
@@ -363,16 +341,14 @@ def _options(flag_values: Mapping[str, Any], more: Mapping[str, Any]) -> Economi
         return to_record(Document("option", {**named, **more}, {}), EconomicsOptions)
 
 
-def _workload(model: str, context: float, draft: str, acceptance: float) -> EconomicsWorkload:
+def _workload(
+    model: str, request: PromptFlags, tokens: RequestTokens | None, drafting: DraftFlags
+) -> EconomicsWorkload:
     from codesign.evaluators.economics.options import EconomicsWorkload
     from codesign.schema import Document, to_record
 
-    inputs = {
-        "model": model,
-        "context_tokens": context,
-        "draft": draft,
-        "acceptance": acceptance,
-    }
+    context = tokens.prompt_tokens + tokens.generated_tokens if tokens else request.context_tokens
+    inputs = {"model": model, "context_tokens": context or 0.0, **filled_keys(drafting)}
     with naming(_FLAGS):
         return to_record(Document("workload", inputs, {}), EconomicsWorkload)
 
@@ -420,32 +396,30 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     return float(sum(watts[0] for watts in parts.values()))
 
 
-def _formats(
-    weight: str | None, activation: str | None, kv: str | None, settings: Mapping[str, Any]
-) -> Formats:
+def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving import Formats
     from codesign.evaluators.economics.sustained_device import element_bits
 
-    requested_formats = {"weight": weight, "activation": activation, "kv": kv}
-    for name, value in requested_formats.items():
-        with prefix_problems(f"--{name}-format"):
+    for name, value in vars(flags).items():
+        with prefix_problems(f"--{name.replace('_', '-')}"):
             element_bits(value or "bf16")
     chosen = {
-        name: value or settings.get(f"{name}_format") or "bf16"
-        for name, value in requested_formats.items()
+        name.removesuffix("_format"): value or settings.get(name) or "bf16"
+        for name, value in vars(flags).items()
     }
-    if kv is None and not settings.get("kv_format"):
+    if flags.kv_format is None and not settings.get("kv_format"):
         chosen["kv"] = chosen["activation"]
     return Formats(**chosen)
 
 
-def _split(
-    tp: int | None, pp: int | None, ep: int | None, layout: str | None, devices: float | None
-) -> tuple[Fixed, float | None]:
+def _split(instance: InstanceFlags) -> tuple[Fixed, float | None]:
     """The requested parts of the split, and their number of devices."""
     from codesign.evaluators.economics.load import LAYOUTS, Fixed
 
+    tp, pp, ep, layout, devices = (
+        instance.tp, instance.pp, instance.ep, instance.layout, instance.devices,
+    )  # fmt: skip
     for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():
         if value is not None and value < 1:
             raise InputError(f"expected a number from 1, got {value}", name)
@@ -520,15 +494,14 @@ def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
     )
 
 
-def _request_tokens(
-    prompt: int | None, generated: int | None, context: float | None
-) -> RequestTokens | None:
+def _request_tokens(request: PromptFlags) -> RequestTokens | None:
     """The tokens of a request, where its prompt is counted."""
     from codesign.evaluators.economics.decoding import RequestTokens
 
+    prompt, generated = request.prompt_tokens, request.generated_tokens
     if prompt is None and generated is None:
         return None
-    if prompt is None or generated is None or context is not None:
+    if prompt is None or generated is None or request.context_tokens is not None:
         raise InputError(
             "expected both --prompt-tokens and --generated-tokens, or --context-tokens alone"
         )
@@ -539,18 +512,11 @@ def _request_tokens(
     return RequestTokens(float(prompt), float(generated))
 
 
-def _limits(
-    first: str | None, step: str | None, tokens: RequestTokens | None
-) -> tuple[float | None, float | None]:
+def _limits(times: LimitFlags, tokens: RequestTokens | None) -> tuple[float | None, float | None]:
     """Limits on the time to first token and per output token, in seconds."""
-    from codesign.cli.platform_options import seconds
-
-    if first is not None and tokens is None:
+    if times.first_token is not None and tokens is None:
         raise InputError("expected --prompt-tokens and --generated-tokens with it", "--first-token")
-    return (
-        None if first is None else seconds("--first-token", first),
-        None if step is None else seconds("--output-token", step),
-    )
+    return times.seconds()
 
 
 def _question(

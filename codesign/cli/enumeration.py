@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import ExecutorName, Folder, Limit, Name, ShowAll, limit_of, shown_path
+from codesign.cli.campaigns import (
+    ExecutorName,
+    Folder,
+    Limit,
+    Name,
+    ShowAll,
+    Workers,
+    limit_of,
+    shown_path,
+)
 from codesign.cli.output import AsJson, report, terminal_width
 from codesign.cli.tolerance import Tolerance, share
 
@@ -25,9 +34,7 @@ _OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
 
 def enumerate_(
     name: Name,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-    ] = None,
+    workers: Workers = None,
     executor: ExecutorName = None,
     limit: Limit = None,
     show_all: ShowAll = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,14 @@ import typer
 
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
-from codesign.cli.flags import flag_by_key, naming, token_count
+from codesign.cli.flag_records import (
+    filled_keys,
+    flag,
+    flag_names,
+    set_flags,
+    token_flag,
+)
+from codesign.cli.flags import flag_by_key, naming
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
@@ -28,7 +36,28 @@ def _default_evaluator(space: DesignSpace) -> str:
     return "system" if space.pools else "npu"
 
 
+@dataclass(frozen=True)
+class QuestionFlags:
+    """What a design serves, and who evaluates it."""
+
+    model: str | None = flag(
+        "Language model, or the path of a config.json.", autocompletion=completion.models
+    )
+    workload: str | None = flag("Named trace, see `codesign workloads`.", key="trace")
+    prompt_tokens: int | None = token_flag("Tokens of a prompt; instead of --workload.")
+    generated_tokens: int | None = token_flag("Tokens generated after it; instead of --workload.")
+    phase: str | None = flag("prefill or decode.")
+    request: list[str] | None = flag(
+        "Any other key of the workload, such as batch=8; repeatable.", key="", metavar="KEY=VALUE"
+    )
+    evaluator: str | None = flag("See `codesign evaluators`. [npu; system for pools]", key="")
+    option: list[str] | None = flag(
+        "An option of the evaluator; may be repeated.", key="", metavar="KEY=VALUE"
+    )
+
+
 def evaluate(
+    *,
     campaign: Annotated[
         str | None,
         typer.Option(
@@ -63,43 +92,7 @@ def evaluate(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Language model, or the path of a config.json.", autocompletion=completion.models
-        ),
-    ] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="Named trace, see `codesign workloads`.")
-    ] = None,
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=token_count, metavar="N|32K", help="Tokens of a prompt; instead of --workload."
-        ),
-    ] = None,
-    generated_tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=token_count,
-            metavar="N|32K",
-            help="Tokens generated after it; instead of --workload.",
-        ),
-    ] = None,
-    phase: Annotated[str | None, typer.Option(help="prefill or decode.")] = None,
-    request: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="Any other key of the workload, such as batch=8; repeatable."
-        ),
-    ] = None,
-    evaluator: Annotated[
-        str | None, typer.Option(help="See `codesign evaluators`. [npu; system for pools]")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An option of the evaluator; may be repeated."),
-    ] = None,
+    question: QuestionFlags,
     uncertainty: Annotated[
         bool,
         typer.Option("--uncertainty", help="Intervals over the ranges of the technologies."),
@@ -114,11 +107,7 @@ def evaluate(
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)
     if campaign is not None:
-        own = {
-            "--space": space, "--model": model, "--workload": workload,
-            "--prompt-tokens": prompt_tokens, "--generated-tokens": generated_tokens,
-            "--phase": phase, "--request": request, "--evaluator": evaluator, "--option": option,
-        }  # fmt: skip
+        own = [*(["--space"] if space is not None else []), *set_flags(question)]
         _refuse(own, f"the campaign {campaign} says all of it")
         loaded = api.load_campaign(campaign, folder)
         chosen = design_or_pick(design, pick)
@@ -126,21 +115,13 @@ def evaluate(
         result = _of_campaign(loaded, values, read_pairs("--set", settings))
         _report(result, title, draws if uncertainty else None, as_json)
         return
-    _refuse({"--folder": folder, "--pick": pick}, "it is of a --campaign")
+    strays = {"--folder": folder, "--pick": pick}
+    _refuse([flag for flag, value in strays.items() if value is not None], "it is of a --campaign")
     file = _DesignFile.read(design_file)
-    more = read_pairs("--request", request, as_yaml=True)
-    options = read_pairs("--option", option, as_yaml=True)
+    more = read_pairs("--request", question.request, as_yaml=True)
+    options = read_pairs("--option", question.option, as_yaml=True)
     pair_flags = flag_by_key("--request", more) | flag_by_key("--option", options)
-    inputs = _read_workload_flags(
-        {
-            "model": model,
-            "phase": phase,
-            "trace": workload,
-            "prompt_tokens": prompt_tokens,
-            "generated_tokens": generated_tokens,
-        },
-        more,
-    )
+    inputs = _workload_of(question, more)
     design_space = api.load_space(space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", settings)
     values = file.choose(design) if design_file is not None else _named(design_space, design)
@@ -150,7 +131,7 @@ def evaluate(
             space=design_space,
             design={**values, **pairs},
             workload=_merged(file.workload, inputs),
-            evaluator=evaluator or file.evaluator or _default_evaluator(design_space),
+            evaluator=question.evaluator or file.evaluator or _default_evaluator(design_space),
             options={**file.options, **options},
         )
     _say_what_moved(pairs, result.design)
@@ -158,8 +139,7 @@ def evaluate(
     _report(result, title, draws if uncertainty else None, as_json)
 
 
-def _refuse(options: Mapping[str, object], why: str) -> None:
-    flags = [flag for flag, value in options.items() if value is not None]
+def _refuse(flags: list[str], why: str) -> None:
     if flags:
         raise InputError(f"expected no {', '.join(flags)}: {why}")
 
@@ -250,25 +230,19 @@ def _named(space: Any, design: str | None) -> Mapping[str, Any]:
     return named_design
 
 
-def _read_workload_flags(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def _workload_of(question: QuestionFlags, more: Mapping[str, Any]) -> dict[str, Any]:
     """The workload of the command line; a key may be given once."""
+    keys = filled_keys(question)
     for key in more:
-        if options.get(key) is not None:
+        if key in keys:
             raise InputError(f"{key!r} is given twice", "--request")
-    counts = [options[key] for key in ("prompt_tokens", "generated_tokens")]
-    if options["trace"] is not None and counts != [None, None]:
+    if "trace" in keys and keys.keys() & {"prompt_tokens", "generated_tokens"}:
         raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
-    return {**options, **more}
+    return {**keys, **{key: value for key, value in more.items() if value is not None}}
 
 
 _TOKENS = {"trace", "prompt_tokens", "generated_tokens"}
-REQUEST_FLAGS = {
-    "model": "--model",
-    "phase": "--phase",
-    "trace": "--workload",
-    "prompt_tokens": "--prompt-tokens",
-    "generated_tokens": "--generated-tokens",
-}
+REQUEST_FLAGS = flag_names(QuestionFlags)
 """Flag by the workload's key."""
 
 
@@ -279,16 +253,15 @@ def _flags(
     return {
         key: flag
         for key, flag in REQUEST_FLAGS.items()
-        if key not in more and (key not in filed or inputs.get(key) is not None)
+        if key not in more and (key not in filed or key in inputs)
     }
 
 
 def _merged(filed: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The workload of the file, overridden by what the command line says."""
-    overrides = {key: value for key, value in inputs.items() if value is not None}
     # A trace on the command line replaces the file's token counts, and the other way round.
-    dropped = _TOKENS if overrides.keys() & _TOKENS else set()
-    return {key: value for key, value in filed.items() if key not in dropped} | overrides
+    dropped = _TOKENS if inputs.keys() & _TOKENS else set()
+    return {key: value for key, value in filed.items() if key not in dropped} | dict(inputs)
 
 
 def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> dict[str, Any]:

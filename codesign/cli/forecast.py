@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming, prefix_problems, token_count
+from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
+from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.platform_options import Model
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -25,84 +26,87 @@ if TYPE_CHECKING:
     from codesign.report.forecast_figures import Scene
 
 _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
-_FLAGS = {
-    "model": "--model",
-    "batch": "--batch",
-    "trace": "--workload",
-    "prompt_tokens": "--prompt-tokens",
-    "generated_tokens": "--generated-tokens",
-    "profile": "--profile",
-    "variant": "--set",
-    "chunk_tokens": "--chunk-tokens",
-    "attention_tile": "--tile",
-    "compute_efficiency": "--compute-efficiency",
-    "memory_efficiency": "--memory-efficiency",
-    "dispatch_latency_s": "--dispatch-latency",
-}
-"""Flag by the key of the evaluator's workload or options."""
+
+
+@dataclass(frozen=True)
+class MachineFlags:
+    """A machine, by its rates or its datasheet."""
+
+    tops: float | None = flag("Peak, in 10^12 operations per second.")
+    gbps: float | None = flag("Memory bandwidth in GB/s; 2^30 B/s under `life`.")
+    device: str | None = flag("A device whose datasheet gives what is left out.")
+
+
+@dataclass(frozen=True)
+class BatchFlags:
+    """The requests that are decoded together."""
+
+    prompt_tokens: int | None = token_flag(f"Tokens of a prompt. [{_DEFAULT_PROMPT}]")
+    generated_tokens: int | None = token_flag(f"Tokens generated after it. [{_DEFAULT_GENERATED}]")
+    workload: str | None = flag("Named trace, see `codesign workloads`.", key="trace")
+    batch: int = flag("Requests decoded together.", 1)
+
+    def inputs(self, model: str) -> dict[str, Any]:
+        """The evaluator's workload.
+
+        Raises:
+            InputError: The tokens are set in two ways.
+        """
+        counts = {"prompt_tokens": _DEFAULT_PROMPT, "generated_tokens": _DEFAULT_GENERATED}
+        chosen = filled_keys(self)
+        if self.workload is None:
+            return {"model": model, **counts, **chosen}
+        if counts.keys() & chosen.keys():
+            raise InputError(
+                "expected --workload, or --prompt-tokens and --generated-tokens, got both"
+            )
+        return {"model": model, **chosen}
+
+
+@dataclass(frozen=True)
+class SoftwareFlags:
+    """What runs on the machine, and how its work is counted."""
+
+    variant: str = flag(
+        "Software, by a name of LIFE's Table 3, such as bf16-int4-kv4.", "bf16-bf16"
+    )
+    settings: list[str] | None = flag(
+        "A key of the variant, such as kv_format=int8.",
+        None,
+        "--set",
+        key="variant",
+        metavar="KEY=VALUE",
+    )
+    profile: str = flag("plain (as the other evaluators count), or life.", "plain")
+    compute_efficiency: str = flag("Share of the peak: 0.5, or linear=0.6,bmm=0.3.", "1")
+    memory_efficiency: str = flag("Share of the bandwidth, in the same form.", "1")
+    dispatch_latency: str = flag(
+        "Time of launching one kernel, such as '5 us'.", "0 s", key="dispatch_latency_s"
+    )
+    chunk_tokens: int | None = flag("Tokens of a chunk of the prompt.")
+    tile: int = flag(
+        "Attention's products are padded to multiples of this.", 1, key="attention_tile"
+    )
+
+    def options(self) -> dict[str, Any]:
+        """The evaluator's options."""
+        return filled_keys(self) | {
+            "variant": _variant(self.variant, read_pairs("--set", self.settings, as_yaml=True)),
+            "compute_efficiency": _shares("--compute-efficiency", self.compute_efficiency),
+            "memory_efficiency": _shares("--memory-efficiency", self.memory_efficiency),
+            "dispatch_latency_s": _seconds("--dispatch-latency", self.dispatch_latency),
+        }
+
+
+_FLAGS = {"model": "--model", **flag_names(BatchFlags, SoftwareFlags)}
 
 
 def forecast(
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Language model, or the path of a config.json.", autocompletion=completion.models
-        ),
-    ],
-    tops: Annotated[
-        float | None, typer.Option(help="Peak, in 10^12 operations per second.")
-    ] = None,
-    gbps: Annotated[
-        float | None, typer.Option(help="Memory bandwidth in GB/s; 2^30 B/s under `life`.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="A device whose datasheet gives what is left out.")
-    ] = None,
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=token_count, metavar="N|32K", help=f"Tokens of a prompt. [{_DEFAULT_PROMPT}]"
-        ),
-    ] = None,
-    generated_tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=token_count,
-            metavar="N|32K",
-            help=f"Tokens generated after it. [{_DEFAULT_GENERATED}]",
-        ),
-    ] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="Named trace, see `codesign workloads`.")
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Requests decoded together.")] = 1,
-    variant: Annotated[
-        str, typer.Option(help="Software, by a name of LIFE's Table 3, such as bf16-int4-kv4.")
-    ] = "bf16-bf16",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A key of the variant, such as kv_format=int8."
-        ),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option(help="plain (as the other evaluators count), or life.")
-    ] = "plain",
-    compute_efficiency: Annotated[
-        str, typer.Option(help="Share of the peak: 0.5, or linear=0.6,bmm=0.3.")
-    ] = "1",
-    memory_efficiency: Annotated[
-        str, typer.Option(help="Share of the bandwidth, in the same form.")
-    ] = "1",
-    dispatch_latency: Annotated[
-        str, typer.Option(help="Time of launching one kernel, such as '5 us'.")
-    ] = "0 s",
-    chunk_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a chunk of the prompt.")
-    ] = None,
-    tile: Annotated[
-        int, typer.Option(help="Attention's products are padded to multiples of this.")
-    ] = 1,
+    *,
+    model: Model,
+    rates: MachineFlags,
+    request: BatchFlags,
+    software: SoftwareFlags,
     timeline: Annotated[
         int | None, typer.Option(help="Show this many steps of the generation.", min=2)
     ] = None,
@@ -124,22 +128,12 @@ def forecast(
     from codesign.report.forecast import to_document, to_tables
 
     _check_figures(figure or [], figure_format)
-    changes = read_pairs("--set", settings, as_yaml=True)
-    options = {
-        "profile": profile,
-        "variant": _variant(variant, changes),
-        "chunk_tokens": chunk_tokens,
-        "attention_tile": tile,
-        "compute_efficiency": _shares("--compute-efficiency", compute_efficiency),
-        "memory_efficiency": _shares("--memory-efficiency", memory_efficiency),
-        "dispatch_latency_s": _seconds("--dispatch-latency", dispatch_latency),
-    }
-    inputs = {"model": model, "batch": batch, **_tokens(workload, prompt_tokens, generated_tokens)}
+    options, inputs = software.options(), request.inputs(model)
     with naming(_FLAGS):
         evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, options))
-    if device is not None:
-        _check_fits(evaluator, device)
-    scene = _scene(evaluator, _machine(evaluator, tops, gbps, device))
+    if rates.device is not None:
+        _check_fits(evaluator, rates.device)
+    scene = _scene(evaluator, _machine(evaluator, rates))
     forecast_report = _report(evaluator, scene, timeline, heat_map)
     files = _draw(scene, figure or [], output, figure_format)
     forecast_report = replace(forecast_report, files=files)
@@ -168,19 +162,6 @@ def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**find_variant(name, "--variant").model_dump(), **changes}
 
 
-def _tokens(trace: str | None, prompt: int | None, generated: int | None) -> dict[str, Any]:
-    if trace is not None:
-        if prompt is not None or generated is not None:
-            raise InputError(
-                "expected --workload, or --prompt-tokens and --generated-tokens, got both"
-            )
-        return {"trace": trace}
-    return {
-        "prompt_tokens": _DEFAULT_PROMPT if prompt is None else prompt,
-        "generated_tokens": _DEFAULT_GENERATED if generated is None else generated,
-    }
-
-
 def _shares(name: str, text: str) -> Any:
     """A share, or shares by operator; their range is checked with the others' options."""
     if "=" not in text:
@@ -205,19 +186,17 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
-def _machine(
-    evaluator: ForecastEvaluator, tops: float | None, gbps: float | None, device: str | None
-) -> ForecastMachine:
+def _machine(evaluator: ForecastEvaluator, rates: MachineFlags) -> ForecastMachine:
     from codesign.evaluators.forecast.conventions import CONVENTIONS
     from codesign.evaluators.forecast.scenarios import ForecastMachine
     from codesign.hardware.device import load_device
 
     options = evaluator.options
-    peak = None if tops is None else _positive("--tops", tops) * 1e12
+    peak = None if rates.tops is None else _positive("--tops", rates.tops) * 1e12
     gigabyte = CONVENTIONS[options.profile].gigabyte
-    bandwidth = None if gbps is None else _positive("--gbps", gbps) * gigabyte
-    if device is not None:
-        sheet = load_device(device, "--device")
+    bandwidth = None if rates.gbps is None else _positive("--gbps", rates.gbps) * gigabyte
+    if rates.device is not None:
+        sheet = load_device(rates.device, "--device")
         precision = options.variant.activation_format
         peak = sheet.peak_flop_per_s(precision) if peak is None else peak
         bandwidth = sheet.bandwidth if bandwidth is None else bandwidth

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report, say
+from codesign.cli.study_page import check_page
 from codesign.cli.tolerance import Tolerance, share
 from codesign.errors import InputError
 
@@ -32,9 +33,7 @@ def explain_front(
         Path | None, typer.Option(help="Also write the explanation as Markdown: .md.")
     ] = None,
     tolerance: Tolerance = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-    ] = None,
+    workers: Workers = None,
     thorough: Annotated[
         bool,
         typer.Option(
@@ -87,8 +86,7 @@ def explain_front(
 def _check(step: float, output: Path | None) -> None:
     if not 0.0 < step < 100.0:
         raise InputError(f"expected a percentage above 0 and below 100, got {step:g}", "--step")
-    if output is not None and output.suffix != ".md":
-        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
+    check_page(output)
 
 
 def _report(

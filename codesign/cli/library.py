@@ -151,27 +151,23 @@ def metrics(as_json: AsJson = False) -> None:
 
 def optimizers(as_json: AsJson = False) -> None:
     """List the optimizers and their options."""
-    from codesign.report import library
-
-    documents = _plugins("optimizers")
-    report(
-        "optimizers",
-        as_json,
-        lambda: {"optimizers": documents},
-        lambda: [library.plugins_table("optimizers", documents)],
-    )
+    _list_plugins("optimizers", as_json)
 
 
 def evaluators(as_json: AsJson = False) -> None:
     """List the evaluators and their options."""
+    _list_plugins("evaluators", as_json)
+
+
+def _list_plugins(group: Any, as_json: bool) -> None:
     from codesign.report import library
 
-    documents = _plugins("evaluators")
+    documents = _plugins(group)
     report(
-        "evaluators",
+        group,
         as_json,
-        lambda: {"evaluators": documents},
-        lambda: [library.plugins_table("evaluators", documents)],
+        lambda: {group: documents},
+        lambda: [library.plugins_table(group, documents)],
     )
 
 

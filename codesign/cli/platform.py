@@ -8,36 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli import completion
+from codesign.cli.flag_records import set_flags
 from codesign.cli.flags import naming
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_options import (
-    DEGREE_FLAGS,
     FLAGS,
     Batch,
-    Beams,
-    Chunk,
-    Dp,
-    Ep,
-    Format,
-    Generated,
-    KvFormat,
-    Mixed,
+    Device,
+    FormatFlags,
     Model,
     Options,
-    Pp,
-    Prompt,
-    Sp,
-    Tp,
-    UseCase,
-    WeightFormat,
+    PassFlags,
+    ReplicaFlags,
     build,
     count,
     degrees_of,
-    formats_of,
     limits_of,
     platform_inputs,
-    workload_of,
 )
 from codesign.errors import InputError, UnknownNameError
 
@@ -49,18 +36,10 @@ _MOST_CHOICES = 20
 
 
 def platform(
+    *,
     model: Model,
-    device: Annotated[
-        str,
-        typer.Option(
-            help="Accelerator, or the path of its file.", autocompletion=completion.devices
-        ),
-    ],
-    tp: Tp = None,
-    pp: Pp = None,
-    ep: Ep = None,
-    sp: Sp = None,
-    dp: Dp = None,
+    device: Device,
+    split: ReplicaFlags,
     devices: Annotated[
         int | None,
         typer.Option(help="Try every way to spread the work over so many devices instead."),
@@ -73,30 +52,18 @@ def platform(
         ),
     ] = None,
     batch: Batch = 1,
-    use_case: UseCase = None,
-    prompt_tokens: Prompt = None,
-    generated_tokens: Generated = None,
-    beams: Beams = None,
-    chunk_tokens: Chunk = None,
-    mixed: Mixed = False,
-    format_: Format = "bf16",
-    weight_format: WeightFormat = None,
-    kv_format: KvFormat = None,
+    request: PassFlags,
+    formats: FormatFlags,
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
     """Time to first token, time per output token and memory on one or several devices."""
-    workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
-    workload |= {} if chunk_tokens is None else {"chunk_tokens": chunk_tokens}
-    evaluator, name = build(workload | ({"mixed": True} if mixed else {}), option, device)
-    design = {"device": name, "batch_size": count("--batch", batch)}
-    design |= formats_of(format_, weight_format, kv_format)
-    degrees = dict(zip(DEGREE_FLAGS, (tp, pp, ep, sp, dp), strict=True))
+    evaluator, name = build(request.workload(model), option, device)
+    design = {"device": name, "batch_size": count("--batch", batch), **formats.formats()}
     if devices is None:
-        _report_one(evaluator, design | degrees_of(degrees), as_json)
+        _report_one(evaluator, design | degrees_of(split), as_json)
         return
-    degree_flags = [DEGREE_FLAGS[name] for name, value in degrees.items() if value is not None]
-    if degree_flags:
+    if degree_flags := set_flags(split):
         raise InputError(f"expected --devices or degrees, got both ({', '.join(degree_flags)})")
     _report_choices(evaluator, design, count("--devices", devices), best, as_json)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
-from codesign.cli.flags import naming, prefix_problems, token_count
+from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
+from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import say
 from codesign.errors import InputError
 
@@ -17,66 +19,17 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.requirements import LatencyLimits
 
-_FORMATS = ("weight_format", "activation_format", "kv_format")
-DEGREE_FLAGS = {
-    "tensor_parallel": "--tp",
-    "pipeline_parallel": "--pp",
-    "expert_parallel": "--ep",
-    "sequence_parallel": "--sp",
-    "data_parallel": "--dp",
-}
-"""Flag by the evaluator's parameter."""
-_WORKLOAD = {
-    "model": "--model",
-    "use_case": "--use-case",
-    "prompt_tokens": "--prompt-tokens",
-    "generated_tokens": "--generated-tokens",
-    "beams": "--beams",
-    "chunk_tokens": "--chunk-tokens",
-    "mixed": "--mixed",
-}
-"""Flag by the workload's key."""
-FLAGS = {**DEGREE_FLAGS, **_WORKLOAD, "batch_size": "--batch"}
-
 Model = Annotated[
     str,
     typer.Option(
         help="Language model, or the path of a config.json.", autocompletion=completion.models
     ),
 ]
-UseCase = Annotated[
-    str | None,
-    typer.Option(
-        help="question-answering, chat, rag-qa, summarization, code-generation or "
-        "personal-assistant."
-    ),
-]
-Prompt = Annotated[
-    int | None,
-    typer.Option(
-        parser=token_count, metavar="N|32K", help="Tokens of a prompt; instead of --use-case."
-    ),
-]
-Generated = Annotated[
-    int | None,
-    typer.Option(
-        parser=token_count,
-        metavar="N|32K",
-        help="Tokens generated after it; instead of --use-case.",
-    ),
-]
-Beams = Annotated[int | None, typer.Option(help="Answers generated side by side.")]
-Chunk = Annotated[int | None, typer.Option(help="Prompt tokens prefilled in one pass. [all]")]
-Mixed = Annotated[
-    bool, typer.Option("--mixed", help="Every chunk's pass carries a decode step of the batch.")
+Device = Annotated[
+    str,
+    typer.Option(help="Accelerator, or the path of its file.", autocompletion=completion.devices),
 ]
 Batch = Annotated[int, typer.Option(help="Requests served together, over all replicas.")]
-Format = Annotated[
-    str,
-    typer.Option("--format", help="Number format of weights, activations and KV cache."),
-]
-KvFormat = Annotated[str | None, typer.Option(help="Number format of the KV cache alone.")]
-WeightFormat = Annotated[str | None, typer.Option(help="Number format of the weights alone.")]
 Options = Annotated[
     list[str] | None,
     typer.Option(
@@ -85,41 +38,131 @@ Options = Annotated[
         "compute_efficiency=0.6; may be repeated.",
     ),
 ]
-Tp = Annotated[int | None, typer.Option("--tp", help="Tensor parallelism. [1]")]
-Pp = Annotated[int | None, typer.Option("--pp", help="Stages of the pipeline. [1]")]
-Ep = Annotated[int | None, typer.Option("--ep", help="Expert parallelism. [1]")]
-Dp = Annotated[int | None, typer.Option("--dp", help="Replicas. [1]")]
-Sp = Annotated[int | None, typer.Option("--sp", help="Sequence parallelism. [1]")]
+Format = Annotated[
+    str,
+    typer.Option("--format", help="Number format of weights, activations and KV cache."),
+]
 
 
-def workload_of(
-    model: str,
-    use_case: str | None,
-    prompt_tokens: int | None,
-    generated_tokens: int | None,
-    beams: int | None,
-) -> dict[str, Any]:
-    """The options that describe the requests; those that were left out are absent.
+@dataclass(frozen=True)
+class TokenFlags:
+    """The tokens of a request."""
 
-    Raises:
-        InputError: The command line sets the tokens of a request in no way, or in two.
-    """
-    tokens = {"--prompt-tokens": prompt_tokens, "--generated-tokens": generated_tokens}
-    token_flags = [name for name, value in tokens.items() if value is not None]
-    if len(token_flags) != (2 if use_case is None else 0):
-        token_flags = [*(() if use_case is None else ("--use-case",)), *token_flags]
-        raise InputError(
-            "expected --use-case, or both --prompt-tokens and --generated-tokens, got "
-            f"{' and '.join(token_flags) or 'neither'}"
+    use_case: str | None = flag(
+        "question-answering, chat, rag-qa, summarization, code-generation or personal-assistant.",
+    )
+    prompt_tokens: int | None = token_flag("Tokens of a prompt; instead of --use-case.")
+    generated_tokens: int | None = token_flag("Tokens generated after it; instead of --use-case.")
+
+    def workload(self, model: str) -> dict[str, Any]:
+        """The keys that describe the requests; those that were left out are absent.
+
+        Raises:
+            InputError: The command line sets the tokens of a request in no way, or in two.
+        """
+        tokens = {
+            "--prompt-tokens": self.prompt_tokens,
+            "--generated-tokens": self.generated_tokens,
+        }
+        token_flags = [name for name, value in tokens.items() if value is not None]
+        if len(token_flags) != (2 if self.use_case is None else 0):
+            token_flags = [*(() if self.use_case is None else ("--use-case",)), *token_flags]
+            raise InputError(
+                "expected --use-case, or both --prompt-tokens and --generated-tokens, got "
+                f"{' and '.join(token_flags) or 'neither'}"
+            )
+        return {"model": model, **filled_keys(self)}
+
+
+@dataclass(frozen=True)
+class RequestFlags(TokenFlags):
+    """The tokens of a request and its answers."""
+
+    beams: int | None = flag("Answers generated side by side.")
+
+
+@dataclass(frozen=True)
+class PassFlags(RequestFlags):
+    """The tokens of a request, its answers, and how its prompt is cut."""
+
+    chunk_tokens: int | None = flag("Prompt tokens prefilled in one pass. [all]")
+    mixed: bool = flag("Every chunk's pass carries a decode step of the batch.", False, "--mixed")
+
+
+@dataclass(frozen=True)
+class GroupFlags:
+    """How a model is split within one stage."""
+
+    tp: int | None = flag("Tensor parallelism. [1]", key="tensor_parallel")
+    ep: int | None = flag("Expert parallelism. [1]", key="expert_parallel")
+
+
+@dataclass(frozen=True)
+class DegreeFlags:
+    """How a model is split."""
+
+    tp: int | None = flag("Tensor parallelism. [1]", key="tensor_parallel")
+    pp: int | None = flag("Stages of the pipeline. [1]", key="pipeline_parallel")
+    ep: int | None = flag("Expert parallelism. [1]", key="expert_parallel")
+    sp: int | None = flag("Sequence parallelism. [1]", key="sequence_parallel")
+
+
+@dataclass(frozen=True)
+class ReplicaFlags(DegreeFlags):
+    """How a model is split and repeated."""
+
+    dp: int | None = flag("Replicas. [1]", key="data_parallel")
+
+
+@dataclass(frozen=True)
+class FormatFlags:
+    """Number formats."""
+
+    format_: Format = "bf16"
+    weight_format: str | None = flag("Number format of the weights alone.")
+    kv_format: str | None = flag("Number format of the KV cache alone.")
+
+    def formats(self) -> dict[str, str]:
+        """Number formats by parameter.
+
+        Raises:
+            InputError: There is no such format.
+        """
+        from codesign.workload.precision import find_format
+
+        formats = {
+            "weight_format": self.weight_format or self.format_,
+            "activation_format": self.format_,
+            "kv_format": self.kv_format or self.format_,
+        }
+        for name, chosen in formats.items():
+            own_flag = f"--{name.replace('_', '-')}"
+            find_format(chosen, "--format" if chosen == self.format_ else own_flag)
+        return formats
+
+
+@dataclass(frozen=True)
+class LimitFlags:
+    """Limits on the two times."""
+
+    first_token: str | None = flag("Limit on the time to first token, such as '0.4 s'.")
+    output_token: str | None = flag("Limit on the time per output token, such as '50 ms'.")
+
+    def seconds(
+        self, first: float | None = None, output: float | None = None
+    ) -> tuple[float | None, float | None]:
+        """Both limits in seconds; of a flag that is left out the one that is passed."""
+        return (
+            first if self.first_token is None else seconds("--first-token", self.first_token),
+            output if self.output_token is None else seconds("--output-token", self.output_token),
         )
-    workload = {
-        "model": model,
-        "use_case": use_case,
-        "prompt_tokens": prompt_tokens,
-        "generated_tokens": generated_tokens,
-        "beams": beams,
-    }
-    return {name: value for name, value in workload.items() if value is not None}
+
+
+DEGREE_FLAGS = flag_names(ReplicaFlags)
+"""Flag by the evaluator's parameter."""
+_WORKLOAD = {"model": "--model", **flag_names(PassFlags)}
+"""Flag by the workload's key."""
+FLAGS = {**DEGREE_FLAGS, **_WORKLOAD, "batch_size": "--batch"}
 
 
 def count(name: str, value: int) -> int:
@@ -140,21 +183,12 @@ def seconds(name: str, text: str) -> float:
     return value
 
 
-def formats_of(all_: str, weight: str | None, cache: str | None) -> dict[str, str]:
-    """Number formats by parameter."""
-    from codesign.workload.precision import find_format
-
-    chosen = (weight or all_, all_, cache or all_)
-    for name, option in zip(chosen, ("--weight-format", "--format", "--kv-format"), strict=True):
-        find_format(name, option if name != all_ else "--format")
-    return dict(zip(_FORMATS, chosen, strict=True))
-
-
-def degrees_of(degrees: Mapping[str, int | None]) -> dict[str, int]:
+def degrees_of(split: GroupFlags | DegreeFlags) -> dict[str, int]:
     """Degrees by parameter, 1 where none is given."""
+    chosen = filled_keys(split)
     return {
-        name: 1 if value is None else count(DEGREE_FLAGS[name], value)
-        for name, value in degrees.items()
+        key: count(name, chosen[key]) if key in chosen else 1
+        for key, name in flag_names(split).items()
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,22 +13,16 @@ from codesign.cli.flags import naming
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_options import (
     FLAGS,
-    Beams,
     Format,
-    Generated,
-    KvFormat,
+    FormatFlags,
+    LimitFlags,
     Model,
     Options,
-    Prompt,
-    UseCase,
-    WeightFormat,
+    RequestFlags,
     build,
     count,
-    formats_of,
     limits_of,
     platform_inputs,
-    seconds,
-    workload_of,
 )
 from codesign.errors import InputError
 
@@ -37,18 +32,18 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform.requirements import LatencyLimits
 
 
+@dataclass(frozen=True)
+class RequirementFormats(FormatFlags):
+    """Number formats, of 8 bits where none is named."""
+
+    format_: Format = "fp8"
+
+
 def requirements(
+    *,
     model: Model,
-    use_case: UseCase = None,
-    prompt_tokens: Prompt = None,
-    generated_tokens: Generated = None,
-    beams: Beams = None,
-    first_token: Annotated[
-        str | None, typer.Option(help="Limit on the time to first token, such as '0.4 s'.")
-    ] = None,
-    output_token: Annotated[
-        str | None, typer.Option(help="Limit on the time per output token, such as '10 ms'.")
-    ] = None,
+    request: RequestFlags,
+    times: LimitFlags,
     batch: Annotated[
         int | None, typer.Option(help="Requests that arrive together; all prefilled in time. [1]")
     ] = None,
@@ -73,9 +68,7 @@ def requirements(
         typer.Option(help="Device to size; may be repeated. [all that are bundled]"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the requests that are drawn.", min=0)] = 0,
-    format_: Format = "fp8",
-    weight_format: WeightFormat = None,
-    kv_format: KvFormat = None,
+    formats: RequirementFormats,
     most_devices: Annotated[
         int, typer.Option(help="Where the search for the fewest devices ends.")
     ] = 512,
@@ -86,33 +79,35 @@ def requirements(
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import platforms
 
-    workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
-    evaluator = _evaluator(workload, option, device)
-    limits = _read_limits(evaluator, first_token, output_token, users is not None)
+    evaluator = _evaluator(request.workload(model), option, device)
+    limits = _read_limits(evaluator, times, users is not None)
     questions = {"--batch": batch, "--users": users, "--requests-per-s": requests_per_s}
     chosen = [flag for flag, value in questions.items() if value is not None]
     if len(chosen) > 1:
         among = "--batch or --users" if requests_per_s is None else f"one of {', '.join(questions)}"
         raise InputError(f"expected {among}, got {' and '.join(chosen)}")
-    formats = formats_of(format_, weight_format, kv_format)
+    chosen_formats = formats.formats()
     most = count("--most-devices", most_devices)
     load = None
     if requests_per_s is not None:
         load = _offered_load(evaluator, limits, requests_per_s, attainment, seed)
         users = load.users
-    others = {"batch_size": users or count("--batch", 1 if batch is None else batch), **formats}
+    n_requests = users or count("--batch", 1 if batch is None else batch)
+    others = {"batch_size": n_requests, **chosen_formats}
     if users is None:
         needed = sizing.size_requirements(evaluator, limits, others)
         device_rows = sizing.fewest_devices(evaluator, limits, others, needed, most)
     else:
         with naming(FLAGS):
-            needed = sizing.size_steady_state(evaluator, limits, users, formats)
+            needed = sizing.size_steady_state(evaluator, limits, users, chosen_formats)
         device_rows = sizing.fewest_for_users(
-            evaluator, limits, users, formats, needed, most, has_stages=load is None
+            evaluator, limits, users, chosen_formats, needed, most, has_stages=load is None
         )
     rows = sizing.rows_of(list(device_rows))
     if load is not None:
-        rows = sizing.rows_of(_simulated(evaluator, load, rows, formats, most, device is None))
+        rows = sizing.rows_of(
+            _simulated(evaluator, load, rows, chosen_formats, most, device is None)
+        )
     rows = [row | _costs(evaluator, row) for row in rows]
     inputs = platform_inputs(evaluator, others) | {
         "users": None if load else users,
@@ -248,31 +243,20 @@ def _costs(evaluator: PlatformEvaluator, row: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _read_limits(
-    evaluator: PlatformEvaluator,
-    first_token: str | None,
-    output_token: str | None,
-    is_steady: bool,
-) -> LatencyLimits:
+def _read_limits(evaluator: PlatformEvaluator, times: LimitFlags, is_steady: bool) -> LatencyLimits:
     from codesign.evaluators.platform.requirements import LatencyLimits
 
     stated = limits_of(evaluator)
     # In a steady state the output tokens alone set a rate; other questions need both limits.
     unlimited = math.inf if is_steady else None
-    first = unlimited if stated is None else stated.time_to_first_token_s
-    step = None if stated is None else stated.time_per_output_token_s
-    first = _seconds("--first-token", first_token, first)
-    step = _seconds("--output-token", output_token, step)
-    return LatencyLimits(first, step)
-
-
-def _seconds(name: str, text: str | None, stated: float | None) -> float:
-    if text is None and stated is None:
-        raise InputError("expected a time, or --use-case, which has one", name)
-    if text is None:
-        assert stated is not None
-        return stated
-    return seconds(name, text)
+    first, output = times.seconds(
+        unlimited if stated is None else stated.time_to_first_token_s,
+        None if stated is None else stated.time_per_output_token_s,
+    )
+    if first is None or output is None:
+        missing = "--first-token" if first is None else "--output-token"
+        raise InputError("expected a time, or --use-case, which has one", missing)
+    return LatencyLimits(first, output)
 
 
 COMMANDS: list[Callable[..., Any]] = [requirements]

@@ -14,30 +14,21 @@ from codesign.cli.platform_options import (
     DEGREE_FLAGS,
     FLAGS,
     Batch,
-    Beams,
-    Ep,
-    Format,
-    Generated,
-    KvFormat,
+    DegreeFlags,
+    FormatFlags,
     Model,
     Options,
-    Pp,
-    Prompt,
-    Sp,
-    Tp,
-    UseCase,
-    WeightFormat,
+    RequestFlags,
     build,
     count,
     degrees_of,
-    formats_of,
     platform_inputs,
-    workload_of,
 )
 from codesign.errors import InputError, UnknownNameError
 
 
 def scaling(
+    *,
     axis: Annotated[
         str,
         typer.Argument(help="flops, bandwidth, link-bandwidth, link-latency or offload."),
@@ -51,18 +42,10 @@ def scaling(
         str | None,
         typer.Option(help="Factors, or batch sizes for offload, such as 1,2,4. [the paper's]"),
     ] = None,
-    tp: Tp = None,
-    pp: Pp = None,
-    ep: Ep = None,
-    sp: Sp = None,
+    split: DegreeFlags,
     batch: Batch = 1,
-    use_case: UseCase = None,
-    prompt_tokens: Prompt = None,
-    generated_tokens: Generated = None,
-    beams: Beams = None,
-    format_: Format = "bf16",
-    weight_format: WeightFormat = None,
-    kv_format: KvFormat = None,
+    request: RequestFlags,
+    formats: FormatFlags,
     option: Options = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw both phases to this PNG or SVG file.")
@@ -79,15 +62,14 @@ def scaling(
             check_format(plot.suffix.removeprefix("."))
     if axis not in platform_scaling.AXES:
         raise UnknownNameError("axis", axis, platform_scaling.AXES)
-    workload = workload_of(model, use_case, prompt_tokens, generated_tokens, beams)
+    workload = request.workload(model)
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     options = ["profile=ideal"] if not any("profile=" in pair for pair in option or ()) else []
     options += [*(option or ()), *(("offload=true",) if axis == "offload" else ())]
     chosen = str(platform_scaling.REFERENCE_FILE) if device is None else device
     evaluator, name = build(workload, options, chosen)
     design = {"device": name, "batch_size": count("--batch", batch)}
-    design |= degrees_of(dict(zip(DEGREE_FLAGS, (tp, pp, ep, sp), strict=False)))
-    design |= formats_of(format_, weight_format, kv_format)
+    design = {**design, **degrees_of(split), **formats.formats()}
     varied = platform_scaling.AXES[axis]
     with naming(FLAGS):
         study = platform_scaling.scale(evaluator, design, varied, _read_factors(factors, varied))

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.campaigns import Folder, shown_path
+from codesign.cli.campaigns import Folder, Workers, shown_path
 from codesign.cli.output import AsJson, report, say
+from codesign.cli.study_page import Page, check_page, write_page
 from codesign.errors import InputError
 
 _FOLDER = "specialization"
@@ -29,15 +30,11 @@ def specialization(
     formats: Annotated[
         str, typer.Option(help="8-bit: mxint8 for all; all: every format of the space.")
     ] = "8-bit",
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the page as Markdown: .md.")
-    ] = None,
+    output: Page = None,
     figure: Annotated[
         Path | None, typer.Option(help="Also draw the ratios: .svg, .png or .pdf.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-    ] = None,
+    workers: Workers = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,15 +46,13 @@ def specialization(
     """
     from codesign.campaign.status import results_folder
     from codesign.cli.progress import FrontsBar
-    from codesign.files import replacing
     from codesign.processes import n_cores
     from codesign.report.drawing import check_format
     from codesign.studies.specialization import answer_traces, page
     from codesign.studies.specialization.system_problems import EIGHT_BITS, SystemSetting
     from codesign.workload import list_traces, load_model, load_trace
 
-    if output is not None and output.suffix != ".md":
-        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
+    check_page(output)
     if figure is not None:
         check_format(figure.suffix.removeprefix(".").lower())
     if formats not in ("8-bit", "all"):
@@ -76,12 +71,10 @@ def specialization(
     if figure is not None:
         page.save_figure(answers, figure)
         say(f"wrote {shown_path(figure)}")
-    if output is not None:
-        command = _command(traces, model, limit, machines, formats, output, figure)
-        image = None if figure is None else _relative(figure, output)
-        with replacing(output) as unfinished:
-            unfinished.write_text(page.markdown(answers, command, image), encoding="utf-8")
-        say(f"wrote {shown_path(output)}")
+    image = None if figure is None or output is None else _relative(figure, output)
+    words = _words(traces, model, limit, machines, formats)
+    drawn = "" if figure is None else f" --figure {figure}"
+    write_page(output, words, lambda command: page.markdown(answers, f"{command}{drawn}", image))
     report(
         "specialization",
         as_json,
@@ -96,24 +89,16 @@ def _relative(figure: Path, output: Path) -> str:
     return Path(os.path.relpath(figure, output.parent)).as_posix()
 
 
-def _command(
-    traces: list[str] | None,
-    model: str,
-    limit: float,
-    machines: int | None,
-    formats: str,
-    output: Path,
-    figure: Path | None,
-) -> str:
-    """The command that writes the page."""
-    parts = ["codesign specialization", *(traces or [])]
-    parts += [f"--model {model}"] if model != "llama-3.3-70b" else []
-    parts += [f"--limit {limit:g}"] if limit != 2800.0 else []
-    parts += [f"--machines {machines}"] if machines is not None else []
-    parts += [f"--formats {formats}"] if formats != "8-bit" else []
-    parts += [f"--output {output}"]
-    parts += [f"--figure {figure}"] if figure is not None else []
-    return " ".join(parts)
+def _words(
+    traces: list[str] | None, model: str, limit: float, machines: int | None, formats: str
+) -> list[str]:
+    """The command, without the files that it writes."""
+    words = ["specialization", *(traces or [])]
+    words += [f"--model {model}"] if model != "llama-3.3-70b" else []
+    words += [f"--limit {limit:g}"] if limit != 2800.0 else []
+    words += [f"--machines {machines}"] if machines is not None else []
+    words += [f"--formats {formats}"] if formats != "8-bit" else []
+    return words
 
 
 COMMANDS: list[Callable[..., Any]] = [specialization]

@@ -1,6 +1,12 @@
 """The exact Pareto front of a whole space."""
 
-from codesign.enumeration.cache import exact_front, kept_front, stored_front, stored_kept_front
+from codesign.enumeration.cache import (
+    exact_front,
+    kept_front,
+    leaving_nothing_of_the_unattainable,
+    stored_front,
+    stored_kept_front,
+)
 from codesign.enumeration.enumerate import EnumerationProgress, enumerate_front
 from codesign.enumeration.front import ExactFront
 from codesign.enumeration.kept import KeptFront
@@ -14,6 +20,7 @@ __all__ = [
     "enumerate_front",
     "exact_front",
     "kept_front",
+    "leaving_nothing_of_the_unattainable",
     "stored_front",
     "stored_kept_front",
 ]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from codesign.enumeration.front import ExactFront
 from codesign.enumeration.kept import KeptFront, keeping
 from codesign.enumeration.wanted import WantedPart
 from codesign.enumeration.worker import Rebuild
-from codesign.errors import InputError, JobError
+from codesign.errors import InputError, JobError, UnattainableError
 from codesign.execution.result_cache import evaluator_modules
 from codesign.files import replacing
 from codesign.problem import Problem
@@ -91,6 +92,25 @@ def _front_of_pool(
     return exact_front(
         problem, folder, workers=workers, rebuild=rebuild, progress=progress, executor=executor
     )
+
+
+@contextmanager
+def leaving_nothing_of_the_unattainable(folder: Path) -> Iterator[None]:
+    """Remove what was stored meanwhile, fronts of pools, if no system keeps the limits.
+
+    Such a problem is refused as bad input is, which leaves no file.
+    """
+    absent = [item for item in (folder, *folder.parents) if not item.exists()]
+    before = set(folder.glob("exact-*"))
+    try:
+        yield
+    except UnattainableError:
+        for path in set(folder.glob("exact-*")) - before:
+            path.unlink(missing_ok=True)
+        for item in absent:
+            if item.exists() and not any(item.iterdir()):
+                item.rmdir()
+        raise
 
 
 def stored_front(problem: Problem, folder: Path) -> ExactFront | None:

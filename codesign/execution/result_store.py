@@ -114,11 +114,8 @@ class ResultStore:
         answers: dict[str, Answer | Failure] = {}
         with self._connected() as connection:
             for key in keys:
-                row = connection.execute(
-                    "SELECT key, source, design, answer, checksum FROM results WHERE key = ?",
-                    (key,),
-                ).fetchone()
-                if row is not None and _is_intact(row):
+                row = _intact_row(connection, key)
+                if row is not None:
                     answers[key] = read_answer(json.loads(row[3]))
         return answers
 
@@ -130,11 +127,7 @@ class ResultStore:
         claimed = []
         with self._connected() as connection, _transaction(connection):
             for key in keys:
-                row = connection.execute(
-                    "SELECT key, source, design, answer, checksum FROM results WHERE key = ?",
-                    (key,),
-                ).fetchone()
-                if row is not None and _is_intact(row):
+                if _intact_row(connection, key) is not None:
                     continue
                 held = connection.execute(
                     "SELECT owner FROM claims WHERE key = ?", (key,)
@@ -384,6 +377,14 @@ def _surplus(
         if is_old or (max_bytes is not None and total > max_bytes):
             doomed.add(key)
     return doomed
+
+
+def _intact_row(connection: sqlite3.Connection, key: str) -> tuple[Any, ...] | None:
+    """The result of a key; None if there is none that fits its checksum."""
+    row = connection.execute(
+        "SELECT key, source, design, answer, checksum FROM results WHERE key = ?", (key,)
+    ).fetchone()
+    return row if row is not None and _is_intact(row) else None
 
 
 def _is_intact(row: tuple[Any, ...]) -> bool:

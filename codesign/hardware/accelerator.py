@@ -63,6 +63,8 @@ class MemoryLevels:
         write_energy_joules_per_byte: Energy of a byte written; on chip the mean of the two
             memories, weighted by bandwidth.
         peak_read_watts: Power of reading at peak bandwidth.
+        write_energy_ratio: Energy of a byte written over that of one read; 1 where that is 0 or
+            not stated.
         shoreline_m: Die edge taken of that reserved for memory.
         uncharged_shoreline_m: Length of the interfaces that the space does not charge to it.
         price_usd: What the memories cost as bought; NaN where nobody states a price, 0 on chip.
@@ -81,6 +83,7 @@ class MemoryLevels:
     read_energy_joules_per_byte: FloatArray
     write_energy_joules_per_byte: FloatArray
     peak_read_watts: FloatArray
+    write_energy_ratio: FloatArray
     shoreline_m: FloatArray
     uncharged_shoreline_m: FloatArray
     price_usd: FloatArray
@@ -404,7 +407,7 @@ def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     read, write = read / total, write / total
     return (
         capacity, bandwidth, latency, background, read, write, read * bandwidth,
-        *[np.zeros(shape)] * (len(_PROPERTIES) - 7),
+        _ratio(write, read), *[np.zeros(shape)] * (len(_PROPERTIES) - 8),
     )  # fmt: skip
 
 
@@ -419,9 +422,16 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
     written = capacity * bank.per_unit("endurance")  # bytes until it is worn out
     return (
         capacity, bandwidth, bank.per_unit("latency"), background, read, write, read * bandwidth,
-        edge - uncharged, uncharged, bank.owned("price") * bank.per_unit("capacity"),
+        _ratio(write, read), edge - uncharged, uncharged,
+        bank.owned("price") * bank.per_unit("capacity"),
         bank.owned("interface_area") * 1e6, package_area,
         np.where(package_area > 0, bank.counts, 0.0),
         np.divide(1.0, written, out=np.zeros_like(written), where=written > 0),
         bank.owned("embodied_carbon") * bank.per_unit("capacity"),
     )  # fmt: skip
+
+
+def _ratio(write_energy: FloatArray, read_energy: FloatArray) -> FloatArray:
+    return np.divide(
+        write_energy, read_energy, out=np.ones_like(read_energy), where=read_energy > 0
+    )

@@ -75,17 +75,6 @@ def ring_all_reduce_s(
     return _started(n_ranks, _ring_reduction(message_bytes, n_ranks, link), warm_up_s)
 
 
-def tree_all_reduce_s(
-    message_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
-    """All-reduce up and down a double binary tree, pipelined; arguments as for the ring.
-
-    The depth counts in the latency only: both trees together keep a rank's link busy in both
-    directions, so that the bytes pass once up and once down [Sanders2009]_.
-    """
-    return _started(n_ranks, _tree_reduction(message_bytes, n_ranks, link), warm_up_s)
-
-
 def all_gather_s(
     gathered_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
 ) -> FloatArray:
@@ -98,20 +87,6 @@ def all_gather_s(
         warm_up_s: Fixed start.
     """
     return _started(n_ranks, _shards(gathered_bytes, n_ranks, link), warm_up_s)
-
-
-def all_to_all_s(
-    buffer_bytes: Numbers, n_ranks: Numbers, link: Link, warm_up_s: Numbers = WARM_UP_S
-) -> FloatArray:
-    """All-to-all by pairs: every rank sends N - 1 of the N parts of its buffer.
-
-    Args:
-        buffer_bytes: What every rank distributes over all ranks, itself included.
-        n_ranks: Ranks.
-        link: Of every rank.
-        warm_up_s: Fixed start.
-    """
-    return _started(n_ranks, _shards(buffer_bytes, n_ranks, link), warm_up_s)
 
 
 def point_to_point_s(
@@ -213,6 +188,11 @@ def _ring_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> Flo
 
 
 def _tree_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
+    """All-reduce up and down a double binary tree, pipelined, without its start.
+
+    The depth counts in the latency only: both trees together keep a rank's link busy in both
+    directions, so that the bytes pass once up and once down [Sanders2009]_.
+    """
     depth = np.ceil(np.log2(np.maximum(n_ranks, 1.0)))
     passed = 2.0 * np.asarray(message_bytes) / link.bandwidth_bytes_per_s
     return np.where(depth > 0, 2.0 * depth * link.latency_s + passed, 0.0)

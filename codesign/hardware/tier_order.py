@@ -6,7 +6,10 @@ how a space lists them does not matter. Most pairs need no trial. Tier F belongs
 its latency is no longer, and
 
 - it is at least as fast and at least as large, or
-- it is at least twice as fast, whatever the capacities.
+- it is at least twice as fast, whatever the capacities,
+
+and a byte written to it takes at most twice the energy of one read: a memory with dearer writes may
+have to wait at its power limit for what passes through it.
 
 Why: let x bytes of some kind of data arrive at the pair, of which c_F and c_S fit. With F in front
 the ports are busy for (2x - c_F)/B_F and (x - c_F + rest)/B_S seconds, with S in front for
@@ -29,6 +32,9 @@ N_TIERS = 3
 LATENCY_TOLERANCE_S = 100e-9
 """Difference of two tiers' latencies that decides on no order [ours]: all kinds of DRAM are alike,
 and flash, ten times as slow to begin, is not."""
+MOST_WRITE_ENERGY_RATIO = 2.0
+"""Energy of a byte written over that of one read up to which a power limit decides on no order
+[ours]: all memories of the library are below, flash with 1.67 is the dearest."""
 ORDERS: tuple[tuple[int, ...], ...] = tuple(permutations(range(N_TIERS)))
 """Every order of the tiers; the first keeps them as they are."""
 BY_LATENCY, BY_BANDWIDTH = 1, 2
@@ -52,7 +58,10 @@ def fastest_first(bandwidth: FloatArray, capacity: FloatArray) -> IntArray | Non
 
 
 def worth_trying(
-    bandwidth: FloatArray, capacity: FloatArray, latency: FloatArray | None = None
+    bandwidth: FloatArray,
+    capacity: FloatArray,
+    write_energy_ratio: FloatArray,
+    latency: FloatArray | None = None,
 ) -> IntArray:
     """(6, n) which of ``ORDERS`` may be the fastest: ``BY_BANDWIDTH``, as the first always, or
     ``BY_LATENCY`` where nothing else speaks for it, or 0.
@@ -60,18 +69,23 @@ def worth_trying(
     Args:
         bandwidth: (3, n), the fastest tier first; 0 for a tier that does not exist.
         capacity: (3, n).
+        write_energy_ratio: (3, n) energy of a byte written over that of one read.
         latency: (3, n); None where latencies count as nothing.
     """
     if latency is None:
         latency = np.zeros_like(bandwidth)
     wait = np.where(bandwidth > 0, latency, np.inf)
-    allowed = np.full((len(ORDERS), bandwidth.shape[1]), BY_BANDWIDTH)
+    # Single bytes, as this is done for every design; 0 is of the order that is not tried.
+    never, by_latency, by_bandwidth = np.int8(0), np.int8(BY_LATENCY), np.int8(BY_BANDWIDTH)
+    allowed = np.full((len(ORDERS), bandwidth.shape[1]), by_bandwidth)
     for i in range(N_TIERS):
         for j in range(i + 1, N_TIERS):
             belongs_before = (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
+            belongs_before &= write_energy_ratio[i] <= MOST_WRITE_ENERGY_RATIO
             is_quick = wait[i] <= wait[j] + LATENCY_TOLERANCE_S
-            swapped = np.where(belongs_before, np.where(is_quick, 0, BY_LATENCY), BY_BANDWIDTH)
+            if_before = np.where(is_quick, never, by_latency)
+            swapped = np.where(belongs_before, if_before, by_bandwidth)
             for row, order in enumerate(ORDERS):
                 if order.index(i) > order.index(j):
-                    allowed[row] = np.minimum(allowed[row], swapped)
-    return allowed
+                    np.minimum(allowed[row], swapped, out=allowed[row])
+    return allowed.astype(np.int64)

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign
 
 BOUND_COLORS = palette.paper(palette.BOUNDS)
-_HATCHES = {"compute": "", "off-chip": "//", "on-chip port": "..", "vector": "xx", "none": ""}
+_HATCHES = {
+    "compute": "", "off-chip": "//", "on-chip port": "..", "vector": "xx", "power": "--", "none": ""
+}  # fmt: skip
 """Bounds are told apart without color too."""
 _MARKERS = {"compute": "o", "off-chip": "s", "on-chip port": "^", "vector": "D", "none": "x"}
 

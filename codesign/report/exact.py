@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.pareto import TOLERANCE
 from codesign.report.exports import provenance
+from codesign.report.front_formats import formats_table
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import metric_title
 from codesign.report.plateaus import folded_front
@@ -98,9 +99,12 @@ def tables(
         names = ", ".join(metric_title(item.metric) for item in kept.limitable)
         facts["points for tighter limits"] = f"{len(kept):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
+    formats = formats_table(results)
+    of_formats: list[RenderableType] = [formats, text_line("")] if formats is not None else []
     return [
         front_lines(results, width, limit, counts, tolerance),
         text_line(""),
+        *of_formats,
         pairs_table(title, facts),
         text_line(reference_text(results)),
         *(text_line(f"wrote {file}") for file in files),

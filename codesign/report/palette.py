@@ -34,6 +34,7 @@ BOUNDS = {
     "vector": "purple",
     "memory": "orange",
     "links": "sky",
+    "power": "black",
     "none": "gray",
 }
 """What sets an operator's time."""

@@ -22,6 +22,7 @@ from codesign.problem import Problem, build_problem
 from codesign.report.labels import axis_label
 from codesign.report.tables import plain_table, text_line
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of
+from codesign.text import markdown_table
 from codesign.workload.lowering import Phase
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def markdown(
     ]
     for phase in dict.fromkeys(front.phase for front in fronts):
         rows = [_front_cells(front) for front in fronts if front.phase == phase]
-        parts += [f"## {phase.capitalize()}", _markdown_table(_FRONT_HEADER, rows)]
+        parts += [f"## {phase.capitalize()}", markdown_table(_FRONT_HEADER, rows)]
     for phase in _DESIGNS:
         rows = [_design_cells(row, _PRICED) for row in designs if row["phase"] == phase]
         if rows:
@@ -247,11 +248,6 @@ def markdown(
                 f"## MemExplorer's designs, {phase}",
                 "Typical, and in parentheses the least and the largest of all constants low, "
                 "typical and high at once: wider than likely.",
-                _markdown_table(_PRICED_HEADER, rows),
+                markdown_table(_PRICED_HEADER, rows),
             ]
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -77,7 +77,7 @@ batch: 3
 
 
 @dataclass(frozen=True)
-class Target:
+class KilledCampaign:
     """A kind of campaign that is killed.
 
     Attributes:
@@ -92,23 +92,23 @@ class Target:
 
 
 TARGETS = {
-    "workers": Target(
+    "workers": KilledCampaign(
         f"{_COMMON}{_FUNCTION}optimizers: [random, pls, sobol]\nbudget: 22\n"
         "execution: {isolated: true, cache: true, cache_folder: cache}\n",
         ("main", "worker", "guard"),
     ),
-    "command": Target(
+    "command": KilledCampaign(
         f"{_COMMON}{_COMMAND}optimizers: [random, pls]\nbudget: 10\n"
         "execution: {retries: 8, cache_folder: cache}\n",
         ("main", "guard", "simulator"),
     ),
-    "command, 4 in flight": Target(
+    "command, 4 in flight": KilledCampaign(
         f"{_COMMON}{_COMMAND}optimizers: [random, nsga2]\nbudget: 12\n"
         "execution: {retries: 8, in_flight: 4, cache_folder: cache}\n",
         ("main", "guard", "simulator"),
         is_repeatable=False,
     ),
-    "local, 4 in flight": Target(
+    "local, 4 in flight": KilledCampaign(
         f"{_COMMON}{_COMMAND}optimizers: [random, pls]\nbudget: 12\n"
         "execution: {retries: 8, in_flight: 4, executor: local, cache_folder: cache}\n",
         ("main", "worker", "guard", "simulator"),
@@ -118,7 +118,7 @@ TARGETS = {
 
 
 @dataclass
-class Tally:
+class KillCounts:
     """What was done to the campaigns of one target, and what was wrong after it.
 
     Attributes:
@@ -148,10 +148,10 @@ class Ordeal:
 
     def __init__(
         self,
-        target: Target,
+        target: KilledCampaign,
         folder: Path,
         chance: random.Random,
-        tally: Tally,
+        tally: KillCounts,
         longest_wait_s: float = 0.0,
         deadline_s: float = math.inf,
     ) -> None:
@@ -245,7 +245,7 @@ class Ordeal:
         self._tally.findings += [f"{self.folder}: {line}" for line in lines]
 
 
-def _differences(campaign: Campaign, undisturbed: Results, target: Target) -> list[str]:
+def _differences(campaign: Campaign, undisturbed: Results, target: KilledCampaign) -> list[str]:
     lines = campaign.verify()
     results, status = campaign.results(), campaign.status()
     if status.state != "complete" or status.done != status.total:
@@ -325,9 +325,9 @@ class Torment:
     """
 
     def __init__(
-        self, target: Target, folder: Path, chance: random.Random, deadline_s: float
+        self, target: KilledCampaign, folder: Path, chance: random.Random, deadline_s: float
     ) -> None:
-        self.tally, self._deadline_s = Tally(), deadline_s
+        self.tally, self._deadline_s = KillCounts(), deadline_s
         self._target, self._folder, self._chance = target, folder, chance
         start_s = time.monotonic()
         first = Ordeal(target, folder / "undisturbed", chance, self.tally)
@@ -350,7 +350,7 @@ class Torment:
             shutil.rmtree(folder)
 
 
-def table_of(tallies: dict[str, Tally]) -> str:
+def table_of(tallies: dict[str, KillCounts]) -> str:
     """Kills and findings in Markdown."""
     victims = ("main", "worker", "guard", "simulator")
     lines = [

@@ -23,6 +23,7 @@ from codesign.evaluators.base import Explains
 from codesign.problem import Problem
 from codesign.report.labels import design_words
 from codesign.report.tables import plain_table, text_line
+from codesign.text import markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -263,12 +264,7 @@ def markdown(answers: Sequence[StageAnswer], command: str) -> str:
         parts += [
             f"## {answer.campaign}",
             f"{answer.description} {answer.n_systems:.3g} systems.",
-            _markdown_table(_rows(answer)),
+            markdown_table(_HEADER, _rows(answer)),
             reading(answer),
         ]
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    lines = [_HEADER, ["---"] * len(_HEADER), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

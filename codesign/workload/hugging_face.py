@@ -37,11 +37,6 @@ _OF_WHOLE = ("quantization_config", "compression_config", "tie_word_embeddings")
 """Keys that stand outside of a nested part, and hold for it."""
 
 
-def known_model_types() -> list[str]:
-    """The values of ``model_type`` that can be read."""
-    return list(known_types())
-
-
 def is_config(document: Document) -> bool:
     """Whether a file is a model's configuration; those of ``mamba_ssm`` have no type."""
     return "model_type" in document.data or "ssm_cfg" in document.data

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from jsonschema import Draft202012Validator
 
 import codesign
 from codesign.campaign.definition import Definition, OptimizerChoice, PluginChoice
 from codesign.cli import documents, main
-from codesign.cli.app import app
+from codesign.cli.app import command_tree
 from codesign.memtech.technology import MemoryTechnology, Range
 from codesign.report.summary import OptimizerSummary
 from codesign.studies import account_fronts, conclusions
@@ -278,7 +277,7 @@ def test_conclusions_are_printed_as_published(capsys, monkeypatch, check_documen
 
 
 def test_every_command_with_json_has_a_schema_and_is_run_here():
-    commands = typer.main.get_command(app).commands
+    commands = command_tree().commands
     with_json = {
         name
         for name, command in commands.items()

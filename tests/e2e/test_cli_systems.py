@@ -151,6 +151,26 @@ def test_tables_name_designs_by_pool(capsys):
         assert "prefill_pe_array=" not in text
 
 
+def test_an_exact_front_says_which_formats_each_pool_takes(capsys, tmp_path, monkeypatch):
+    assert "Formats on the front" not in run(capsys, "enumerate", "pair-run.yaml")  # fixed ones
+    monkeypatch.chdir(tmp_path)
+    space = _SPACE.replace("decode:\n    space: memexplorer\n", "decode:\n    space: memexplorer\n"
+                           "    parameters: {kv_format: [mxint8, mxint4]}\n", 1)  # fmt: skip
+    space = space.replace("    parameters: {pe_array: [[512, 64], [1024, 64], [2048, 64]]}\n", "")
+    decode = space.index("  decode:")
+    space = space[:decode] + space[decode:].replace(
+        "kv_format: mxint8, ", "pe_array: [2048, 64], ", 1
+    )
+    Path("formats.yaml").write_text(space, encoding="utf-8")
+    text = _CAMPAIGN.replace("NAME", "formats-run").replace("SPACE", "formats.yaml")
+    Path("formats-run.yaml").write_text(text, encoding="utf-8")
+    table = run(capsys, "enumerate", "formats-run.yaml").partition("Formats on the front")[2]
+    document = json.loads(run(capsys, "enumerate", "formats-run.yaml", "--json"))
+    for pool, formats in (("prefill", "mxint8"), ("decode", "mxint4")):
+        line = rf"{pool} +mxint8 +mxint8 +{formats} +{document['n_points']}\n"
+        assert re.search(line, table), table
+
+
 def test_the_front_of_a_system_is_explained(capsys):
     text = run(capsys, "explain-front", "pair-run.yaml")
     assert "tdp_watts <= 2800" in text and "was not asked" in text
@@ -319,10 +339,28 @@ def test_a_system_that_nobody_can_build_says_what_stands_in_the_way(
     text = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
     text = text.replace("tdp_watts <= 2800", constraints)
     Path("bad-run.yaml").write_text(text, encoding="utf-8")
-    assert main(["enumerate", "bad-run.yaml"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = refused(capsys, "enumerate", "bad-run.yaml")
     assert expected in line
     assert "constraints.0: " in line
+
+
+def test_a_system_of_one_pool_that_nobody_can_build_is_refused_alike(capsys, tmp_path, monkeypatch):
+    """By proof: as bad input, without a file. A search that finds none has failed: exit code 1."""
+    monkeypatch.chdir(tmp_path)
+    pool = _SPACE[_SPACE.index("  decode:") : _SPACE.index("links:")]
+    Path("bad.yaml").write_text(f"pools:\n{pool}", encoding="utf-8")
+    text = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
+    text = text.replace("trace: osworld", "trace: osworld, phases: [decode]")
+    limit = "throughput_tokens_per_s >= 200"
+    Path("bad-run.yaml").write_text(text.replace("tdp_watts <= 2800", limit), encoding="utf-8")
+    line = refused(capsys, "enumerate", "bad-run.yaml")
+    assert f"bad-run.yaml:7: constraints.0: no system keeps '{limit}'" in line
+    assert "which misses it by" in line
+    assert main(["run", "bad-run.yaml"]) == 1
+    captured = capsys.readouterr()
+    line = captured.err.splitlines()[-1]
+    assert f"none of 6 evaluated designs keeps every limit: 6 break '{limit}'" in line
+    assert "The nearest breaks" in line and "decode 2× [2048x64, " in line
 
 
 def test_a_constraint_that_joins_pools_is_refused_where_it_stands(capsys):

@@ -217,7 +217,8 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
     one = evaluator(model, phase)
     footprint = one.preparation.footprint(designs())
     levels = footprint.accelerators.levels
-    by_bytes = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:]) > 0
+    ratio = levels.write_energy_ratio[1:]
+    by_bytes = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:], ratio) > 0
     stand = stands(levels.bandwidth_bytes_per_s[1:])
     capacity = levels.capacity_bytes.sum(axis=0)
     choices = list(itertools.product([1] if phase == "prefill" else SIZES, range(len(ORDERS))))
@@ -285,7 +286,7 @@ def test_no_order_that_could_be_the_fastest_is_left_out() -> None:
     reads = rng.random((3, n))  # how often a byte of each kind is read
     seconds = np.stack([_steady_s(parts, bandwidth, capacity, priority, reads, o) for o in ORDERS])
     seconds = np.where(stands(bandwidth), seconds, np.inf)
-    allowed = worth_trying(bandwidth, capacity) > 0
+    allowed = worth_trying(bandwidth, capacity, np.ones((3, n))) > 0
     assert allowed[0].all() and (allowed <= stands(bandwidth)).all()
     best = np.where(allowed, seconds, np.inf)
     assert (best.min(axis=0) <= seconds.min(axis=0) * (1 + 1e-12)).all()

@@ -25,6 +25,7 @@ from codesign.workload import Request
 
 THROUGHPUT, TDP = "maximize throughput_tokens_per_s", "minimize tdp_watts"
 PRICE = "minimize usd_per_million_tokens"
+CARBON = "minimize kgco2e_per_million_tokens"
 OBJECTIVES = (
     (THROUGHPUT, TDP),
     (THROUGHPUT, TDP, "minimize energy_joules_per_request"),
@@ -35,6 +36,8 @@ OBJECTIVES = (
     ("maximize tokens_per_joule_tdp", "minimize time_to_first_token_s", "maximize requests_per_s"),
     (THROUGHPUT, PRICE),
     (PRICE, TDP, "minimize time_to_second_token_s"),
+    (THROUGHPUT, CARBON),
+    (CARBON, "minimize embodied_kgco2e", TDP),
 )
 LIMITED = (
     (),
@@ -43,6 +46,7 @@ LIMITED = (
     ("energy_joules_per_request",),
     ("time_to_second_token_s", "tdp_watts"),
     ("usd_per_million_tokens",),
+    ("kgco2e_per_million_tokens", "embodied_kgco2e"),
 )
 """Metrics of which the better half is allowed."""
 OPEN = ("vector_length", "sram_3d_layers", "kv_format", "dataflow", "tier1_stacks", "pe_array")
@@ -211,7 +215,9 @@ def test_the_composed_front_is_that_of_every_system_evaluated_for_hundreds(seed)
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-@pytest.mark.parametrize("objectives", [OBJECTIVES[3], OBJECTIVES[8]], ids=["energy", "price"])
+@pytest.mark.parametrize(
+    "objectives", [OBJECTIVES[3], OBJECTIVES[8], OBJECTIVES[10]], ids=["energy", "price", "carbon"]
+)
 def test_no_machine_of_a_pool_beats_its_best_case(role, objectives):
     space = load_space("system-pd", catalogs())
     problem = build_problem(space, evaluator(), objectives, (), "system")
@@ -293,6 +299,7 @@ def test_a_system_of_one_machine_is_that_machine_to_the_last_bit(phase):
     metrics = problem.evaluate(rows).metrics
     names = set(metrics) & set(expected)
     assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= names
+    assert {"kgco2e_per_million_tokens", "embodied_kgco2e"} <= names
     for name in names:
         np.testing.assert_array_equal(metrics[name], expected[name], name)
 

@@ -94,11 +94,6 @@ class ContinuousBatching:
         """Requests that wait or run."""
         return len(self.waiting) + len(self._running) + self._n_ending
 
-    @property
-    def free_blocks(self) -> int:
-        """Blocks of the cache that no request holds."""
-        return self._blocks.n_free
-
     def plan(self) -> PlannedStep | None:
         """The next step; None if nothing can run."""
         planned = PlannedStep()

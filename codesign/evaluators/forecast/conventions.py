@@ -92,7 +92,7 @@ CONVENTIONS: dict[Profile, Conventions] = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class CountingRule:
     """How one operator is counted, as factors on the columns of the lowering.
 
     Attributes:
@@ -117,40 +117,40 @@ _UNCOUNTED = ("qk_norm", "router", "expert_combination")
 """Operators that LIFE's Table 8 has no dispatch for: Qwen3 and DeepSeek have 19 a layer too."""
 
 
-def life_rule(name: str, model: LanguageModel, variant: Variant) -> Rule:
+def life_rule(name: str, model: LanguageModel, variant: Variant) -> CountingRule:
     """How LIFE counts an operator of the lowering; attention's products are counted apart."""
     rule = _projection_rule(name, model, variant)
     if name.endswith("activation"):
         rule = _activation_rule(model)
     elif name.endswith("norm"):
-        rule = Rule(ops=NORM_OPS["rmsnorm"] + INVERSE_OPS / model.hidden_size)
+        rule = CountingRule(ops=NORM_OPS["rmsnorm"] + INVERSE_OPS / model.hidden_size)
     elif name == "rope":
-        rule = Rule(kernels=2.0, ops=ROPE_OPS)
+        rule = CountingRule(kernels=2.0, ops=ROPE_OPS)
     elif name == "residual":
-        rule = Rule(ops=RESIDUAL_OPS)
+        rule = CountingRule(ops=RESIDUAL_OPS)
     if variant.fused:
         rule = _fused(name, rule)
     is_uncounted = name in _UNCOUNTED or name.startswith("shared_")
     return replace(rule, kernels=0.0) if is_uncounted else rule
 
 
-def _projection_rule(name: str, model: LanguageModel, variant: Variant) -> Rule:
+def _projection_rule(name: str, model: LanguageModel, variant: Variant) -> CountingRule:
     split = _SPLIT.get(name, 1.0)
     if "gate_up" in name:
         split = float(model.n_up_matrices)
     if variant.fused_projections:
         split = 1.0
-    return Rule(kernels=split, reads=split)
+    return CountingRule(kernels=split, reads=split)
 
 
-def _activation_rule(model: LanguageModel) -> Rule:
+def _activation_rule(model: LanguageModel) -> CountingRule:
     if not model.is_gated:
-        return Rule(exponentials=1.0)
+        return CountingRule(exponentials=1.0)
     # The function is a kernel of one input and one output, the gate one of two inputs.
-    return Rule(kernels=2.0, rereads=1.0, writes=2.0, ops=GATE_OPS, exponentials=1.0)
+    return CountingRule(kernels=2.0, rereads=1.0, writes=2.0, ops=GATE_OPS, exponentials=1.0)
 
 
-def _fused(name: str, rule: Rule) -> Rule:
+def _fused(name: str, rule: CountingRule) -> CountingRule:
     if name == "rope" or name.endswith("activation"):
         return replace(rule, kernels=0.0, reads=0.0, rereads=0.0, writes=0.0)
     if name == "residual":

@@ -13,8 +13,8 @@ from codesign.evaluators.forecast.conventions import (
     ROPE_TABLE_ROWS,
     SCALE_OPS,
     SOFTMAX_OPS,
+    CountingRule,
     Profile,
-    Rule,
     exponential_ops,
     life_rule,
 )
@@ -29,7 +29,7 @@ class LifeCount(PlainCount):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         model = self.model
-        self.rules: Sequence[Rule] = [
+        self.rules: Sequence[CountingRule] = [
             life_rule(name, model, self.variant) for name in self.table.names
         ]
         dims = model.latent_dims if model.is_latent else None

@@ -35,9 +35,12 @@ from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
     HEAT_METRICS,
+    PARTS_OF_COST,
     SILICON_METRICS,
     STANDING,
+    STANDING_CARBON,
     WEAR,
+    WEAR_CARBON,
     SiliconMetrics,
 )
 from codesign.evaluators.npu.operators import Pass, modelling_of
@@ -76,6 +79,7 @@ UNDECIDED_PARAMETERS = (
 
 _WIDEST_BYTES = 4.0
 """No number format is wider."""
+_WEARS = frozenset({WEAR, WEAR_CARBON})
 
 
 class _Totals(NamedTuple):
@@ -198,8 +202,8 @@ class BestCase:
         )
         case, arrays = self._case(reader, hardware)
         limits = _hardware_metrics(hardware, case, self._part)
-        costs = {*COST_METRICS, STANDING, WEAR}
-        if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, WEAR}:
+        costs = {*COST_METRICS, *PARTS_OF_COST}
+        if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
             limits |= self._timed_metrics(case, arrays, longest_pass_s)
         if set(metrics) & costs:
             limits |= self._costs(reader, hardware, limits, metrics)
@@ -260,11 +264,11 @@ class BestCase:
             per_token = inverse(limits["throughput_tokens_per_s"])
             joules = limits["energy_joules_per_token"]
             costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
-        if STANDING in metrics:
-            costs[STANDING] = least.standing_usd_per_hour
-        if WEAR in metrics:
+        for name in {STANDING, STANDING_CARBON} & set(metrics):
+            costs[name] = getattr(least, name)
+        for name in _WEARS & set(metrics):
             per_token = inverse(limits["throughput_tokens_per_s"])
-            costs[WEAR] = least.wear_usd_per_token(per_token, LONGEST_LIFE_YEARS)
+            costs[name] = getattr(least, name)(per_token, LONGEST_LIFE_YEARS)
         costs = {name: values * ROUNDING for name, values in costs.items()}
         return costs | {"lifetime_years": np.full(reader.n, LONGEST_LIFE_YEARS)}
 
@@ -478,7 +482,11 @@ class BestCase:
         in_any_order = surely * per_byte * inverse(rates[1] + rates[2])
         last = np.maximum(beyond - levels.capacity_bytes[2], 0.0) * per_byte * inverse(rates[2])
         in_this_order = np.maximum(beyond * per_byte * inverse(rates[1]), last)
-        orders = worth_trying(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
+        orders = worth_trying(
+            levels.bandwidth_bytes_per_s[1:],
+            levels.capacity_bytes[1:],
+            levels.write_energy_ratio[1:],
+        )
         # Few requests in flight slow down some tiers more than others.
         is_certain = ~orders[1:].any(axis=0) & (self._options.requests_in_flight is None)
         deeper = np.where(is_certain, in_this_order, in_any_order)

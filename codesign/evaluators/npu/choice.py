@@ -142,7 +142,10 @@ class BatchAndOrderChoice:
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
             return worth_trying(
-                footprint.tier_bytes_per_s, levels.capacity_bytes[1:], levels.latency_s[1:]
+                footprint.tier_bytes_per_s,
+                levels.capacity_bytes[1:],
+                levels.write_energy_ratio[1:],
+                levels.latency_s[1:],
             )
         only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.int64)
         only_first[0] = BY_BANDWIDTH

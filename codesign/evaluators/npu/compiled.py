@@ -87,6 +87,7 @@ def choose_compiled(
             designs.tier_capacity_bytes,
             designs.tier_bandwidth_bytes_per_s,
             designs.tier_latency_s,
+            designs.write_energy_ratio[1:],
         ]
     )
     n_operators = len(operators.instances)
@@ -201,6 +202,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     traffic.read_off_chip_bytes,
     traffic.array_streams,
     traffic.stationary_operand_bytes,
+    traffic.port_bytes,
     calibrated.calibrated_bytes,
     calibrated._prefill_bytes,
     calibrated.weight_passes,
@@ -223,6 +225,8 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage._stream_times,
     stage.stream_time_s,
     pass_time.whole_pass_s,
+    pass_time.power_limited_s,
+    pass_time.level_at_power_limit_s,
     pass_time.score,
     pass_time.least_pass_s,
     pass_time._least_s,
@@ -376,6 +380,15 @@ def _pass_sums(
             for lane in range(LANES):
                 total += table[which * LANES + lane]
             totals[which] = total
+    moved = records.Moved(
+        totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
+    )
+    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
+    reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
+    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
+    bandwidth = (near, tiers[0], tiers[1], tiers[2])
+    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
+    totals[0] = elementwise.larger(totals[0], least_s)
 
 
 def _fill_table(
@@ -456,6 +469,12 @@ def _one_design(
             tiers[2, first, i],
             tiers[2, second, i],
             tiers[2, third, i],
+        ),
+        (
+            designs.write_energy_ratio[0][i],
+            tiers[3, first, i],
+            tiers[3, second, i],
+            tiers[3, third, i],
         ),
     )
 

@@ -20,7 +20,7 @@ from codesign.accounts.heat import Heat, heat_of
 from codesign.accounts.ownership import (
     owned_usd_per_hour,
     usd_per_joule,
-    written_off_usd_per_hour,
+    written_off_per_hour,
 )
 from codesign.accounts.price import Unit, cheapest_unit
 from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
@@ -43,7 +43,9 @@ HEAT_METRICS = ("power_density_w_per_mm2", "junction_temperature_celsius")
 COST_OF_TOKENS = ("usd_per_million_tokens", "kgco2e_per_million_tokens")
 COST_METRICS = (*SILICON_METRICS, *HEAT_METRICS, "lifetime_years", *COST_OF_TOKENS)
 STANDING, WEAR = "standing_usd_per_hour", "wear_usd_per_token"
-"""What the price of tokens of a system follows from, besides energy."""
+STANDING_CARBON, WEAR_CARBON = "standing_kgco2e_per_hour", "wear_kgco2e_per_token"
+PARTS_OF_COST = (STANDING, WEAR, STANDING_CARBON, WEAR_CARBON)
+"""What price and carbon of a system's tokens follow from, besides energy."""
 
 
 def account_constants(options: NpuOptions) -> Constants:
@@ -56,7 +58,12 @@ def capital_usd_per_hour(options: NpuOptions) -> float:
     """Part of a price that falls on an hour of serving, written off over a device's useful life."""
     constants = account_constants(options)
     years = 1.0 / constants.write_off_per_year
-    return float(written_off_usd_per_hour(1.0, years, 1.0 - constants.idle_share))
+    return float(written_off_per_hour(1.0, years, 1.0 - constants.idle_share))
+
+
+def running_kgco2e_per_joule(options: NpuOptions) -> float:
+    """CO2 equivalents of a joule that a device draws, owned or rented."""
+    return operational_kgco2e_per_joule(account_constants(options))
 
 
 def electricity_usd_per_joule(options: NpuOptions) -> float:
@@ -156,8 +163,16 @@ class SiliconMetrics:
         """(n,) rent of all devices, or their price written off; without electricity."""
         if self._options.usd_per_hour is not None:
             return np.full(self._bits.shape[1], self._options.usd_per_hour * self._n_devices)
+        return self._standing(self._capital_usd)
+
+    @property
+    def standing_kgco2e_per_hour(self) -> FloatArray:
+        """(n,) of making all devices, spread over their useful life."""
+        return self._standing(self.embodied_kgco2e)
+
+    def _standing(self, capital: FloatArray) -> FloatArray:
         years = 1.0 / self.constants.write_off_per_year
-        return np.asarray(written_off_usd_per_hour(self._capital_usd, years, self._busy_share))
+        return np.asarray(written_off_per_hour(capital, years, self._busy_share))
 
     def wear_usd_per_token(
         self, s_per_token: FloatArray, lifetime_years: FloatArray | float
@@ -168,8 +183,19 @@ class SiliconMetrics:
         """
         if self._options.usd_per_hour is not None:
             return np.zeros(len(s_per_token))
-        usd = written_off_usd_per_hour(self._capital_usd, lifetime_years, self._busy_share)
-        return np.asarray(usd / 3600.0 * s_per_token)
+        return self._wear(self._capital_usd, s_per_token, lifetime_years)
+
+    def wear_kgco2e_per_token(
+        self, s_per_token: FloatArray, lifetime_years: FloatArray | float
+    ) -> FloatArray:
+        """(n,) of making all devices per token, if they serve until a memory is worn out."""
+        return self._wear(self.embodied_kgco2e, s_per_token, lifetime_years)
+
+    def _wear(
+        self, capital: FloatArray, s_per_token: FloatArray, lifetime_years: FloatArray | float
+    ) -> FloatArray:
+        per_hour = written_off_per_hour(capital, lifetime_years, self._busy_share)
+        return np.asarray(per_hour / 3600.0 * s_per_token)
 
     def costs_of_tokens(
         self,
@@ -280,6 +306,16 @@ class CostMetrics:
         return self.silicon.wear_usd_per_token(per_token, self.lifetime_years)
 
     @property
+    def standing_kgco2e_per_hour(self) -> FloatArray:
+        return self.silicon.standing_kgco2e_per_hour
+
+    @property
+    def wear_kgco2e_per_token(self) -> FloatArray:
+        work = cast("DesignMetrics", self)
+        per_token = 1.0 / work.throughput_tokens_per_s
+        return self.silicon.wear_kgco2e_per_token(per_token, self.lifetime_years)
+
+    @property
     def kgco2e_per_million_tokens(self) -> FloatArray:
         return self._costs_of_tokens["kgco2e_per_million_tokens"]
 
@@ -354,6 +390,8 @@ _NEEDED = {
     "kgco2e_per_million_tokens": ("interface_area", "embodied_carbon"),
     STANDING: ("interface_area", "price"),
     WEAR: ("interface_area", "price"),
+    STANDING_CARBON: ("interface_area", "embodied_carbon"),
+    WEAR_CARBON: ("interface_area", "embodied_carbon"),
 }
 """Quantities of an off-chip technology without which a metric has no value."""
 _RENTED = (COST_OF_TOKENS[0], STANDING, WEAR)

@@ -11,9 +11,9 @@ from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
-from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
+from codesign.evaluators.npu.operators import Pass, Stage, modelling_of, sum_over_operators
 from codesign.evaluators.npu.options import NpuOptions, link_time
-from codesign.evaluators.npu.pass_time import whole_pass_s
+from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
@@ -96,8 +96,23 @@ class DesignMetrics(CostMetrics):
 
     @property
     def matrix_s(self) -> FloatArray:
-        """Array and memories in one pass."""
+        """Array and memories in one pass; longer than operators where a memory waits for power."""
         return self._each(self.chosen.sums[0])
+
+    @property
+    def operators_s(self) -> FloatArray:
+        """All operators of one pass on array and memories, one after the other."""
+        return self._each(sum_over_operators(self.times.time_s, self._pass.table.count))
+
+    @property
+    def power_limits_s(self) -> FloatArray:
+        """(l, n) least time of a pass in which each memory level keeps its TDP."""
+        return level_at_power_limit_s(
+            self.activity.reads,
+            self.activity.writes,
+            self.at_places("bandwidth_bytes_per_s"),
+            self.at_places("write_energy_ratio"),
+        )
 
     @cached_property
     def requests_in_pass(self) -> FloatArray:
@@ -192,8 +207,7 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def activity(self) -> PowerAndTraffic:
         """Bytes at every port and energy of the compute in one pass."""
-        setup = self.batch.setup
-        reads, writes = port_traffic(self.pass_moved, setup)
+        reads, writes = self.batch.setup.port_traffic(self.pass_moved)
         operations = self._pass.vector_operations(self.requests_in_pass)
         return PowerAndTraffic(
             self._each(reads),
@@ -204,7 +218,7 @@ class DesignMetrics(CostMetrics):
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
-        return port_traffic(self.moved, self.batch.setup)
+        return self.batch.setup.port_traffic(self.moved)
 
     def operator_cycles(self) -> FloatArray:
         """(r, o) cycles of the array in one instance of each operator."""
@@ -329,34 +343,3 @@ class DesignMetrics(CostMetrics):
     def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
         of_device = self._levels.bandwidth_bytes_per_s[1:].sum(axis=0)
         return np.asarray(of_device * self.part.n_devices)
-
-
-def port_traffic(moved: Moved, setup: PassSetup) -> tuple[FloatArray, FloatArray]:
-    """(l, ...) bytes read and written at every level's port; the other axes are ``moved``'s.
-
-    Staged, a byte owned by a level is read there, and written and read again at every level
-    above it; a byte written passes the same way down.
-    """
-    tails = setup.tails
-    n_tiers = tails.shape[1]
-    if moved.weight_reads.ndim == 2:
-        tails = tails[..., None]
-    up = [
-        moved.weight_reads * tails[2, t] + moved.kv_reads * tails[1, t]
-        + moved.activation_reads * tails[0, t]
-        for t in range(n_tiers)
-    ]  # fmt: skip
-    down = [
-        moved.kv_writes * tails[1, t] + moved.activation_writes * tails[0, t]
-        for t in range(n_tiers)
-    ]
-    up, down = [*up, np.zeros_like(up[0])], [*down, np.zeros_like(down[0])]
-    reads, writes = [moved.array_reads + down[0]], [moved.array_writes + up[0]]
-    for t in range(n_tiers):
-        if setup.modelling.is_staged:
-            reads.append(up[t] + down[t + 1])
-            writes.append(up[t + 1] + down[t])
-        else:
-            reads.append(up[t] - up[t + 1])
-            writes.append(down[t] - down[t + 1])
-    return np.stack(reads), np.stack(writes)

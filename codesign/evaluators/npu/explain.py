@@ -40,6 +40,7 @@ def explain(
         power=_power(design, present),
         notes=[
             _balance(pass_.options, design),
+            *_power_note(design),
             *_deployment(design, pass_.options),
             *notes(design, pass_.options, workload),
             *_uncharged(design, designs),
@@ -84,8 +85,34 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
                 },
             }
         )
+    rows += _power_limit(design, rows)
     total = sum(row["time_s"] for row in rows) or 1.0
     return [row | {"time_share": row["time_s"] / total} for row in rows]
+
+
+def _power_limit(design: DesignMetrics, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for the time that a memory at its power limit adds to the operators."""
+    waiting_s = float((design.matrix_s - design.operators_s)[0])
+    if not waiting_s > 0:
+        return []
+    level = _name(design, int(design.power_limits_s[:, 0].argmax()))
+    nothing = {key: 0.0 for key, value in rows[0].items() if isinstance(value, float)}
+    traffic = dict.fromkeys(rows[0]["traffic_bytes"], 0.0)
+    name = {"name": f"power_limit_of_{level}", "kind": "wait", "bound": "power"}
+    return [name | nothing | {"count": 1.0, "time_s": waiting_s, "traffic_bytes": traffic}]
+
+
+def _power_note(design: DesignMetrics) -> list[str]:
+    """Which memory is at its power limit, if one is."""
+    if not design.matrix_s[0] > design.operators_s[0]:
+        return []
+    level = int(design.power_limits_s[:, 0].argmax())
+    ratio = float(design.at_places("write_energy_ratio")[level, 0])
+    return [
+        f"{_name(design, level)} is at its power limit: its TDP counts reading at the peak "
+        f"bandwidth, and a byte written takes {ratio:.4g} times that energy; so array and memory "
+        f"take {design.matrix_s[0]:.4g} s instead of {design.operators_s[0]:.4g} s"
+    ]
 
 
 _BOUNDS = {

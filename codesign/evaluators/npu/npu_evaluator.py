@@ -27,7 +27,7 @@ from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
-from codesign.evaluators.npu.cost_metrics import COST_METRICS, STANDING, WEAR, absent_metrics
+from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, absent_metrics
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
@@ -180,7 +180,7 @@ class NpuEvaluator:
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         """Of the constants of what designs cost, without those that the options state."""
-        if not set(metrics) & {*COST_METRICS, STANDING, WEAR}:
+        if not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
             return {}
         ranges = constant_ranges(self.options.process)
         return {
@@ -318,6 +318,7 @@ class NpuEvaluator:
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
         absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        absent = {name: why for name, why in absent.items() if name in names}
         account = explain(
             self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent
         )

@@ -21,7 +21,8 @@ from codesign.evaluators.npu.operator_stage import (
     tails_of,
 )
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
-from codesign.evaluators.npu.placement import Three, share_on_chip
+from codesign.evaluators.npu.pass_time import power_limited_s
+from codesign.evaluators.npu.placement import Four, Three, share_on_chip
 from codesign.evaluators.npu.records import (
     DesignInputs,
     LeastWork,
@@ -32,7 +33,7 @@ from codesign.evaluators.npu.records import (
     StageDesign,
     StageOperator,
 )
-from codesign.evaluators.npu.traffic import Passes, array_passes
+from codesign.evaluators.npu.traffic import Passes, array_passes, port_bytes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
@@ -188,7 +189,18 @@ class PassSetup:
             tier_capacity_bytes=_three(capacity[1:].reshape(3, *shape)),
             tier_bandwidth_bytes_per_s=_three(bandwidth[1:].reshape(3, *shape)),
             tier_latency_s=_three(latency[1:].reshape(3, *shape)),
+            write_energy_ratio=_four(levels.write_energy_ratio.reshape(4, *shape)),
         )
+
+    def port_traffic(self, moved: Moved) -> tuple[FloatArray, FloatArray]:
+        """(l, ...) bytes read and written at every level's port; the other axes are ``moved``'s."""
+        beyond = self.tails[:, 1:]
+        if moved.weight_reads.ndim == 2:
+            beyond = beyond[..., None]
+        of_activations, of_kv, of_weights = ((kind[0], kind[1]) for kind in beyond)
+        tails = (of_activations, of_kv, of_weights)
+        reads, writes = port_bytes(moved, tails, self.modelling.is_staged)
+        return np.stack(reads), np.stack(writes)
 
 
 def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
@@ -208,6 +220,10 @@ def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
 def _three(rows: FloatArray) -> Three:
     first, second, third = rows
     return first, second, third
+
+
+def _four(rows: FloatArray) -> Four:
+    return rows[0], rows[1], rows[2], rows[3]
 
 
 @dataclass(frozen=True)
@@ -444,7 +460,18 @@ class Stage:
 
     @cached_property
     def sums(self) -> FloatArray:
-        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
+        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``.
+
+        The seconds are longer than those of the operators where a memory is at its power limit.
+        """
         count = self._pass.table.count
         tables = (self.times.time_s, self.cycles, *self.moved)
-        return np.stack([sum_over_operators(values, count) for values in tables])
+        sums = np.stack([sum_over_operators(values, count) for values in tables])
+        levels = self._setup.accelerators.levels
+        least_s = power_limited_s(
+            *self._setup.port_traffic(Moved(*sums[2:])),
+            levels.bandwidth_bytes_per_s,
+            levels.write_energy_ratio,
+        )
+        sums[0] = np.maximum(sums[0], least_s)
+        return sums

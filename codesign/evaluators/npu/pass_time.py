@@ -5,10 +5,15 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.placement import Three, Two
+from codesign.evaluators.npu.placement import Four, Three, Two
 from codesign.evaluators.npu.records import DesignInputs, LeastWork, Modelling
 from codesign.hardware.elementwise import inverse, larger, where
+
+Levels: TypeAlias = Four | FloatArray
+"""One value per memory level: single numbers, or an array, level first."""
 
 ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""
@@ -25,6 +30,37 @@ def whole_pass_s(
     if modelling.is_vector_serial:
         return array_and_memory_s + vector_s
     return larger(array_and_memory_s, vector_s)
+
+
+def power_limited_s(
+    reads: Levels, writes: Levels, bandwidth_bytes_per_s: Levels, write_energy_ratio: Levels
+) -> FloatArray:
+    """Least time of a pass in which no memory draws more than its TDP counts, on average.
+
+    Args:
+        reads: Bytes read in the pass at the port of each level.
+        writes: Bytes written.
+        bandwidth_bytes_per_s: Peak of each port.
+        write_energy_ratio: Energy of a byte written over that of one read.
+    """
+    least_s = 0.0 * reads[0]
+    for i in range(len(reads)):
+        of_level = level_at_power_limit_s(
+            reads[i], writes[i], bandwidth_bytes_per_s[i], write_energy_ratio[i]
+        )
+        least_s = larger(least_s, of_level)
+    return least_s
+
+
+def level_at_power_limit_s(
+    reads: FloatArray, writes: FloatArray, bandwidth: FloatArray, ratio: FloatArray
+) -> FloatArray:
+    """:func:`power_limited_s` of one level; 0 where a byte written is no dearer than one read.
+
+    A TDP counts reading at the peak bandwidth (MemExplorer Eq. 6). A byte written takes the energy
+    of ``ratio`` bytes read, so a memory that is mostly written has to wait [ours].
+    """
+    return where(ratio > 1.0, (reads + writes * ratio) * inverse(bandwidth), 0.0)
 
 
 def score(

@@ -22,6 +22,8 @@ PRIORITIES = (*KINDS, "equal")
 
 Three: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """One value per kind of data, or per off-chip tier."""
+Four: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""One value per memory level: on chip, then the off-chip tiers."""
 Two: TypeAlias = tuple[FloatArray, FloatArray]
 """One value for each of tiers 2 and 3."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.placement import Three, Two
+from codesign.evaluators.npu.placement import Four, Three, Two
 
 
 class Modelling(NamedTuple):
@@ -110,6 +110,8 @@ class DesignInputs(NamedTuple):
         tier_capacity_bytes: Of each tier.
         tier_bandwidth_bytes_per_s: Of each tier.
         tier_latency_s: Of each tier.
+        write_energy_ratio: Energy of a byte written over that of one read, on chip and of each
+            tier.
     """
 
     batch_size: FloatArray
@@ -131,6 +133,7 @@ class DesignInputs(NamedTuple):
     tier_capacity_bytes: Three
     tier_bandwidth_bytes_per_s: Three
     tier_latency_s: Three
+    write_energy_ratio: Four
 
 
 class LeastWork(NamedTuple):

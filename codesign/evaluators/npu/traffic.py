@@ -13,8 +13,8 @@ import numpy as np
 
 from codesign.columns import FloatArray, IntArray
 from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
-from codesign.evaluators.npu.placement import Two
-from codesign.evaluators.npu.records import Buffer, Shape, StageDesign, StageOperator
+from codesign.evaluators.npu.placement import Four, Two
+from codesign.evaluators.npu.records import Buffer, Moved, Shape, StageDesign, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.elementwise import (
     inverse,
@@ -174,3 +174,41 @@ def read_off_chip_bytes(
     beyond = operand_bytes - smaller(operand_bytes, cache_bytes)
     by_caching = operand_bytes + beyond * (passes - 1.0)
     return smaller(by_pinning, by_caching)
+
+
+def port_bytes(moved: Moved, tails: tuple[Two, Two, Two], is_staged: bool) -> tuple[Four, Four]:
+    """Bytes read and written at every level's port, on chip first.
+
+    Staged, a byte owned by a level is read there, and written and read again at every level
+    above it; a byte written passes the same way down.
+
+    Args:
+        moved: Bytes by kind.
+        tails: Share of the activations, KV cache and weights in tier 2 or deeper, and in tier 3.
+        is_staged: Whether bytes pass from tier to tier.
+    """
+    of_activations, of_kv, of_weights = tails
+    up = (
+        moved.weight_reads + moved.kv_reads + moved.activation_reads,
+        moved.weight_reads * of_weights[0]
+        + moved.kv_reads * of_kv[0]
+        + moved.activation_reads * of_activations[0],
+        moved.weight_reads * of_weights[1]
+        + moved.kv_reads * of_kv[1]
+        + moved.activation_reads * of_activations[1],
+    )
+    down = (
+        moved.kv_writes + moved.activation_writes,
+        moved.kv_writes * of_kv[0] + moved.activation_writes * of_activations[0],
+        moved.kv_writes * of_kv[1] + moved.activation_writes * of_activations[1],
+    )
+    near_reads, near_writes = moved.array_reads + down[0], moved.array_writes + up[0]
+    if is_staged:
+        return (
+            (near_reads, up[0] + down[1], up[1] + down[2], up[2]),
+            (near_writes, up[1] + down[0], up[2] + down[1], down[2]),
+        )
+    return (
+        (near_reads, up[0] - up[1], up[1] - up[2], up[2]),
+        (near_writes, down[0] - down[1], down[1] - down[2], down[2]),
+    )

@@ -213,7 +213,7 @@ class SimulatedMetrics(DesignMetrics):
 
     @property
     def matrix_s(self) -> FloatArray:
-        return sum_over_operators(self.times.time_s, self._pass.table.count)
+        return np.asarray(np.maximum(self.operators_s, self.power_limits_s.max(axis=0)))
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         reads, writes = (self._by_level(name) for name in ("reads", "writes"))

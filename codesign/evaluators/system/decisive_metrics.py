@@ -8,7 +8,7 @@ from codesign.evaluators.system.hand_over import TIME_METRIC
 from codesign.evaluators.system.roles import PoolTask
 from codesign.metrics import ACCURACY_METRICS
 
-SUMS = ("n_devices", "area_mm2", "unit_cost_usd")
+SUMS = ("n_devices", "area_mm2", "unit_cost_usd", "embodied_kgco2e")
 """Metrics that add over all machines, besides power."""
 OF_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
 _OF_BUSY = frozenset({"tokens_per_joule", "average_power_watts"})
@@ -16,7 +16,8 @@ _ENERGY = frozenset({"energy_joules_per_request", "energy_joules_per_token"}) | 
 _RATES = frozenset(
     {"throughput_tokens_per_s", "requests_per_s", "tokens_per_joule_tdp", "average_power_watts"}
 )
-_PRICE, _LIFE = "usd_per_million_tokens", "lifetime_years"
+_PRICE, _CARBON = "usd_per_million_tokens", "kgco2e_per_million_tokens"
+_LIFE = "lifetime_years"
 
 
 def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
@@ -33,7 +34,7 @@ def metrics_of_alone(wanted: Collection[str], task: PoolTask) -> list[str]:
         ("throughput_tokens_per_s", bool(names & _RATES) or _has_utilization(names)),
         (own_time, bool(names & waits)),
         ("energy_joules_per_token", bool(names & _ENERGY)),
-        *((name, name in names) for name in (*sorted(_OF_BUSY), _PRICE)),
+        *((name, name in names) for name in (*sorted(_OF_BUSY), _PRICE, _CARBON)),
         *_rules_of_machines(names),
     ]
     return [name for name, is_needed in rules if is_needed]
@@ -52,7 +53,7 @@ def metrics_of_pool(
     """
     names = set(wanted)
     is_split = task.layers != "all"
-    is_energy = bool(names & (_ENERGY | {_PRICE}))
+    is_energy = bool(names & (_ENERGY | {_PRICE, _CARBON}))
     is_rate = is_energy or bool(names & (_RATES | {_LIFE})) or _has_utilization(names)
     latencies = {"request_latency_s", "time_to_second_token_s", "handover_exposed_s"}
     own_time = TIME_METRIC[task.stage.phase]
@@ -70,6 +71,8 @@ def metrics_of_pool(
         ("idle_watts", is_energy),
         ("standing_usd_per_hour", _PRICE in names),
         ("wear_usd_per_token", _PRICE in names),
+        ("standing_kgco2e_per_hour", _CARBON in names),
+        ("wear_kgco2e_per_token", _CARBON in names),
         *_rules_of_machines(names),
         ("handover_bytes", is_sender and is_crossing),
         ("held_requests", holds and is_rate),

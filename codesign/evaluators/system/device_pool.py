@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.ownership import LIFETIME_YEARS, written_off_usd_per_hour
+from codesign.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
 from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Columns, FloatArray, Value
 from codesign.errors import UnknownNameError
@@ -38,8 +38,12 @@ from codesign.schema import Record
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
 _PRICE, _STANDING, _WEAR = "usd_per_million_tokens", "standing_usd_per_hour", "wear_usd_per_token"
+_OF_MAKING = ("standing_kgco2e_per_hour", "wear_kgco2e_per_token")
+_CARBON = ("embodied_kgco2e", "kgco2e_per_million_tokens", *_OF_MAKING)
+"""Of which no device has an account."""
 _OF_DEVICE = tuple(
-    POOL_METRICS[name] for name in ("idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR)
+    POOL_METRICS[name]
+    for name in ("idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR, *_OF_MAKING)
 )
 
 
@@ -79,7 +83,7 @@ class DevicePool:
         self._hand_over = HandOverBytes(stage, workload)
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
-        names += [*_OF_SILICON, _PRICE]
+        names += [*_OF_SILICON, _PRICE, *(name for name in _CARBON if name not in _OF_MAKING)]
         names += [] if self.platform.accuracy is None else ACCURACY_METRICS
         self.metrics: tuple[Metric, ...] = (
             *(ALL_METRICS[name] for name in names),
@@ -91,8 +95,8 @@ class DevicePool:
 
     @property
     def prices(self) -> PoolPrices:
-        """Of what is no device; their rent includes electricity."""
-        return PoolPrices(float(written_off_usd_per_hour(1.0, LIFETIME_YEARS)), 0.0)
+        """Of what is no device; their rent includes electricity, and carbon has no account."""
+        return PoolPrices(float(written_off_per_hour(1.0, LIFETIME_YEARS)), 0.0, np.nan)
 
     @property
     def profile(self) -> str:
@@ -139,7 +143,7 @@ class DevicePool:
             return serving.platform.batch * serving.platform.dp
         if name == "tdp_watts":
             return serving.board_power_watts
-        if name in (*_OF_SILICON, _STANDING, _WEAR, _PRICE):
+        if name in (*_OF_SILICON, *_CARBON, _STANDING, _WEAR, _PRICE):
             return self._cost(name, serving, designs)
         if name == "idle_watts":
             timed = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
@@ -156,6 +160,8 @@ class DevicePool:
     def _cost(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
         """(n,) NaN where nothing is published of a device."""
         devices, n_devices = serving.platform.devices, serving.n_devices
+        if name in _CARBON:
+            return np.full(len(devices), np.nan)
         if name in _OF_SILICON:
             return n_devices * devices.lookup(lambda device: _published(name, str(device)))
         if name == _WEAR:
@@ -180,13 +186,18 @@ class DevicePool:
             yield f"a {device} is rented for {rent:g} USD per hour, electricity included"
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Area, cost and rent where nobody has published those of a device."""
+        """Area, cost and rent where nobody has published those of a device; carbon of any."""
         absent = {}
         devices = [str(device) for device in values.get("device", ())]
         for name in _OF_SILICON:
             lacking = [device for device in devices if np.isnan(_published(name, device))]
             if lacking:
                 absent[name] = f"nothing is published of {', '.join(lacking)}"
+        why = (
+            f"what making {', '.join(devices) or 'devices'} emits is unknown: memories and "
+            "packages of devices have no account"
+        )
+        absent |= dict.fromkeys(_CARBON, why)
         lacking = [device for device in devices if np.isnan(self._rent(device))]
         if lacking:
             absent[_PRICE] = (
@@ -202,6 +213,7 @@ class DevicePool:
             metric.name: float(evaluation.metrics[metric.name][0]) for metric in self.metrics
         }
         of_both_phases = self.platform.explain(designs)
+        absent = self.absent_metrics({"device": designs["device"].to_list()})
         power = {
             "component": "devices",
             "tdp_watts": metrics["tdp_watts"],
@@ -217,7 +229,11 @@ class DevicePool:
             ],
             levels=of_both_phases.levels,
             power=[power] if of_both_phases.power else [],
-            notes=[*of_both_phases.notes, *self._rent_words(designs)],
+            notes=[
+                *of_both_phases.notes,
+                *self._rent_words(designs),
+                *(f"no {name}: {why}" for name, why in absent.items() if name not in POOL_METRICS),
+            ],
         )
 
     def provenance(self) -> Mapping[str, Any]:

@@ -52,7 +52,11 @@ class SystemFlow:
     @property
     def parts(self) -> list[PoolFlow | HandOverFlow | ExchangeFlow]:
         """Pools and links."""
-        return [*self.pools, *self.links, *self.exchanges]
+        return [*self.pools, *self._crossings]
+
+    @property
+    def _crossings(self) -> list[HandOverFlow | ExchangeFlow]:
+        return [*self.links, *self.exchanges]
 
     @property
     def _prefill(self) -> StageFlow | None:
@@ -109,8 +113,7 @@ class SystemFlow:
         if self._alone is not None:
             return self._alone.metrics["energy_joules_per_token"] * self.tokens
         parts = [pool.joules_per_request(self.requests_per_s) for pool in self.pools]
-        parts += [link.joules_per_request for link in self.links]
-        parts += [link.joules_per_request for link in self.exchanges]
+        parts += [link.joules_per_request for link in self._crossings]
         return sum(parts[1:], parts[0])
 
     @property
@@ -136,9 +139,20 @@ class SystemFlow:
         if self._alone is not None:
             return self._alone.metrics["usd_per_million_tokens"]
         parts = [pool.usd_per_request(self.requests_per_s) for pool in self.pools]
-        crossings: list[HandOverFlow | ExchangeFlow] = [*self.links, *self.exchanges]
         parts += [
-            link.joules_per_request * link.sending_pool.prices.usd_per_joule for link in crossings
+            link.joules_per_request * link.sending_pool.prices.usd_per_joule
+            for link in self._crossings
+        ]
+        return sum(parts[1:], parts[0]) / self.tokens * 1e6
+
+    @property
+    def kgco2e_per_million_tokens(self) -> FloatArray:
+        if self._alone is not None:
+            return self._alone.metrics["kgco2e_per_million_tokens"]
+        parts = [pool.kgco2e_per_request(self.requests_per_s) for pool in self.pools]
+        parts += [
+            link.joules_per_request * link.sending_pool.prices.kgco2e_per_joule
+            for link in self._crossings
         ]
         return sum(parts[1:], parts[0]) / self.tokens * 1e6
 
@@ -165,6 +179,10 @@ class SystemFlow:
     def unit_cost_usd(self) -> FloatArray:
         parts = [pool.machines * pool.ports_usd for pool in self.pools]
         return sum(parts, self._of_machines("unit_cost_usd"))
+
+    @property
+    def embodied_kgco2e(self) -> FloatArray:
+        return self._of_machines("embodied_kgco2e")
 
     @property
     def n_machines(self) -> FloatArray:

@@ -15,7 +15,11 @@ from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.deployments.parallelism import DEGREES
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.cost_metrics import capital_usd_per_hour, electricity_usd_per_joule
+from codesign.evaluators.npu.cost_metrics import (
+    capital_usd_per_hour,
+    electricity_usd_per_joule,
+    running_kgco2e_per_joule,
+)
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE
 from codesign.evaluators.system.hand_over import EXCHANGED, OWN_METRICS, HandOverBytes
@@ -68,7 +72,11 @@ class NpuPool:
     def prices(self) -> PoolPrices:
         """Of what is no machine: ports of links, electricity."""
         options = self.npu.options
-        return PoolPrices(capital_usd_per_hour(options), electricity_usd_per_joule(options))
+        return PoolPrices(
+            capital_usd_per_hour(options),
+            electricity_usd_per_joule(options),
+            running_kgco2e_per_joule(options),
+        )
 
     @property
     def profile(self) -> str:

@@ -24,10 +24,12 @@ class PoolPrices:
     Attributes:
         usd_per_hour_of_capital: Part of a price that falls on an hour of serving.
         usd_per_joule: Price of electricity; nothing where the machines' rent includes it.
+        kgco2e_per_joule: CO2 equivalents of electricity.
     """
 
     usd_per_hour_of_capital: float
     usd_per_joule: float
+    kgco2e_per_joule: float
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,31 @@ class PoolFlow:
 
     def usd_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
         """Price of the machines, written off or worn out, of their ports and of electricity."""
-        per_request = self.machines / (3600.0 * system_requests_per_s)
-        standing = self.metrics["standing_usd_per_hour"] * per_request
-        wear = self.metrics["wear_usd_per_token"] * float(self.stage.tokens)
-        ports = self.ports_usd * self.prices.usd_per_hour_of_capital * per_request
+        hours = self._machine_hours(system_requests_per_s)
+        ports = self.ports_usd * self.prices.usd_per_hour_of_capital * hours
         joules = self.joules_per_request(system_requests_per_s)
-        return np.maximum(standing, wear) + ports + joules * self.prices.usd_per_joule
+        return self._written_off("usd", hours) + ports + joules * self.prices.usd_per_joule
+
+    def kgco2e_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
+        """CO2 equivalents of making the machines, written off or worn out, and of running them."""
+        hours = self._machine_hours(system_requests_per_s)
+        joules = self.joules_per_request(system_requests_per_s)
+        return self._written_off("kgco2e", hours) + joules * self.prices.kgco2e_per_joule
+
+    def _machine_hours(self, system_requests_per_s: FloatArray) -> FloatArray:
+        """Of all machines between two requests."""
+        return self.machines / (3600.0 * system_requests_per_s)
+
+    def _written_off(self, unit: str, hours: FloatArray) -> FloatArray:
+        """A request's part of the machines, by their useful life or their wear, whichever is more.
+
+        Args:
+            unit: Dollars or CO2 equivalents, as in the names of metrics.
+            hours: Of the machines for a request.
+        """
+        standing = self.metrics[f"standing_{unit}_per_hour"] * hours
+        wear = self.metrics[f"wear_{unit}_per_token"] * float(self.stage.tokens)
+        return np.maximum(standing, wear)
 
     def joules_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
         """Energy per request of machines that wait in the time that the system leaves them."""

@@ -19,14 +19,11 @@ class OperandFormat:
         stored_bits: Bits of an element in memory, its part of the shared scales included.
         kind: What its elements are.
         multiply_bits: Width of the multiplier that it needs.
-        scaled_elements: Elements along the inner size that share a scale; 0 where one scale serves
-            a whole row, column or tensor.
     """
 
     stored_bits: float
     kind: Kind
     multiply_bits: int
-    scaled_elements: int = 0
 
 
 OPERANDS = {
@@ -36,16 +33,16 @@ OPERANDS = {
     "fp4": OperandFormat(4, "float", 4),
     "int8": OperandFormat(8, "integer", 8),
     "int4": OperandFormat(4, "integer", 4),
-    "mxfp16": OperandFormat(16.25, "float", 16, 32),
-    "mxfp8": OperandFormat(8.25, "float", 8, 32),
-    "mxfp4": OperandFormat(4.25, "float", 4, 32),
-    "mxint16": OperandFormat(16.25, "integer", 16, 32),
-    "mxint8": OperandFormat(8.25, "integer", 8, 32),
-    "mxint4": OperandFormat(4.25, "integer", 4, 32),
-    "nvfp4": OperandFormat(4.5, "float", 4, 16),
+    "mxfp16": OperandFormat(16.25, "float", 16),
+    "mxfp8": OperandFormat(8.25, "float", 8),
+    "mxfp4": OperandFormat(4.25, "float", 4),
+    "mxint16": OperandFormat(16.25, "integer", 16),
+    "mxint8": OperandFormat(8.25, "integer", 8),
+    "mxint4": OperandFormat(4.25, "integer", 4),
+    "nvfp4": OperandFormat(4.5, "float", 4),
     "fp8_static": OperandFormat(8, "float", 8),
-    "fp8_block128": OperandFormat(8, "float", 8, 128),
-    "fp8_group128": OperandFormat(8, "float", 8, 128),
+    "fp8_block128": OperandFormat(8, "float", 8),
+    "fp8_group128": OperandFormat(8, "float", 8),
 }
 """Formats as :mod:`codesign.workload.precision` names them, then those that only the table of
 measured kernels names (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0): NVFP4 has an 8-bit

@@ -17,7 +17,6 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray
-from codesign.machines.device.formats import ProductFormat
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Record, quantity
 
@@ -149,37 +148,6 @@ class Products:
         """Bytes of inputs and outputs, each once."""
         elements = self.k * self.activation_bits + self.n * self.output_bits
         return self.count * self.m * elements / 8
-
-
-def products_in(
-    kernel: ProductFormat, peak_flop_per_s: Floats, m: Floats, n: Floats, k: Floats
-) -> Products:
-    """Single products in some formats.
-
-    Args:
-        kernel: What the formats of the operands say, see :mod:`codesign.machines.device.formats`.
-        peak_flop_per_s: Dense datasheet peak of ``kernel.multiply``.
-        m: Rows of the output.
-        n: Columns of the output.
-        k: Inner size.
-
-    Examples:
-        >>> from codesign.machines.device.formats import product_format
-        >>> products_in(product_format("int4", "bf16"), 312e12, 1, 4096, 4096).weight_bytes
-        8388608.0
-    """
-    return Products(
-        m=m,
-        n=n,
-        k=k,
-        peak_flop_per_s=peak_flop_per_s,
-        weight_bits=kernel.weight_bits,
-        activation_bits=kernel.activation_bits,
-        is_weight_converted=kernel.is_weight_converted,
-        is_input_quantized=kernel.is_input_quantized,
-        is_integer=kernel.is_integer,
-        has_fine_scales=kernel.has_fine_scales,
-    )
 
 
 def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:

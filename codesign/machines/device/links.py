@@ -49,17 +49,6 @@ def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Text
     )
 
 
-def links_of(device: Device) -> LinkRates:
-    """The links of one device.
-
-    Examples:
-        >>> from codesign.hardware.device import load_device
-        >>> links_of(load_device("h100-sxm")).kind
-        'nvlink-4'
-    """
-    return link_rates(lambda number: number(device), device.link_kind or "")
-
-
 def by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
     """A number for each kind of link; ``absent`` for kinds that are not listed."""
     kinds = np.asarray(kind)

@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class RateTask:
     """What a worker process measures.
 
     Attributes:
@@ -135,7 +135,7 @@ def _together(
 ) -> Row:
     """The rate of all workers from the first one's start to the last one's end."""
     n = effort.n_designs
-    task = Task(model, phase, way, n, 2 * effort.repeats, is_sweep)
+    task = RateTask(model, phase, way, n, 2 * effort.repeats, is_sweep)
     for worker in workers:
         worker.send(task)
     for worker in workers:

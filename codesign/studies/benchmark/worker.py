@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from multiprocessing.connection import Connection
 
-from codesign.studies.benchmark.rates import OBJECTIVES, Task, batch, evaluator
+from codesign.studies.benchmark.rates import OBJECTIVES, RateTask, batch, evaluator
 from codesign.studies.benchmark.timing import working
 
 
@@ -13,7 +13,7 @@ def main(connection: Connection) -> None:
     """Measure until the parent hangs up: a task, ``ready``, a word to go, start and end."""
     try:
         while True:
-            task: Task = connection.recv()
+            task: RateTask = connection.recv()
             npu, designs = evaluator(task.model, task.phase), batch(task.n_designs, task.is_sweep)
             with working(task.way):
                 npu.evaluate(designs, OBJECTIVES)

@@ -13,6 +13,7 @@ from codesign.studies.conclusions.answer import Answer
 from codesign.studies.conclusions.claims import Claim, Measure
 from codesign.studies.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from codesign.studies.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
+from codesign.text import markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -58,7 +59,7 @@ def markdown(answers: Sequence[Answer], command: str) -> str:
         "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, 8,000 "
         "generated, 8 bits, throughput against TDP), under `plain` physics and under the profile "
         f"that is fitted to the paper's tables. This page is made by `{command}`.",
-        _markdown_table(_SUMMARY, _summary(answers)),
+        _pipe_table(_SUMMARY, _summary(answers)),
         _rule(),
         "Throughput is read at a cap on TDP; a front up to "
         f"{LARGEST_CAP_WATTS:,.0f} W holds the fronts of all lower caps. Tokens per joule are "
@@ -88,7 +89,7 @@ def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
     for answer in answers:
         yield f"### {_NAMES[answer.profile]}: {answer.verdict}"
         yield "\n".join(f"- {line}" for line in _facts(answer))
-        yield _markdown_table(_columns(claim), _rows(answer))
+        yield _pipe_table(_columns(claim), _rows(answer))
 
 
 def _facts(answer: Answer) -> Iterator[str]:
@@ -225,12 +226,6 @@ def _percent(share: float) -> str:
     return f"{max(share, 0.0):.1%}"
 
 
-def _markdown_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
-    lines = [" | ".join(columns.values()), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(row.get(name, "–") for name in columns) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
 def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]
 ) -> RenderableType:
@@ -246,3 +241,8 @@ def _table(
 def _plain(text: str) -> str:
     """Without the marks of Markdown."""
     return text.replace("`", "")
+
+
+def _pipe_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
+    cells = ([row.get(name, "–") for name in columns] for row in rows)
+    return markdown_table(list(columns.values()), cells)

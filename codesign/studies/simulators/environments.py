@@ -19,7 +19,7 @@ _NEWER_PYTHON = "CODESIGN_PYTHON312"
 
 
 @dataclass(frozen=True)
-class Simulator:
+class InstallableSimulator:
     """A simulator that codesign can install.
 
     Attributes:
@@ -36,10 +36,10 @@ class Simulator:
 
 
 SIMULATORS = {
-    "scalesim": Simulator(
+    "scalesim": InstallableSimulator(
         "SCALE-Sim", ("scalesim>=3,<4", "numpy<2.4"), (3, 11), "scalesim-prefill"
     ),
-    "accelforge": Simulator(
+    "accelforge": InstallableSimulator(
         "AccelForge", ("accelforge>=1.0.467,<2",), (3, 12), "accelforge-prefill"
     ),
 }
@@ -93,7 +93,7 @@ def install(name: str) -> Path:
     return interpreter
 
 
-def _python(simulator: Simulator) -> str:
+def _python(simulator: InstallableSimulator) -> str:
     least = simulator.least_python
     for python in _candidates():
         # What is on the path may be a stand-in that only says that nothing is chosen.
@@ -120,7 +120,7 @@ def _candidates() -> Iterator[str]:
     yield from map(str, sorted(Path.home().glob(".pyenv/versions/3.1[2-9].*/bin/python")))
 
 
-def _call(command: list[str], simulator: Simulator) -> None:
+def _call(command: list[str], simulator: InstallableSimulator) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -16,6 +16,7 @@ from codesign.report.ratio_figure import RatioPoint, save_ratios
 from codesign.report.tables import plain_table, text_line
 from codesign.studies.specialization.system_problems import KINDS, Kind
 from codesign.studies.specialization.trace_answers import BestSystem, RolePart, TraceAnswer
+from codesign.text import markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -113,12 +114,12 @@ def markdown(answers: Sequence[TraceAnswer], command: str, figure: str | None) -
         "## Reading",
         *reading(answers),
         "## What specialising buys",
-        _markdown_table(_GAIN_COLUMNS, _gain_rows(answers)),
+        _pipe_table(_GAIN_COLUMNS, _gain_rows(answers)),
         "## Ratios",
         *([f"![Ratio of prefill to decode machines]({figure})"] if figure else []),
-        _markdown_table(_RATIO_COLUMNS, _ratio_rows(answers)),
+        _pipe_table(_RATIO_COLUMNS, _ratio_rows(answers)),
         "## Machines",
-        _markdown_table(_DESIGN_COLUMNS, _design_rows(answers)),
+        _pipe_table(_DESIGN_COLUMNS, _design_rows(answers)),
         "## What is counted",
         *_notes(answers),
     ]
@@ -391,7 +392,6 @@ def _table(
     return table
 
 
-def _markdown_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
-    lines = [" | ".join(columns.values()), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(row.get(name, "–") for name in columns) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
+def _pipe_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
+    cells = ([row.get(name, "–") for name in columns] for row in rows)
+    return markdown_table(list(columns.values()), cells)

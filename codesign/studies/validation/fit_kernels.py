@@ -8,16 +8,15 @@ and without the limits of a GPU's cores.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Any, TypeVar
 
-from codesign.columns import BoolArray
 from codesign.errors import UnknownNameError
 from codesign.files import replacing
 from codesign.machines.device.constants import FOLDER, load_constants
 from codesign.schema import Record
-from codesign.studies.validation.kernel_families import attention, energy, engine, experts, mla
+from codesign.studies.validation.kernel_families import engine
 from codesign.studies.validation.kernel_families.log_fit import LOSS
 from codesign.studies.validation.kernel_table import KernelTable
 from codesign.studies.validation.kernels import FAMILIES, family_of, measured_kernels
@@ -28,8 +27,6 @@ Constants = TypeVar("Constants", bound=Record)
 ALL_FAMILIES = (*FAMILIES, "energy", "engine")
 """In the order of the fits: the exchange of tokens takes factors from collectives, latent attention
 from attention, and the engine is what is left of requests."""
-FILES = {"mla_bmm": "absorbing"}
-"""Files of constants that are not called as their family."""
 CLASSES = ("gpu", "tpu", "igpu", "npu", "cpu")
 _RATIOS = {"tpu": (1.0, 1.0), "igpu": (1.0, 0.845), "npu": (0.2, 1.289), "cpu": (0.874, 0.0944)}
 """Shares of the peak and of the bandwidth, over those of GPUs: as they came out for 2 measurements
@@ -63,12 +60,6 @@ _UNITS = {
     "convert_rate": "1/s",
 }
 """Unit in which a constant is written; others are plain numbers."""
-_USABLE: dict[str, Callable[[KernelTable], BoolArray]] = {
-    "attention": attention.usable,
-    "mla": mla.usable,
-    "experts": experts.usable,
-}
-"""Families that fit to some of the rows that they predict."""
 _TABLE = "kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0)"
 _OTHERS = {
     "ai-dynamo/aiconfigurator": "more of its rows in measured_calibration.csv",
@@ -93,10 +84,14 @@ def main(names: Sequence[str] = ()) -> None:
             raise UnknownNameError("family of kernels", name, ALL_FAMILIES)
     table, _ = measured_kernels()
     for name in (name for name in ALL_FAMILIES if not names or name in names):
-        file = FILES.get(name, name)
-        with replacing(FOLDER / f"{file}.yaml") as path:
+        with replacing(FOLDER / f"{file_of(name)}.yaml") as path:
             path.write_text(family_text(name, table), encoding="utf-8")
         load_constants.cache_clear()
+
+
+def file_of(name: str) -> str:
+    """The file of constants of a family, without its ending."""
+    return name if name == "engine" else family_of(name).file
 
 
 def family_text(name: str, table: KernelTable) -> str:
@@ -104,12 +99,9 @@ def family_text(name: str, table: KernelTable) -> str:
     if name == "engine":
         requests = engine.cases()
         return constants_text(name, _REQUESTS, engine.fit(requests), f"{len(requests)} requests")
-    family = energy if name == "energy" else family_of(name)
-    if name != "energy":
-        table = table.of(family_of(name).OPERATORS)
-    rows = table.take(family.left_out(table) == "")
-    if name in _USABLE:
-        rows = rows.take(_USABLE[name](rows))
+    family = family_of(name)
+    table = table.of(family.operators)
+    rows = family.fitted_rows(table)
     sources = set(rows.words("framework").tolist())
     tables = [_TABLE, *(words for source, words in _OTHERS.items() if source in sources)]
     data = f"{', '.join(tables)}; {LOSS}"

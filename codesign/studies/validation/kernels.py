@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_table import (
     KERNELS_FILE,
     KernelTable,
@@ -26,40 +27,16 @@ from codesign.studies.validation.kernel_table import (
 from codesign.studies.validation.operator_rows import read_operator_rows
 from codesign.studies.validation.study import Study, summarize
 
-
-class KernelFamily(Protocol):
-    """What a module of ``kernel_families`` offers."""
-
-    OPERATORS: Sequence[str]
-    """Operators of the table that it predicts."""
-    TARGET: float
-    """Median error that is promised, as a share."""
-
-    def predict_s(self, table: KernelTable, constants: Any = None) -> FloatArray:
-        """(q,) seconds; NaN where a row is left out."""
-        ...
-
-    def left_out(self, table: KernelTable) -> NDArray[np.str_]:
-        """(q,) reason why a row is left out; empty where it is predicted."""
-        ...
-
-    def roofline_s(self, table: KernelTable) -> FloatArray:
-        """(q,) seconds of a bare roofline of the datasheet."""
-        ...
-
-    def fit(self, table: KernelTable) -> Any:
-        """The constants that suit the rows best."""
-        ...
-
-
 FAMILIES = ("gemm", "attention", "mla", "mla_bmm", "scan", "experts", "elementwise", "collectives",
             "expert_exchange")  # fmt: skip
 """Modules of ``kernel_families``."""
 
 
-def family_of(name: str) -> KernelFamily:
+def family_of(name: str) -> KernelFamily[Any]:
     """The family of that name."""
-    return cast(KernelFamily, import_module(f"codesign.studies.validation.kernel_families.{name}"))
+    module = import_module(f"codesign.studies.validation.kernel_families.{name}")
+    family: KernelFamily[Any] = module.FAMILY
+    return family
 
 
 def run(seed: int = 0, size: int | None = None) -> Study:
@@ -106,18 +83,18 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     covered = np.zeros(len(table), dtype=np.bool_)
     for name in FAMILIES:
         family = family_of(name)
-        chosen = np.isin(table.words("operator"), list(family.OPERATORS))
+        chosen = np.isin(table.words("operator"), family.operators)
         covered |= chosen
         own = table.take(chosen)
         if not len(own):
             continue
         reasons.update(reason for reason in family.left_out(own).tolist() if reason)
-        predictions = {"ours": family.predict_s(own), "roofline": family.roofline_s(own)}
+        predictions = {"ours": family.predict(own), "roofline": family.roofline_s(own)}
         if has_folds:
             predictions["device held out"] = _without_device(family, own)
         rows += _rows(name, own, predictions)
         summary += _summaries(own, predictions)
-        targets += _targets(name, family.TARGET, own, predictions)
+        targets += _targets(name, family.target, own, predictions)
     for operator in sorted(set(table.words("operator")[~covered].tolist())):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
@@ -133,7 +110,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     )
 
 
-def _without_device(family: KernelFamily, table: KernelTable) -> FloatArray:
+def _without_device(family: KernelFamily[Any], table: KernelTable) -> FloatArray:
     """(q,) seconds by constants that were fitted without the row's device."""
     seconds = np.full(len(table), np.nan)
     devices = _device_keys(table)
@@ -143,7 +120,7 @@ def _without_device(family: KernelFamily, table: KernelTable) -> FloatArray:
             constants = family.fit(table.take(~is_tested))
         except InputError:  # no other device was measured
             continue
-        seconds[is_tested] = family.predict_s(table.take(is_tested), constants)
+        seconds[is_tested] = family.predict(table.take(is_tested), constants)
     return seconds
 
 

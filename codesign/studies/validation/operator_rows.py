@@ -17,7 +17,12 @@ import numpy as np
 
 from codesign.errors import CodesignError, InputError
 from codesign.studies.validation.kernel_table import KernelTable
-from codesign.studies.validation.request_cases import CALIBRATION_FILE, find_model
+from codesign.studies.validation.request_cases import (
+    CALIBRATION_FILE,
+    LeftOutError,
+    find_model,
+    number_of,
+)
 from codesign.workload import LanguageModel, load_model
 
 Row: TypeAlias = Mapping[str, str]
@@ -31,10 +36,6 @@ _COLLECTIVES = {
 }
 _SIXTEEN_BITS = ("fp16", "bf16", "bfloat16", "float16", "half")
 _IS_HOST_TIMED = "the host starts each operator and waits for it"
-
-
-class _LeftOutError(Exception):
-    """The row is no kernel of the table; the message says why."""
 
 
 def read_operator_rows(path: Path | str = CALIBRATION_FILE) -> tuple[KernelTable, list[str]]:
@@ -60,7 +61,7 @@ def read_operator_rows(path: Path | str = CALIBRATION_FILE) -> tuple[KernelTable
         try:
             rows.append({key: str(value) for key, value in _kernel(row).items()})
             lines.append(line)
-        except (_LeftOutError, CodesignError) as error:
+        except (LeftOutError, CodesignError) as error:
             reasons.append(str(error))
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: np.array([row.get(name, "") for row in rows]) for name in names}
@@ -69,14 +70,14 @@ def read_operator_rows(path: Path | str = CALIBRATION_FILE) -> tuple[KernelTable
 
 def _kernel(row: Row) -> _Sizes:
     if "LLMCompass" in row["source"]:
-        raise _LeftOutError(_IS_HOST_TIMED)
+        raise LeftOutError(_IS_HOST_TIMED)
     if row["unit"] not in _SECONDS:
-        raise _LeftOutError(f"unit {row['unit']!r} is not understood")
+        raise LeftOutError(f"unit {row['unit']!r} is not understood")
     if row["precision"] not in _SIXTEEN_BITS:
-        raise _LeftOutError(f"precision {row['precision']!r} is not modeled")
-    seconds = _number(row, "value") * _SECONDS[row["unit"]]
+        raise LeftOutError(f"precision {row['precision']!r} is not modeled")
+    seconds = number_of(row, "value") * _SECONDS[row["unit"]]
     if not seconds > 0:
-        raise _LeftOutError(f"expected a value above 0, got {row['value']!r}")
+        raise LeftOutError(f"expected a value above 0, got {row['value']!r}")
     shared: _Sizes = {"id": row["model"], "device": row["device"],
                       "latency_s": seconds, "framework": row["source"].partition(" ")[0],
                       "activation_dtype": "bf16"}  # fmt: skip
@@ -92,37 +93,27 @@ def _read(row: Row) -> Callable[[Row], _Sizes]:
         return _attention
     if row.get("tokens"):
         return _layer_operator
-    raise _LeftOutError(f"operator {row['model']!r} is not modeled")
-
-
-def _number(row: Row, key: str) -> float:
-    text = (row.get(key) or "").strip()
-    if not text:
-        raise _LeftOutError(f"{key} is not stated")
-    try:
-        return float(text)
-    except ValueError:
-        raise _LeftOutError(f"{key}: expected a number, got {text!r}") from None
+    raise LeftOutError(f"operator {row['model']!r} is not modeled")
 
 
 def _gemm(row: Row) -> _Sizes:
-    sizes: _Sizes = {size: _number(row, f"gemm_{size}") for size in "mnk"}
+    sizes: _Sizes = {size: number_of(row, f"gemm_{size}") for size in "mnk"}
     return {"family": "gemm", "operator": "gemm", "weight_dtype": "bf16", **sizes}
 
 
 def _attention(row: Row) -> _Sizes:
     is_prefill = "prefill" in row["model"]
-    tokens = _number(row, "prompt")
+    tokens = number_of(row, "prompt")
     return {
         "family": "attention",
         "operator": "attention_prefill" if is_prefill else "attention_decode",
         "kv_dtype": "bf16",
-        "batch": _number(row, "batch"),
+        "batch": number_of(row, "batch"),
         "input_tokens": tokens if is_prefill else 1.0,
         "past_tokens": 0.0 if is_prefill else tokens,
-        "query_heads": _number(row, "heads"),
-        "kv_heads": _number(row, "kv_heads"),
-        "head_dim": _number(row, "head_dim"),
+        "query_heads": number_of(row, "heads"),
+        "kv_heads": number_of(row, "kv_heads"),
+        "head_dim": number_of(row, "head_dim"),
         "window": 0.0,
     }
 
@@ -130,7 +121,11 @@ def _attention(row: Row) -> _Sizes:
 def _layer_operator(row: Row) -> _Sizes:
     """Operators of one layer of one tensor-parallel rank, as Vidur profiles them."""
     name, _, operator = row["model"].rpartition(" ")
-    model, tokens, share = load_model(find_model(name)), _number(row, "tokens"), _number(row, "tp")
+    model, tokens, share = (
+        load_model(find_model(name)),
+        number_of(row, "tokens"),
+        number_of(row, "tp"),
+    )
     products = _layer_products(model, share)
     if operator in products:
         n, k = products[operator]
@@ -138,7 +133,7 @@ def _layer_operator(row: Row) -> _Sizes:
                 "m": tokens, "n": n, "k": k}  # fmt: skip
     moved = _moved_elements(model, share)
     if operator not in moved:
-        raise _LeftOutError(f"operator {operator!r} is not modeled")
+        raise LeftOutError(f"operator {operator!r} is not modeled")
     return {"family": "elementwise", "operator": operator, "m": tokens, "k": moved[operator]}
 
 
@@ -170,14 +165,14 @@ def _moved_elements(model: LanguageModel, share: float) -> dict[str, float]:
 def _collective(row: Row) -> _Sizes:
     name = row["metric"].split()[0]
     if name not in _COLLECTIVES:
-        raise _LeftOutError(f"collective {name!r} is not modeled")
+        raise LeftOutError(f"collective {name!r} is not modeled")
     column = "message_bytes" if row.get("message_bytes") else "message_size"
-    devices = _number(row, "n_devices")
-    per_node = _number(row, "devices_per_node") if row.get("devices_per_node") else devices
+    devices = number_of(row, "n_devices")
+    per_node = number_of(row, "devices_per_node") if row.get("devices_per_node") else devices
     return {
         "family": "collective",
         "operator": _COLLECTIVES[name],
-        "message_bytes": _number(row, column),
+        "message_bytes": number_of(row, column),
         "devices": devices,
         "nodes": max(1.0, devices / per_node),
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.files import replacing
 from codesign.report.tables import plain_table, text_line
 from codesign.studies.validation.study import Study
+from codesign.text import markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -107,22 +108,21 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
     for study in studies:
         parts += [f"## {study.name}", study.question]
         if study.targets:
-            parts.append(_markdown_table(_TARGETS, study.targets))
-        parts.append(_markdown_table(_stated(_SUMMARY, study.summary), study.summary))
+            parts.append(_pipe_table(_TARGETS, study.targets))
+        parts.append(_pipe_table(_stated(_SUMMARY, study.summary), study.summary))
         parts.append(f"![{study.name}](validation/{study.name}.png)")
         rows = study.rows
         if len(rows) > _MOST_ROWS:
             rows = [row for row in rows if row.get(_EXPLAINED)]
         if rows:
-            parts.append(_markdown_table(_columns(rows), rows))
+            parts.append(_pipe_table(_columns(rows), rows))
         parts += ["\n".join(f"- {note}" for note in study.notes)] if study.notes else []
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str:
-    lines = [" | ".join(columns.values()), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(_cell(name, row.get(name)) for name in columns) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
+def _pipe_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str:
+    cells = ([_cell(name, row.get(name)) for name in columns] for row in rows)
+    return markdown_table(list(columns.values()), cells)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -7,7 +7,7 @@ by these dies (``uncore_share``, and ``sram_mm2_per_megabyte`` by the V-Caches).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import numpy as np
 from pydantic import Field
@@ -16,9 +16,10 @@ from codesign.accounts.area import mac_mtransistors, sram_mm2
 from codesign.accounts.constants import Constants, Process, constants_at
 from codesign.memtech import Level, load_library
 from codesign.schema import Record, read_document, to_record
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, all_within, ranged_row, summarize
 
 _FILE = Path(__file__).parent / "data" / "dies.yaml"
+_LEVELS: tuple[Level, ...] = get_args(Level)
 Count = Annotated[float, Field(ge=0)]
 
 
@@ -89,36 +90,20 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     """The study; nothing in it is drawn."""
     rows = []
     for name, die in published_dies().items():
-        low, typical, high = (
-            die.modelled_mm2("low"), die.modelled_mm2("typical"), die.modelled_mm2("high")
-        )  # fmt: skip
-        is_within = low <= die.area if die.at_most else low <= die.area <= high
-        rows.append(
-            {
-                "what": f"{name}, mm2" + (", at most" if die.at_most else ""),
-                "reference": die.area,
-                "ours": round(typical, 1),
-                "low": round(low, 1),
-                "high": round(high, 1),
-                "error": typical / die.area - 1.0,
-                "is_within": is_within,
-                "source": die.source,
-            }
+        subject = f"{name}, mm2" + (", at most" if die.at_most else "")
+        row = ranged_row(
+            subject, die.area, [die.modelled_mm2(level) for level in _LEVELS], die.source
         )
+        if die.at_most:
+            row["is_within"] = row["low"] <= die.area
+        rows.append(row | {end: round(row[end], 1) for end in ("ours", "low", "high")})
     exact = np.array([row["error"] for row in rows if "at most" not in str(row["what"])])
-    n_within = sum(bool(row["is_within"]) for row in rows)
-    target = {
-        "what": "published areas within the range of the constants",
-        "target": f"{len(rows)} of {len(rows)}",
-        "measured": f"{n_within} of {len(rows)}",
-        "is_met": n_within == len(rows),
-    }
     return Study(
         name="area",
         question="Areas of published dies, from their blocks, against the vendors' figures.",
         rows=rows,
         summary=[summarize("dies of known area", exact)],
-        targets=[target],
+        targets=[all_within("published areas within the range of the constants", rows)],
         notes=[
             "low and high have every constant at that end of its range at once, wider than likely",
             "in-sample: uncore_share is chosen by the A100, H100 and XCD, SRAM is fitted to the "

@@ -7,7 +7,7 @@ same sources: this says whether the parts add up, not whether they are right.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from pydantic import Field
@@ -17,11 +17,11 @@ from codesign.accounts.dies import die_usd, die_yield
 from codesign.accounts.price import INTERPOSER_MARGIN
 from codesign.memtech import Level, load_library
 from codesign.schema import Record, read_document, to_record
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, all_within, ranged_row, summarize
 
 _FILE = Path(__file__).parent / "data" / "prices.yaml"
 Amount = Annotated[float, Field(ge=0)]
-_LEVELS: tuple[Level, ...] = ("low", "typical", "high")
+_LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class PublishedPrice(Record):
@@ -84,23 +84,16 @@ def run(seed: int = 0, size: int | None = None) -> Study:
             continue
         ends = [module.modelled_usd(level) for level in _LEVELS]
         rows += [
-            _row(f"{name}, {part}, USD", usd, [end[part] for end in ends], module.source)
+            ranged_row(f"{name}, {part}, USD", usd, [end[part] for end in ends], module.source)
             for part, usd in module.usd.items()
         ]
     errors = np.array([row["error"] for row in rows if row["what"].endswith("total, USD")])
-    n_within = sum(row["is_within"] for row in rows)
-    target = {
-        "what": "published figures within the range of the constants",
-        "target": f"{len(rows)} of {len(rows)}",
-        "measured": f"{n_within} of {len(rows)}",
-        "is_met": n_within == len(rows),
-    }
     return Study(
         name="cost",
         question="What accelerators cost to make, part by part, against published estimates.",
         rows=rows,
         summary=[summarize("totals", errors)],
-        targets=[target],
+        targets=[all_within("published figures within the range of the constants", rows)],
         notes=[
             "the published figures are outsiders' estimates, without design, margin and sales; the "
             "constants of interposer and assembly and the price of HBM were read from the same",
@@ -115,19 +108,5 @@ def _loss_row(name: str, module: PublishedPrice) -> dict[str, Any]:
     mm2 = np.array(areas)
     lost = [1.0 - float(die_yield(mm2, constants_at(process, level))[0]) for level in _LEVELS]
     assert module.lost_share is not None
-    row = _row(f"{name}, lost to defects, at least", module.lost_share, lost, module.source)
+    row = ranged_row(f"{name}, lost to defects, at least", module.lost_share, lost, module.source)
     return row | {"is_within": lost[-1] >= module.lost_share}
-
-
-def _row(part: str, reference: float, ends: list[float], source: str) -> dict[str, Any]:
-    low, typical, high = ends
-    return {
-        "what": part,
-        "reference": reference,
-        "ours": typical,
-        "low": low,
-        "high": high,
-        "error": typical / reference - 1.0,
-        "is_within": low <= reference <= high,
-        "source": source,
-    }

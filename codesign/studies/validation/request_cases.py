@@ -126,7 +126,7 @@ class LeftOut:
     reason: str
 
 
-class _LeftOutError(Exception):
+class LeftOutError(Exception):
     """The row cannot be predicted; the message says why."""
 
 
@@ -160,7 +160,7 @@ def _read_all(
             yield from read(row)
         except UnknownNameError as error:
             yield LeftOut(line, re.sub(r"\.? (Did you mean|Known).*", "", str(error)))
-        except (_LeftOutError, CodesignError) as error:
+        except (LeftOutError, CodesignError) as error:
             yield LeftOut(line, str(error))
 
 
@@ -169,7 +169,7 @@ def _calibration(row: Row) -> Iterator[RequestCase]:
     if row["kind"] != "e2e":
         return
     metric, unit = row["metric"].lower(), row["unit"]
-    value = _number(row, "value")
+    value = number_of(row, "value")
     if "ttft" in metric or "first token" in metric:
         quantity: Quantity = "TTFT"
     elif "tpot" in metric or "inter-token" in metric or "per output token" in metric:
@@ -177,23 +177,23 @@ def _calibration(row: Row) -> Iterator[RequestCase]:
     elif "throughput" in metric and unit in ("tok/s", "tokens/s"):
         quantity = "throughput"
     else:
-        raise _LeftOutError(f"metric {row['metric']!r} of whole requests is not modeled")
+        raise LeftOutError(f"metric {row['metric']!r} of whole requests is not modeled")
     if quantity != "throughput":
         if unit not in _TIME_UNITS:
-            raise _LeftOutError(f"unit {unit!r} is not understood")
+            raise LeftOutError(f"unit {unit!r} is not understood")
         value *= _TIME_UNITS[unit]
     parallelism = row.get("parallelism") or ""
     pipeline = _degree(parallelism, "PP") or 1
-    tensor = _degree(parallelism, "TP") or max(1, int(_number(row, "n_devices")) // pipeline)
+    tensor = _degree(parallelism, "TP") or max(1, int(number_of(row, "n_devices")) // pipeline)
     yield RequestCase(
         quantity=quantity,
         value=_positive(value),
         device=load_device(row["device"]),
         model=find_model(row["model"]),
         formats=formats_of(row["precision"]),
-        batch=int(_number(row, "batch")),
-        prompt=int(_number(row, "prompt")),
-        output=int(_number(row, "output", None if quantity == "throughput" else 1)),
+        batch=int(number_of(row, "batch")),
+        prompt=int(number_of(row, "prompt")),
+        output=int(number_of(row, "output", None if quantity == "throughput" else 1)),
         tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         engine=engine_of(f"{row.get('framework') or ''} {row['source']}"),
@@ -204,19 +204,19 @@ def _calibration(row: Row) -> Iterator[RequestCase]:
 def _splitwise(row: Row) -> Iterator[RequestCase]:
     """The two times of a row of ``splitwise.csv``."""
     if row["power_capped"] != "0":
-        raise _LeftOutError("devices with a lowered power limit are not modeled")
+        raise LeftOutError("devices with a lowered power limit are not modeled")
     quantities: dict[Quantity, str] = {"TTFT": "prefill_s", "TPOT": "token_s"}
     for quantity, column in quantities.items():
         yield RequestCase(
             quantity=quantity,
-            value=_positive(_number(row, column)),
+            value=_positive(number_of(row, column)),
             device=load_device(_DGX.get(row["device"], row["device"])),
             model=find_model(row["model"]),
             formats=formats_of("fp16"),
-            batch=int(_number(row, "batch")),
-            prompt=int(_number(row, "prompt_tokens")),
-            output=int(_number(row, "output_tokens")),
-            tensor_parallel=int(_number(row, "tp")),
+            batch=int(number_of(row, "batch")),
+            prompt=int(number_of(row, "prompt_tokens")),
+            output=int(number_of(row, "output_tokens")),
+            tensor_parallel=int(number_of(row, "tp")),
             pipeline_parallel=1,
             engine="eager",
             source=row["source"],
@@ -226,27 +226,30 @@ def _splitwise(row: Row) -> Iterator[RequestCase]:
 def _deployment(row: Row) -> Iterator[RequestCase]:
     """A row of ``deployments.csv``: tokens per second of one device in one phase."""
     if row["left_out"]:
-        raise _LeftOutError(row["left_out"])
+        raise LeftOutError(row["left_out"])
     phases: dict[str, Quantity] = {"prefill": "prefill tokens/s", "decode": "decode tokens/s"}
     if row["phase"] not in phases:
-        raise _LeftOutError(f"phase {row['phase']!r} is not modeled")
-    tensor, expert = int(_number(row, "tensor_parallel")), int(_number(row, "expert_parallel"))
-    batch = _number(row, "batch_per_device") * tensor * expert / _number(row, "micro_batches")
+        raise LeftOutError(f"phase {row['phase']!r} is not modeled")
+    tensor, expert = (
+        int(number_of(row, "tensor_parallel")),
+        int(number_of(row, "expert_parallel")),
+    )
+    batch = number_of(row, "batch_per_device") * tensor * expert / number_of(row, "micro_batches")
     if batch != int(batch):
-        raise _LeftOutError(f"{batch:g} requests of a micro-batch are no whole number")
+        raise LeftOutError(f"{batch:g} requests of a micro-batch are no whole number")
     words = (row["weight_format"], row["activation_format"], row["kv_format"])
     for word in words:
         find_format(word)
-    predicted = _number(row, "infersim_tokens_per_s_per_device", 0.0)
+    predicted = number_of(row, "infersim_tokens_per_s_per_device", 0.0)
     yield RequestCase(
         quantity=phases[row["phase"]],
-        value=_positive(_number(row, "tokens_per_s_per_device")),
+        value=_positive(number_of(row, "tokens_per_s_per_device")),
         device=load_device(row["device"]),
         model=find_model(row["model"]),
         formats=words,
         batch=int(batch),
-        prompt=int(_number(row, "prompt_tokens")),
-        output=int(_number(row, "generated_tokens")),
+        prompt=int(number_of(row, "prompt_tokens")),
+        output=int(number_of(row, "generated_tokens")),
         tensor_parallel=tensor,
         pipeline_parallel=1,
         engine="graphs",
@@ -265,22 +268,26 @@ _TABLES: tuple[tuple[set[str], Callable[[Row], Iterator[RequestCase]]], ...] = (
 )
 
 
-def _number(row: Row, key: str, absent: float | None = None) -> float:
-    """A number of a row; ``absent`` where it does not matter."""
+def number_of(row: Row, key: str, absent: float | None = None) -> float:
+    """A number of a row of text; ``absent``, if it is passed, where none is stated.
+
+    Raises:
+        LeftOutError: No number is stated.
+    """
     text = (row.get(key) or "").strip()
     if not text and absent is not None:
         return absent
     if not text:
-        raise _LeftOutError(f"{key} is not stated")
+        raise LeftOutError(f"{key} is not stated")
     try:
         return float(text)
     except ValueError:
-        raise _LeftOutError(f"{key}: expected a number, got {text!r}") from None
+        raise LeftOutError(f"{key}: expected a number, got {text!r}") from None
 
 
 def _positive(value: float) -> float:
     if not value > 0:
-        raise _LeftOutError(f"expected a value above 0, got {value:g}")
+        raise LeftOutError(f"expected a value above 0, got {value:g}")
     return value
 
 

@@ -50,3 +50,38 @@ def summarize(group: str, errors: FloatArray) -> dict[str, Any]:
         "p95_absolute_error": float(np.quantile(size, 0.95)),
         "largest_absolute_error": float(size.max()),
     }
+
+
+def ranged_row(
+    subject: str, reference: float, ends: Sequence[float], source: str
+) -> dict[str, Any]:
+    """A comparison with a modelled range.
+
+    Args:
+        subject: Of the comparison, with its unit.
+        reference: The published number.
+        ends: Ours with all constants low, typical and high.
+        source: Where the published number was read.
+    """
+    low, typical, high = ends
+    return {
+        "what": subject,
+        "reference": reference,
+        "ours": typical,
+        "low": low,
+        "high": high,
+        "error": typical / reference - 1.0,
+        "is_within": low <= reference <= high,
+        "source": source,
+    }
+
+
+def all_within(subject: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The target that every one of some :func:`ranged_row` is within its range."""
+    n_within = sum(bool(row["is_within"]) for row in rows)
+    return {
+        "what": subject,
+        "target": f"{len(rows)} of {len(rows)}",
+        "measured": f"{n_within} of {len(rows)}",
+        "is_met": n_within == len(rows),
+    }

@@ -24,7 +24,7 @@ from codesign.evaluators.simulation.tiles import (
     tiles,
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.memtech import MemoryTechnology, load_library
+from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.space import load_space
 from codesign.workload import Request
 
@@ -339,6 +339,30 @@ def test_what_it_tells_in_advance_is_what_npu_has(monkeypatch: pytest.MonkeyPatc
         for name, values in first.items():
             assert np.isfinite(values).all()
             assert np.array_equal(values, second[name][::-1])
+
+
+def test_a_memory_at_its_power_limit_waits() -> None:
+    dear_write = Range(low=1e-9, typical=1e-9, high=1e-9)
+    technologies = {
+        name: item.model_copy(update={"write_energy": dear_write})
+        for name, item in load_library().items()
+    }
+    request = Request(model="llama-3-8b", trace="gsm8k", phase="prefill")
+    options = SimulationOptions(most_steps=16, fused=False)
+    designs = base()
+    cheap, dear = (
+        SimulationEvaluator(request, options, library=library).explain(designs)
+        for library in (None, technologies)
+    )
+    assert not any(row["bound"] == "power" for row in cheap.operators)
+    for explanation in (cheap, dear):
+        for row in explanation.power:
+            assert row["average_watts"] <= row["tdp_watts"] * (1 + 1e-9)
+    (waiting,) = (row for row in dear.operators if row["bound"] == "power")
+    assert waiting["steps"] == 0
+    level = waiting["name"].removeprefix("power_limit_of_")
+    (power,) = (row for row in dear.power if row["component"] == level)
+    assert power["average_watts"] == pytest.approx(power["tdp_watts"], rel=1e-9)
 
 
 def test_predictions_are_near_what_is_simulated() -> None:

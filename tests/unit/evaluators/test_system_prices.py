@@ -27,7 +27,7 @@ from codesign.space import load_space, parse_space
 OSWORLD = SystemWorkload(model="llama-3.3-70b", trace="osworld")
 TOKENS = {"prefill": 90_000, "decode": 8_000}
 SECONDS_PER_YEAR = 8766 * 3600
-PRICE = "usd_per_million_tokens"
+PRICE, CARBON = "usd_per_million_tokens", "kgco2e_per_million_tokens"
 
 
 @cache
@@ -90,6 +90,50 @@ def test_tokens_cost_machines_that_are_written_off_or_worn_out_and_electricity(c
         years.append(life)
     assert float(metrics[PRICE][0]) == pytest.approx(usd / 8_000 * 1e6, rel=1e-9)
     assert float(metrics["lifetime_years"][0]) == pytest.approx(min(*years, 10), rel=1e-12)
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (5, 1), (1, 8)])
+def test_tokens_emit_what_making_machines_and_their_electricity_emit(counts):
+    space = load_space("system-pd", catalogs())
+    settings = dict(zip(("prefill_machines", "decode_machines"), counts, strict=True))
+    row = space.encode({**space.designs["P1-D1"], **settings})
+    problem = problem_of(space)
+    metrics = problem.evaluate(row).metrics
+    rate = float(metrics["requests_per_s"][0])
+    constants = constants_at("n7", "typical")
+    kilowatt_hours = float(metrics["energy_joules_per_request"][0]) * constants.pue / 3.6e6
+    kg, embodied = kilowatt_hours * constants.grid_kgco2e_per_kwh, 0.0
+    names = ["embodied_kgco2e", "lifetime_years", "throughput_tokens_per_s"]
+    for (pool, machine), count in zip(machines(problem, row, names).items(), counts, strict=True):
+        busy = rate / (count * machine["throughput_tokens_per_s"] / TOKENS[pool])
+        used = min(machine["lifetime_years"] / busy, 1 / constants.write_off_per_year)
+        made = count * machine["embodied_kgco2e"]
+        busy_seconds = used * SECONDS_PER_YEAR * (1 - constants.idle_share)
+        kg += made / (busy_seconds * rate)
+        embodied += made
+    assert float(metrics[CARBON][0]) == pytest.approx(kg / 8_000 * 1e6, rel=1e-9)
+    assert float(metrics["embodied_kgco2e"][0]) == pytest.approx(embodied, rel=1e-12)
+
+
+def test_a_rent_changes_no_carbon():
+    space = load_space("system-pd", catalogs())
+    rented = metrics_of(space, SystemOptions(npu=NpuOptions(usd_per_hour=2.5)))
+    np.testing.assert_array_equal(rented[CARBON], metrics_of(space)[CARBON])
+
+
+@pytest.mark.parametrize("name", [CARBON, "embodied_kgco2e"])
+@pytest.mark.parametrize("space_name", ["system-pd-gpu", "system-mixed"])
+def test_systems_with_devices_have_no_carbon_and_say_why(name, space_name):
+    space = load_space(space_name, catalogs())
+    design = next(iter(space.designs.values()))
+    row = space.encode(design)
+    assert np.isnan(problem_of(space).evaluate(row).metrics[name]).all()
+    with pytest.raises(InputError, match=rf"{name}.*what making .*h100-sxm.* emits is unknown"):
+        build_problem(space, SystemEvaluator(OSWORLD), [f"minimize {name}"], (), "system")
+    explained = problem_of(space).evaluator.explain(space.columns(row))
+    assert f"decode: no {name}: what making {design['decode_device']} emits" in "\n".join(
+        explained.notes
+    )
 
 
 def test_a_rent_takes_the_place_of_capital_and_electricity():

@@ -23,8 +23,7 @@ from codesign.workload import (
     parameters_by_part,
     state_bytes,
 )
-from codesign.workload.families import FAMILIES
-from codesign.workload.hugging_face import known_model_types
+from codesign.workload.families import FAMILIES, known_types
 from codesign.workload.model import kv_elements
 from codesign.workload.split_rules import largest_parts, split_rule
 
@@ -101,7 +100,7 @@ def test_the_table_has_every_family_that_the_issue_names() -> None:
 
 def test_the_page_about_models_names_every_type() -> None:
     page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
-    assert [kind for kind in known_model_types() if f"`{kind}`" not in page] == []
+    assert [kind for kind in known_types() if f"`{kind}`" not in page] == []
     assert f"{len(ROWS)} public models" in page
 
 

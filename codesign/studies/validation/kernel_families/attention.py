@@ -19,18 +19,15 @@ from codesign.machines.device.attention import (
     attention_work_flop,
 )
 from codesign.machines.device.rates import DeviceRates
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
-    fill,
     find_reasons,
     multiplies,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("attention_prefill", "attention_encoder", "attention_decode")
-TARGET = 0.12
 SIZES = ("batch", "input_tokens", "past_tokens", "query_heads", "kv_heads", "head_dim")
 MAY_BE_0 = ("past_tokens",)
 FORMATS = ("bf16", "fp16", "fp8")
@@ -67,22 +64,6 @@ def left_out(table: KernelTable) -> Reasons:
             "window is not stated": has_cache & np.isnan(table["window"]),
         },
     )
-
-
-def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -> FloatArray:
-    """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    return predict_rows(table, left_out(table), _law, "attention", AttentionConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    return fill(table, left_out(table), _roofline_s)
-
-
-def fit(table: KernelTable) -> AttentionConstants:
-    """Constants that make the rows come out best; see :func:`usable`."""
-    rows = table.take((left_out(table) == "") & usable(table))
-    return fit_constants(START, _law(rows), rows["latency_s"], most=MOST)
 
 
 def usable(table: KernelTable) -> BoolArray:
@@ -156,3 +137,16 @@ def _takes_heads_apart(table: KernelTable) -> BoolArray:
     group = table["query_heads"] / table["kv_heads"]
     of_tensorrt = table.words("framework") == "TensorRT-LLM"
     return np.asarray(is_decode & of_tensorrt & (group > _MOST_SHARED_HEADS))
+
+
+FAMILY = KernelFamily(
+    file="attention",
+    operators=OPERATORS,
+    target=0.12,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+    usable=usable,
+)

@@ -14,18 +14,15 @@ from codesign.machines.device.collectives import (
     wire_bytes,
 )
 from codesign.machines.device.links import LinkRates, link_rates
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily, device_operators
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     device_numbers,
     device_texts,
     find_reasons,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
-OPERATORS = COLLECTIVE_KINDS
-TARGET = 0.15
 START = CollectiveConstants.model_validate(
     {
         "start": "5 us",
@@ -63,41 +60,21 @@ def left_out(table: KernelTable) -> Reasons:
         "the device's file states no link": np.isnan(links.bandwidth_bytes_per_s),
         "the device's file states no network": (nodes > 1) & np.isnan(links.network_bytes_per_s),
     }
-    return find_reasons(table, OPERATORS, ("message_bytes", "devices"), more=more)
+    return find_reasons(table, COLLECTIVE_KINDS, ("message_bytes", "devices"), more=more)
 
 
-def predict_s(table: KernelTable, constants: CollectiveConstants | None = None) -> FloatArray:
-    """(q,) seconds; NaN where a row is left out.
-
-    Args:
-        table: (q,) rows.
-        constants: For all rows; None: those shipped for each device's class.
-    """
-    return predict_rows(table, left_out(table), _law, "collectives", CollectiveConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) bytes over the links' datasheet rate, nothing else; NaN where a row is left out."""
-    return np.where(left_out(table) == "", _bytes_over_links_s(table), np.nan)
-
-
-def fit(table: KernelTable) -> CollectiveConstants:
-    """The constants that fit the rows best; those between nodes are not measured.
-
-    The factors by kind of link are scaled so that their product is 1, the latencies with them: a
-    kind that is not listed has the typical latency.
-    """
-    table = table.take(left_out(table) == "")
+def _first_guess(table: KernelTable) -> CollectiveConstants:
+    """The start, with a factor for each kind of link that was measured."""
     present = set(np.asarray(links_of_rows(table).kind).tolist())
     factors = {kind: value for kind, value in START.latency_factor.items() if kind in present}
-    fitted = fit_constants(
-        START.model_copy(update={"latency_factor": factors}),
-        _law(table),
-        table["latency_s"],
-        groups=np.char.add(table.words("device"), table.words("operator")),
-        free=FREE,
-        most=MOST,
-    )
+    return START.model_copy(update={"latency_factor": factors})
+
+
+def _centered(fitted: CollectiveConstants) -> CollectiveConstants:
+    """The factors by kind of link scaled so that their product is 1, and the latencies with them.
+
+    So a kind that is not listed has the typical latency.
+    """
     mean = float(np.exp(np.mean(np.log([*fitted.latency_factor.values()] or [1.0]))))
     centered = {kind: value / mean for kind, value in fitted.latency_factor.items()}
     latencies = {name: getattr(fitted, name) * mean for name in _LATENCIES}
@@ -134,7 +111,7 @@ def _law(table: KernelTable) -> Callable[[CollectiveConstants], FloatArray]:
     return times_s
 
 
-def _bytes_over_links_s(table: KernelTable) -> FloatArray:
+def _roofline_s(table: KernelTable) -> FloatArray:
     links, times = links_of_rows(table), np.full(len(table), np.nan)
     for kind in COLLECTIVE_KINDS:
         sizes = table["message_bytes"], table["devices"], nodes_of_rows(table)
@@ -143,3 +120,19 @@ def _bytes_over_links_s(table: KernelTable) -> FloatArray:
         bound = np.maximum(inner / links.bandwidth_bytes_per_s, crossing)
         times = np.where(table.words("operator") == kind, bound, times)
     return times
+
+
+FAMILY = KernelFamily(
+    file="collectives",
+    operators=COLLECTIVE_KINDS,
+    target=0.15,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+    first_guess=_first_guess,
+    free=FREE,
+    groups=device_operators,
+    normalized=_centered,
+)

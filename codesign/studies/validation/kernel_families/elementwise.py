@@ -19,18 +19,16 @@ from codesign.machines.device.elementwise import (
     row_time_s,
     stream_time_s,
 )
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily, device_operators
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     find_reasons,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 STREAMS = ("quantize_bf16_to_fp8", "add")
 ROW_KERNELS = ("input_layernorm", "mlp_act", "attn_rope")
 OPERATORS = (*STREAMS, *ROW_KERNELS, *MIXING_KINDS)
-TARGET = 0.20
 _BYTES = {"quantize_bf16_to_fp8": 3.0}
 """Bytes read and written per element of ``k``; of the others 2, as ``k`` counts both."""
 START = ElementwiseConstants.model_validate(
@@ -57,36 +55,6 @@ def left_out(table: KernelTable) -> Reasons:
     return np.where(np.isin(table.words("operator"), MIXING_KINDS), mixing, moving)
 
 
-def predict_s(table: KernelTable, constants: ElementwiseConstants | None = None) -> FloatArray:
-    """(q,) seconds; NaN where a row is left out.
-
-    Args:
-        table: (q,) rows.
-        constants: For all rows; None: those shipped for each device's class.
-    """
-    return predict_rows(
-        table, left_out(table), _law, "elementwise", ElementwiseConstants, constants
-    )
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) bytes, each once, over the memory's datasheet rate; NaN where a row is left out."""
-    bound = _moved_bytes(table) / table.rates.bandwidth_bytes_per_s
-    return np.where(left_out(table) == "", bound, np.nan)
-
-
-def fit(table: KernelTable) -> ElementwiseConstants:
-    """The constants that fit the rows best."""
-    table = table.take(left_out(table) == "")
-    return fit_constants(
-        START,
-        _law(table),
-        table["latency_s"],
-        groups=np.char.add(table.words("device"), table.words("operator")),
-        most=MOST,
-    )
-
-
 def _moved_bytes(table: KernelTable) -> FloatArray:
     operator = table.words("operator")
     each = np.array([_BYTES.get(name, 2.0) for name in operator.tolist()])
@@ -111,3 +79,21 @@ def _law(table: KernelTable) -> Callable[[ElementwiseConstants], FloatArray]:
         return np.select([*kinds, np.isin(operator, ROW_KERNELS)], [*times, by_row], streams)
 
     return times_s
+
+
+def _roofline_s(table: KernelTable) -> FloatArray:
+    """(q,) bytes, each once, over the memory's datasheet rate."""
+    return _moved_bytes(table) / table.rates.bandwidth_bytes_per_s
+
+
+FAMILY = KernelFamily(
+    file="elementwise",
+    operators=OPERATORS,
+    target=0.20,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+    groups=device_operators,
+)

@@ -15,8 +15,8 @@ from codesign.columns import FloatArray
 from codesign.errors import UnknownNameError
 from codesign.machines.device.energy import EnergyConstants, kernel_energy_joules
 from codesign.machines.device.formats import operand_format
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
-from codesign.studies.validation.kernel_families.rows import Reasons, find_reasons, predict_rows
+from codesign.studies.validation.kernel_families.family import KernelFamily
+from codesign.studies.validation.kernel_families.rows import Reasons, find_reasons
 from codesign.studies.validation.kernel_table import KernelTable
 
 SHORTEST_S = 1e-4
@@ -65,22 +65,8 @@ def measured_joules(table: KernelTable) -> FloatArray:
     return table["power_watts"] * table["latency_s"]
 
 
-def predict_joules(table: KernelTable, constants: EnergyConstants | None = None) -> FloatArray:
-    """Joules of each row over its measured time, (q,); NaN where it is left out."""
-    return predict_rows(table, left_out(table), _law, "energy", EnergyConstants, constants)
-
-
-def fit(table: KernelTable) -> EnergyConstants:
-    """Constants of energy, fitted to the rows that are predicted."""
-    chosen = table.take(left_out(table) == "")
-    return fit_constants(
-        START,
-        _law(chosen),
-        measured_joules(chosen),
-        groups=groups(chosen),
-        free=FREE,
-        most=MOST,
-    )
+def _no_roofline(table: KernelTable) -> FloatArray:
+    return np.full(len(table), np.nan)
 
 
 def groups(table: KernelTable) -> list[str]:
@@ -204,3 +190,18 @@ def _width(bits: FloatArray) -> FloatArray:
 def _softmax_bits(table: KernelTable) -> FloatArray:
     """Attention counts as 16 bits: its exponentials, not its multipliers, make its power."""
     return np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0)
+
+
+FAMILY = KernelFamily(
+    file="energy",
+    operators=tuple(_COUNTS),
+    target=np.nan,
+    left_out=left_out,
+    law=_law,
+    roofline=_no_roofline,
+    start=START,
+    most=MOST,
+    free=FREE,
+    groups=groups,
+    measured=measured_joules,
+)

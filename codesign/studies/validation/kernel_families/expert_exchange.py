@@ -18,17 +18,13 @@ from codesign.machines.device.expert_exchange import (
     partners,
 )
 from codesign.studies.validation.kernel_families.collectives import links_of_rows
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily, device_operators
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
-    fill,
     find_reasons,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
-OPERATORS = EXCHANGE_KINDS
-TARGET = 0.15
 _SIZES = ("tokens", "experts", "top_k", "hidden", "devices", "nodes")
 START = ExchangeConstants.model_validate(
     {
@@ -56,41 +52,13 @@ def left_out(table: KernelTable) -> Reasons:
         "the device's file states no network": (table["nodes"] > 1)
         & np.isnan(links.network_bytes_per_s),
     }
-    return find_reasons(table, OPERATORS, _SIZES, more=more)
+    return find_reasons(table, EXCHANGE_KINDS, _SIZES, more=more)
 
 
-def predict_s(table: KernelTable, constants: ExchangeConstants | None = None) -> FloatArray:
-    """(q,) seconds; NaN where a row is left out.
-
-    Args:
-        table: (q,) rows.
-        constants: For all rows; None: those shipped for each device's class.
-    """
-    return predict_rows(
-        table, left_out(table), _law, "expert_exchange", ExchangeConstants, constants
-    )
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) bytes that leave a device, or its node, over the datasheet rate; NaN where left out.
-
-    Low-latency tokens count once for every partner, too: more need not be sent.
-    """
-    return fill(table, left_out(table), _roofline_s)
-
-
-def fit(table: KernelTable) -> ExchangeConstants:
-    """The constants that fit the rows best; factors on latencies are those of collectives."""
-    table = table.take(left_out(table) == "")
+def _first_guess(_: KernelTable) -> ExchangeConstants:
+    """The start, with the factors on latencies of collectives."""
     factors = load_constants("collectives", CollectiveConstants, "gpu").latency_factor
-    return fit_constants(
-        START.model_copy(update={"latency_factor": factors}),
-        _law(table),
-        table["latency_s"],
-        groups=np.char.add(table.words("device"), table.words("operator")),
-        free=[name for name in ExchangeConstants.model_fields if name != "latency_factor"],
-        most=MOST,
-    )
+    return START.model_copy(update={"latency_factor": factors})
 
 
 def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
@@ -114,6 +82,10 @@ def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:
+    """(q,) bytes that leave a device, or its node, over the datasheet rate.
+
+    Low-latency tokens count once for every partner, too: more need not be sent.
+    """
     links = links_of_rows(table)
     tokens, experts, top_k, hidden, devices, nodes = (table[name] for name in _SIZES)
     dispatched = np.char.find(table.words("operator"), "dispatch") >= 0
@@ -121,3 +93,18 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     groups = np.where(nodes > 1, nodes, devices)
     rate = np.where(nodes > 1, links.network_bytes_per_s, links.bandwidth_bytes_per_s)
     return np.asarray(tokens * token_bytes * partners(groups, experts, top_k) / rate)
+
+
+FAMILY = KernelFamily(
+    file="expert_exchange",
+    operators=EXCHANGE_KINDS,
+    target=0.15,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+    first_guess=_first_guess,
+    free=[name for name in ExchangeConstants.model_fields if name != "latency_factor"],
+    groups=device_operators,
+)

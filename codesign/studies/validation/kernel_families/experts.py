@@ -20,18 +20,15 @@ from codesign.machines.device.experts import (
     experts_time_s,
 )
 from codesign.machines.device.formats import ProductFormat, product_format
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.routing import first_rank_load
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
-    fill,
     find_reasons,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("moe_experts", "moe_experts_large_ep")
-TARGET = 0.15
 _SIZES = ("tokens", "experts", "top_k", "hidden", "expert_hidden", "matrices", "tp", "ep")
 START = ExpertConstants.model_validate(
     {
@@ -67,26 +64,8 @@ def left_out(table: KernelTable) -> Reasons:
     return find_reasons(table, OPERATORS, _SIZES, more=more)
 
 
-def predict_s(table: KernelTable, constants: ExpertConstants | None = None) -> FloatArray:
-    """(q,) seconds; NaN where a row is left out.
-
-    Args:
-        table: (q,) rows.
-        constants: For all rows; None: those shipped for each device's class.
-    """
-    return predict_rows(table, left_out(table), _law, "experts", ExpertConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) the longer of reading the active experts once and multiplying; NaN where left out."""
-    return fill(table, left_out(table), _roofline_s)
-
-
-def fit(table: KernelTable) -> ExpertConstants:
-    """The constants that fit the rows best, of those that are :func:`usable`."""
-    table = table.take((left_out(table) == "") & usable(table))
-    groups = np.char.add(np.char.add(table.words("device"), " "), _kernels(table))
-    return fit_constants(START, _law(table), table["latency_s"], groups=groups, most=MOST)
+def _groups(table: KernelTable) -> NDArray[np.str_]:
+    return np.char.add(np.char.add(table.words("device"), " "), _kernels(table))
 
 
 def usable(table: KernelTable) -> BoolArray:
@@ -189,3 +168,17 @@ def _peak(device: Device | None, item: ProductFormat | None) -> float:
         return device.peak_flop_per_s(item.multiply)
     except UnknownNameError:
         return np.nan
+
+
+FAMILY = KernelFamily(
+    file="experts",
+    operators=OPERATORS,
+    target=0.15,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+    groups=_groups,
+    usable=usable,
+)

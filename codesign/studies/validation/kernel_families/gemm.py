@@ -17,16 +17,13 @@ from codesign.errors import UnknownNameError
 from codesign.hardware.device import Device
 from codesign.machines.device.formats import ProductFormat, format_on, product_format
 from codesign.machines.device.gemm import GemmConstants, Products, gemm_time_s
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
     find_reasons,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
-OPERATORS = ("gemm",)
-TARGET = 0.08
 COPIES = 6.0
 """Copies of the weights that the benchmark cycles through."""
 EAGER_S = 250e-6
@@ -87,38 +84,9 @@ def left_out(table: KernelTable) -> Reasons:
         "the host starts each product, and takes longer than its roofline": is_eager
         & (_roofline_s(table) < EAGER_S),
     }
-    reasons = find_reasons(table, OPERATORS, ("m", "n", "k"))
+    reasons = find_reasons(table, ("gemm",), ("m", "n", "k"))
     reasons = np.where(reasons == "", problems, reasons)
-    return np.where(reasons == "", find_reasons(table, OPERATORS, (), more=more), reasons)
-
-
-def predict_s(table: KernelTable, constants: GemmConstants | None = None) -> FloatArray:
-    """Seconds of each row, (q,); NaN where it is left out.
-
-    Args:
-        table: Rows of products; any other row is left out.
-        constants: Those of all devices. Left out: the shipped ones of each device's class.
-    """
-    return predict_rows(table, left_out(table), _law, "gemm", GemmConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) the larger of work over peak and traffic over bandwidth; NaN where left out."""
-    return np.where(left_out(table) == "", _roofline_s(table), np.nan)
-
-
-def fit(table: KernelTable) -> GemmConstants:
-    """Constants of products, fitted to the rows that are predicted."""
-    chosen = table.take(left_out(table) == "")
-    return fit_constants(
-        START,
-        _law(chosen),
-        chosen["latency_s"],
-        groups=groups(chosen),
-        free=FREE,
-        least=LEAST,
-        most=MOST,
-    )
+    return np.where(reasons == "", find_reasons(table, ("gemm",), (), more=more), reasons)
 
 
 def groups(table: KernelTable) -> list[str]:
@@ -158,7 +126,7 @@ def _cases(table: KernelTable) -> list[_Case]:
 def _case(
     device: Device | None, operator: str, weight: str, activation: str, framework: str
 ) -> _Case:
-    if operator not in OPERATORS or device is None:
+    if operator != "gemm" or device is None:
         return _Case(None, np.nan, "")  # said by others
     if (device.key, weight) == ("l40s", "fp8_block128"):
         weight, activation = "fp8", "bf16"  # so the table's description, and so do its times
@@ -207,3 +175,18 @@ def _cached_share(table: KernelTable, weight_bytes: FloatArray) -> FloatArray:
 
 def _has_blocks(table: KernelTable) -> BoolArray:
     return np.asarray(table.words("weight_dtype") == "fp8_block128")
+
+
+FAMILY = KernelFamily(
+    file="gemm",
+    operators=("gemm",),
+    target=0.08,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+    free=FREE,
+    least=LEAST,
+    groups=groups,
+)

@@ -20,18 +20,15 @@ from codesign.machines.device.attention import (
 )
 from codesign.machines.device.constants import load_constants
 from codesign.studies.validation.kernel_families import attention
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
-    fill,
     find_reasons,
     multiplies,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("mla_prefill", "mla_decode")
-TARGET = 0.15
 FITTED = (
     "matrix_fraction",
     "eight_bit_gain",
@@ -56,23 +53,6 @@ def left_out(table: KernelTable) -> Reasons:
         formats=dict.fromkeys(("activation_dtype", "kv_dtype"), attention.FORMATS),
         may_be_0=attention.MAY_BE_0,
     )
-
-
-def predict_s(table: KernelTable, constants: AttentionConstants | None = None) -> FloatArray:
-    """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    return predict_rows(table, left_out(table), _law, "mla", AttentionConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    return fill(table, left_out(table), _roofline_s)
-
-
-def fit(table: KernelTable) -> AttentionConstants:
-    """Constants that make the rows come out best, from those of attention; see :func:`usable`."""
-    rows = table.take((left_out(table) == "") & usable(table))
-    start: AttentionConstants = load_constants("attention", AttentionConstants, "gpu")
-    return fit_constants(start, _law(rows), rows["latency_s"], free=FITTED, most=attention.MOST)
 
 
 def usable(table: KernelTable) -> BoolArray:
@@ -110,3 +90,18 @@ def _law(table: KernelTable) -> Callable[[AttentionConstants], FloatArray]:
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     return attention.shape_roofline_s(shapes(table), table.rates)
+
+
+FAMILY = KernelFamily(
+    file="mla",
+    operators=OPERATORS,
+    target=0.15,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=attention.START,
+    most=attention.MOST,
+    first_guess=lambda _: load_constants("attention", AttentionConstants, "gpu"),
+    free=FITTED,
+    usable=usable,
+)

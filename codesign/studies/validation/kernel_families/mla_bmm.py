@@ -17,18 +17,15 @@ from codesign.machines.device.absorbing import (
     absorbing_traffic_bytes,
     absorbing_work_flop,
 )
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
-    fill,
     find_reasons,
     multiplies,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("mla_absorb_query", "mla_absorb_value")
-TARGET = 0.15
 _LATENT, _UNROTATED = 512, 128
 START = AbsorbingConstants(
     bandwidth_fraction=0.8,
@@ -46,22 +43,6 @@ def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
     formats = {"weight_dtype": ("bf16", "fp16", "fp8")}
     return find_reasons(table, OPERATORS, ("tokens", "query_heads"), formats=formats)
-
-
-def predict_s(table: KernelTable, constants: AbsorbingConstants | None = None) -> FloatArray:
-    """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    return predict_rows(table, left_out(table), _law, "absorbing", AbsorbingConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    return fill(table, left_out(table), _roofline_s)
-
-
-def fit(table: KernelTable) -> AbsorbingConstants:
-    """Constants that make the rows come out best."""
-    rows = table.take(left_out(table) == "")
-    return fit_constants(START, _law(rows), rows["latency_s"], most=MOST)
 
 
 def shapes(table: KernelTable) -> Absorbing:
@@ -89,3 +70,15 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
     traffic_s = absorbing_traffic_bytes(shape) / np.asarray(rates.bandwidth_bytes_per_s)
     return np.asarray(np.maximum(absorbing_work_flop(shape) / peak, traffic_s))
+
+
+FAMILY = KernelFamily(
+    file="absorbing",
+    operators=OPERATORS,
+    target=0.15,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+)

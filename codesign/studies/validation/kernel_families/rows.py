@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray
 from codesign.hardware.device import Device
-from codesign.machines.device.constants import load_constants
 from codesign.schema import Record
 from codesign.studies.validation.kernel_table import KernelTable
 
 Constants = TypeVar("Constants", bound=Record)
 Reasons: TypeAlias = NDArray[np.str_]
 """(q,) why a row is not predicted; empty where it is."""
-Law: TypeAlias = Callable[[KernelTable], Callable[[Constants], FloatArray]]
-"""Gives the (q,) seconds of rows as a function of constants."""
 
 
 def device_numbers(table: KernelTable, number: Callable[[Device], float]) -> FloatArray:
@@ -73,39 +70,3 @@ def find_reasons(
     reasons |= more or {}
     masks = [np.asarray(mask, dtype=np.bool_) for mask in reasons.values()]
     return np.select(masks, list(reasons), default="").astype(np.str_)
-
-
-def fill(
-    table: KernelTable, reasons: Reasons, function: Callable[[KernelTable], FloatArray]
-) -> FloatArray:
-    """(q,) a function of the rows that are not left out; NaN of the others."""
-    kept, values = reasons == "", np.full(len(table), np.nan)
-    if kept.any():
-        values[kept] = function(table.take(kept))
-    return values
-
-
-def predict_rows(
-    table: KernelTable,
-    reasons: Reasons,
-    law: Law[Constants],
-    family: str,
-    record: type[Constants],
-    constants: Constants | None,
-) -> FloatArray:
-    """(q,) predictions of the rows that are not left out, NaN of the others.
-
-    Args:
-        table: (q,) rows.
-        reasons: (q,) why rows are left out.
-        law: Gives predictions of rows as a function of constants.
-        family: File of the shipped constants.
-        record: What it holds for a class of devices.
-        constants: For all rows; None: those shipped for the class of each row's device.
-    """
-    values, kept = np.full(len(table), np.nan), reasons == ""
-    classes = device_texts(table, lambda device: device.device_class)
-    for name in sorted(set(classes[kept].tolist())):
-        chosen = kept & (classes == name)
-        values[chosen] = law(table.take(chosen))(constants or load_constants(family, record, name))
-    return values

@@ -22,12 +22,10 @@ from codesign.machines.device.scan import (
     scan_traffic_bytes,
     scan_work_flop,
 )
-from codesign.studies.validation.kernel_families.log_fit import fit_constants
+from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import (
     Reasons,
-    fill,
     find_reasons,
-    predict_rows,
 )
 from codesign.studies.validation.kernel_table import KernelTable
 
@@ -41,7 +39,6 @@ _SCANS = (
     *("kda_conv_and_scan_decode", "kda_conv_and_scan_verify"),
 )
 OPERATORS = (*_CONVOLUTIONS, *_SCANS)
-TARGET = 0.15
 _FUSED = ("chunk_gated_delta_rule_flashinfer", "flashkda_fwd")
 _MIXED = "fused_recurrent_gated_delta_rule"
 """A decode that reads 16 bits of a state and writes 32 [ours]: it is faster than 32 both ways allow
@@ -79,22 +76,6 @@ def left_out(table: KernelTable) -> Reasons:
     channels = ("conv_width", "conv_channels")
     of_convolution = find_reasons(table, _CONVOLUTIONS, (*shared, *channels), formats=formats)
     return np.where(has_scan(table), of_scan, of_convolution)
-
-
-def predict_s(table: KernelTable, constants: ScanConstants | None = None) -> FloatArray:
-    """(q,) seconds by the shipped constants or by these; NaN where left out."""
-    return predict_rows(table, left_out(table), _law, "scan", ScanConstants, constants)
-
-
-def roofline_s(table: KernelTable) -> FloatArray:
-    """(q,) the larger of arithmetic over peak and traffic over bandwidth; NaN where left out."""
-    return fill(table, left_out(table), _roofline_s)
-
-
-def fit(table: KernelTable) -> ScanConstants:
-    """Constants that make the rows come out best."""
-    rows = table.take(left_out(table) == "")
-    return fit_constants(START, _law(rows), rows["latency_s"], most=MOST)
 
 
 def has_scan(table: KernelTable) -> BoolArray:
@@ -162,3 +143,15 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     traffic = np.where(is_scan, scan_traffic_bytes(scan), convolution)
     work_s = np.where(is_scan, scan_work_flop(scan) / np.asarray(rates.peak_16bit_flop_per_s), 0.0)
     return np.asarray(np.maximum(work_s, traffic / np.asarray(rates.bandwidth_bytes_per_s)))
+
+
+FAMILY = KernelFamily(
+    file="scan",
+    operators=OPERATORS,
+    target=0.15,
+    left_out=left_out,
+    law=_law,
+    roofline=_roofline_s,
+    start=START,
+    most=MOST,
+)

@@ -24,10 +24,18 @@ from codesign.machines.device.expert_exchange import (
     expert_exchange_time_s,
     partners,
 )
-from codesign.machines.device.links import LinkRates, links_of
+from codesign.machines.device.links import LinkRates, link_rates
 
 CONSTANTS = load_constants("collectives", CollectiveConstants, "gpu")
 EXCHANGE = load_constants("expert_exchange", ExchangeConstants, "gpu")
+
+
+def links_of(name: str) -> LinkRates:
+    """The links of one device."""
+    device = load_device(name)
+    return link_rates(lambda number: number(device), device.link_kind or "")
+
+
 PLAIN = CollectiveConstants.model_validate(
     {
         **dict.fromkeys(("start", "step", "fill", "custom_start", "custom_peer"), "0 us"),
@@ -93,7 +101,7 @@ def test_between_nodes_a_ring_uses_every_port_and_a_pairwise_exchange_its_own() 
 def test_time_grows_with_bytes_and_devices_and_never_with_the_link(
     kind: CollectiveKind, name: str
 ) -> None:
-    links = links_of(load_device(name))
+    links = links_of(name)
     devices = np.arange(1.0, 9.0)[:, None]
     times = collective_time_s(kind, SIZES, devices, 1.0, links, CONSTANTS)
     assert (times[0] == 0).all()  # one device alone
@@ -107,7 +115,7 @@ def test_time_grows_with_bytes_and_devices_and_never_with_the_link(
 
 
 def test_a_slower_network_never_helps() -> None:
-    links = links_of(load_device("h100-sxm"))
+    links = links_of("h100-sxm")
     slower = replace(links, network_bytes_per_s=0.5 * np.asarray(links.network_bytes_per_s))
     for kind in COLLECTIVE_KINDS:
         fast = collective_time_s(kind, SIZES, 32.0, 4.0, links, CONSTANTS)
@@ -154,7 +162,7 @@ def test_an_exchange_moves_a_token_to_each_partner_as_counted_by_hand() -> None:
 def test_an_exchange_grows_with_tokens_and_never_beats_its_links(
     kind: ExchangeKind, nodes: float
 ) -> None:
-    links = links_of(load_device("h100-sxm"))
+    links = links_of("h100-sxm")
     tokens = np.geomspace(1, 131072, 30)
     sizes = 256.0, 8.0, 7168.0, 8 * nodes, nodes
     times = expert_exchange_time_s(kind, tokens, *sizes, links, EXCHANGE)

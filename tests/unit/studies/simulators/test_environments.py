@@ -12,7 +12,12 @@ from codesign.cli import main
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Predicts
 from codesign.studies.simulators import environments
-from codesign.studies.simulators.environments import SIMULATORS, Simulator, install, interpreter_of
+from codesign.studies.simulators.environments import (
+    SIMULATORS,
+    InstallableSimulator,
+    install,
+    interpreter_of,
+)
 
 _ROOT = Path(__file__).parents[4]
 
@@ -53,7 +58,7 @@ def test_a_simulator_that_is_not_installed_says_how_to_install_it(capsys):
 
 
 def test_no_python_that_is_new_enough_is_said_in_a_line(monkeypatch):
-    monkeypatch.setitem(SIMULATORS, "future", Simulator("Future", (), (4, 0), "none"))
+    monkeypatch.setitem(SIMULATORS, "future", InstallableSimulator("Future", (), (4, 0), "none"))
     monkeypatch.setattr(environments, "_candidates", lambda: iter([sys.executable, "/no/python"]))
     with pytest.raises(InputError, match=r"Future needs Python 4.0 or later: name one in CODESIGN"):
         install("future")

@@ -38,20 +38,20 @@ RECORDS: dict[str, type[Record]] = {
 
 
 def shipped(family: str, device_class: str) -> dict[str, Any]:
-    file = fit_kernels.FILES.get(family, family)
+    file = fit_kernels.file_of(family)
     constants: Record = load_constants(file, RECORDS[family], device_class)
     return constants.model_dump()
 
 
 def test_every_family_has_a_file_and_every_file_a_family() -> None:
     assert set(RECORDS) == set(fit_kernels.ALL_FAMILIES)
-    files = {fit_kernels.FILES.get(name, name) for name in RECORDS}
+    files = {fit_kernels.file_of(name) for name in RECORDS}
     assert files == {path.stem for path in FOLDER.glob("*.yaml")}
 
 
 @pytest.mark.parametrize("family", RECORDS)
 def test_a_shipped_file_is_what_the_command_writes(family: str) -> None:
-    data = read_document(FOLDER / f"{fit_kernels.FILES.get(family, family)}.yaml").data
+    data = read_document(FOLDER / f"{fit_kernels.file_of(family)}.yaml").data
     assert f"python -m codesign.studies.validation.fit_kernels {family}" in data["how"]
     assert "@" in data["how"]  # the version of the data
     assert set(data["classes"]) == set(data["sources"]) == set(fit_kernels.CLASSES)

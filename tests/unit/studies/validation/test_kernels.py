@@ -81,12 +81,12 @@ def test_a_family_leaves_out_rows_of_others_and_rows_without_columns(
     empty = sample.take(np.zeros(len(sample), dtype=np.bool_))
     for table in (sample, bare, empty, with_text(sample, device="abacus")):
         reasons = family.left_out(table)
-        others = ~np.isin(table.words("operator"), family.OPERATORS)
+        others = ~np.isin(table.words("operator"), family.operators)
         assert (reasons[others] != "").all()
-        for seconds in (family.predict_s(table), family.roofline_s(table)):
+        for seconds in (family.predict(table), family.roofline_s(table)):
             assert (np.isnan(seconds) == (reasons != "")).all()
     assert (family.left_out(bare) != "").all()
-    assert 0 < family.TARGET <= 0.2
+    assert 0 < family.target <= 0.2
 
 
 def test_an_unknown_operator_is_named(sample: KernelTable) -> None:

@@ -77,7 +77,7 @@ def measured() -> KernelTable:
 def test_a_complete_row_is_predicted(family: ModuleType) -> None:
     table = table_of(CASES[family])
     assert family.left_out(table).tolist() == [""]
-    assert family.predict_s(table)[0] > family.roofline_s(table)[0] > 0
+    assert family.FAMILY.predict(table)[0] > family.FAMILY.roofline_s(table)[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_row_that_lacks_something_says_what(
 ) -> None:
     table = table_of(CASES[family] | change, CASES[family])
     assert family.left_out(table).tolist() == [reason, ""]
-    assert np.isnan(family.predict_s(table)).tolist() == [True, False]
-    assert np.isnan(family.roofline_s(table)).tolist() == [True, False]
+    assert np.isnan(family.FAMILY.predict(table)).tolist() == [True, False]
+    assert np.isnan(family.FAMILY.roofline_s(table)).tolist() == [True, False]
 
 
 def test_a_convolution_needs_channels_and_no_heads() -> None:
@@ -144,8 +144,8 @@ def test_the_shipped_constants_give_the_documented_medians(
 ) -> None:
     module = {"attention": attention, "mla": mla, "mla_bmm": mla_bmm}.get(family, scan)
     table = measured.of([operator])
-    error = np.median(np.abs(module.predict_s(table) / table["latency_s"] - 1))
-    bare = np.median(np.abs(module.roofline_s(table) / table["latency_s"] - 1))
+    error = np.median(np.abs(module.FAMILY.predict(table) / table["latency_s"] - 1))
+    bare = np.median(np.abs(module.FAMILY.roofline_s(table) / table["latency_s"] - 1))
     assert error == pytest.approx(DOCUMENTED[family, operator], abs=0.02)
     assert error < bare
 
@@ -153,10 +153,17 @@ def test_the_shipped_constants_give_the_documented_medians(
 def test_a_fit_finds_the_constants_that_made_the_times(measured: KernelTable) -> None:
     rows = measured.of(["mla_decode", "mla_prefill"])
     rows = rows.take(np.arange(0, len(rows), 3))
-    start = mla.fit(rows)
+    start = mla.FAMILY.fit(rows)
     made = start.model_copy(update={"start_cycles": 30_000.0, "bandwidth_fraction": 0.7})
-    times = mla.predict_s(rows, made)
+    times = mla.FAMILY.predict(rows, made)
     text = rows.text | {"latency_s": np.array([repr(float(time)) for time in times])}
-    refitted = mla.fit(KernelTable(text, rows.lines))
+    refitted = mla.FAMILY.fit(KernelTable(text, rows.lines))
     assert refitted.start_cycles == pytest.approx(30_000, rel=0.02)
     assert refitted.bandwidth_fraction == pytest.approx(0.7, rel=0.02)
+
+
+def test_rows_of_a_missing_kernel_are_predicted_but_not_fitted_to() -> None:
+    unparted = LATENT | {"device": "A100", "framework": "TensorRT-LLM", "kv_dtype": "bf16"}
+    table = table_of(LATENT, unparted)
+    assert mla.left_out(table).tolist() == ["", ""]
+    assert len(mla.FAMILY.fitted_rows(table)) == 1

@@ -39,7 +39,7 @@ def rows(operator: str, **columns: str) -> KernelTable:
 
 def median_error(family: ModuleType, sample: KernelTable) -> float:
     """Median of the error's size, as a part of the measured time."""
-    return float(np.nanmedian(np.abs(family.predict_s(sample) / sample["latency_s"] - 1)))
+    return float(np.nanmedian(np.abs(family.FAMILY.predict(sample) / sample["latency_s"] - 1)))
 
 
 def changed(sample: KernelTable, **columns: str) -> KernelTable:
@@ -80,11 +80,11 @@ def test_what_is_missing_or_unknown_is_left_out_with_a_reason(
     family: ModuleType, sample: KernelTable, change: dict[str, str], reason: str
 ) -> None:
     assert family.left_out(sample).tolist() == [""]
-    assert np.isfinite(family.predict_s(sample)).all()
+    assert np.isfinite(family.FAMILY.predict(sample)).all()
     bad = changed(sample, **change)
     assert reason in family.left_out(bad)[0]
-    assert np.isnan(family.predict_s(bad)).all()
-    assert np.isnan(family.roofline_s(bad)).all()
+    assert np.isnan(family.FAMILY.predict(bad)).all()
+    assert np.isnan(family.FAMILY.roofline_s(bad)).all()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_shipped_constants_reproduce_the_measured_times(
     sample = sample.take(sample.words("device") != "L40S") if family is elementwise else sample
     error = median_error(family, sample)
     assert error < most
-    roofline = np.abs(family.roofline_s(sample) / sample["latency_s"] - 1)
+    roofline = np.abs(family.FAMILY.roofline_s(sample) / sample["latency_s"] - 1)
     assert error < np.nanmedian(roofline)
 
 
@@ -126,7 +126,7 @@ def test_a_large_all_reduce_is_no_longer_half_as_fast_as_measured(table: KernelT
     sample = table.of(("all_reduce",))
     large = (sample["message_bytes"] > 1e8) & (sample.words("device") == "A100")
     sample = sample.take(large)
-    ratio = collectives.predict_s(sample) / sample["latency_s"]
+    ratio = collectives.FAMILY.predict(sample) / sample["latency_s"]
     assert ((ratio > 0.85) & (ratio < 1.15)).all()
 
 
@@ -175,9 +175,9 @@ def test_a_fit_without_rows_is_an_error() -> None:
 def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table: KernelTable) -> None:
     sample = table.take(table.words("family") == "collective")
     sample = sample.take(np.arange(0, len(sample), 3))
-    again = collectives.fit(sample)
-    shipped = collectives.predict_s(sample)
-    np.testing.assert_allclose(collectives.predict_s(sample, again), shipped, rtol=0.12)
+    again = collectives.FAMILY.fit(sample)
+    shipped = collectives.FAMILY.predict(sample)
+    np.testing.assert_allclose(collectives.FAMILY.predict(sample, again), shipped, rtol=0.12)
 
 
 def test_joined_tables_keep_the_columns_of_both() -> None:

@@ -50,14 +50,14 @@ def test_a_row_without_counted_work_or_reliable_watts_says_why() -> None:
     assert reasons[0] == ""
     words = ("family", "measured", "short", "device", "missing", "host", "routing")
     assert all(word in reason for word, reason in zip(words, reasons[1:], strict=True))
-    assert np.isfinite(family.predict_joules(table)).tolist() == [True] + [False] * 7
+    assert np.isfinite(family.FAMILY.predict(table)).tolist() == [True] + [False] * 7
 
 
 def test_energy_of_a_decode_depends_on_the_cache_that_it_reads() -> None:
     decode = {"operator": "attention_decode", "batch": "64", "query_heads": "32", "kv_heads": "8"}
     decode |= {"head_dim": "128", "input_tokens": "1", "past_tokens": "4095", "kv_dtype": "bf16"}
     table = rows(GEMM | decode, GEMM | decode | {"kv_dtype": "fp8"})
-    both = family.predict_joules(table)
+    both = family.FAMILY.predict(table)
     read = 64 * 4096 * 8 * 256 * 1.0
     per_byte = load_constants("energy", EnergyConstants, "gpu").byte * 700 / 4800e9
     assert both[0] - both[1] == pytest.approx(read * per_byte, rel=1e-6)
@@ -67,5 +67,5 @@ def test_energy_of_a_decode_depends_on_the_cache_that_it_reads() -> None:
 def test_products_draw_the_documented_watts(device: str, most: float) -> None:
     table = read_kernel_table().of(["gemm"])
     table = table.take((table.words("device") == device) & (family.left_out(table) == ""))
-    errors = np.abs(family.predict_joules(table) / family.measured_joules(table) - 1)
+    errors = np.abs(family.FAMILY.predict(table) / family.measured_joules(table) - 1)
     assert np.median(errors) < most

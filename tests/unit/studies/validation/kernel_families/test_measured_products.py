@@ -30,7 +30,7 @@ def rows(*changes: dict[str, str]) -> KernelTable:
 
 @pytest.fixture(scope="module")
 def products() -> KernelTable:
-    return read_kernel_table().of(family.OPERATORS)
+    return read_kernel_table().of(family.FAMILY.operators)
 
 
 def test_a_row_that_cannot_be_predicted_says_why() -> None:
@@ -57,13 +57,13 @@ def test_a_row_that_cannot_be_predicted_says_why() -> None:
     assert "faster" in reasons[6]
     assert "host" in reasons[7]
     assert reasons[8] == ""
-    is_predicted = np.isfinite(family.predict_s(table))
+    is_predicted = np.isfinite(family.FAMILY.predict(table))
     assert is_predicted.tolist() == [not reason for reason in reasons]
 
 
 def test_the_roofline_of_a_row_is_its_work_or_its_traffic() -> None:
     table = rows({"m": "1"}, {"m": "16384"}, {"m": "1", "weight_dtype": "int4"})
-    found = family.roofline_s(table)
+    found = family.FAMILY.roofline_s(table)
     assert found[0] == pytest.approx((2 * 4096**2 + 2 * 2 * 4096) / 3350e9)
     assert found[1] == pytest.approx(2 * 16384 * 4096**2 / 989.4e12)
     assert found[2] == pytest.approx((4096**2 / 2 + 2 * 2 * 4096) / 3350e9)
@@ -71,14 +71,14 @@ def test_the_roofline_of_a_row_is_its_work_or_its_traffic() -> None:
 
 def test_products_in_eight_bits_of_an_a100_run_at_its_sixteen_bit_peak() -> None:
     large = {"m": "16384", "weight_dtype": "fp8", "activation_dtype": "fp8", "device": "A100"}
-    assert family.roofline_s(rows(large)) == pytest.approx(2 * 16384 * 4096**2 / 312e12)
+    assert family.FAMILY.roofline_s(rows(large)) == pytest.approx(2 * 16384 * 4096**2 / 312e12)
 
 
 def test_every_product_of_the_table_is_predicted_or_left_out_with_a_reason(
     products: KernelTable,
 ) -> None:
     is_left_out = family.left_out(products) != ""
-    assert (np.isnan(family.predict_s(products)) == is_left_out).all()
+    assert (np.isnan(family.FAMILY.predict(products)) == is_left_out).all()
     assert np.sum(~is_left_out) == 5102
 
 
@@ -91,15 +91,15 @@ def test_the_shipped_constants_have_the_documented_medians(
 ) -> None:
     chosen = products.take((products.words("device") == device) & (family.left_out(products) == ""))
     chosen = chosen.take(np.arange(0, len(chosen), 2))
-    errors = np.abs(family.predict_s(chosen) / chosen["latency_s"] - 1)
+    errors = np.abs(family.FAMILY.predict(chosen) / chosen["latency_s"] - 1)
     assert np.median(errors) < most
 
 
 def test_a_bare_roofline_is_never_better_for_a_device_and_format(products: KernelTable) -> None:
     chosen = products.take(family.left_out(products) == "")
     measured, groups = chosen["latency_s"], np.array(family.groups(chosen))
-    law = np.abs(family.predict_s(chosen) / measured - 1)
-    roofline = np.abs(family.roofline_s(chosen) / measured - 1)
+    law = np.abs(family.FAMILY.predict(chosen) / measured - 1)
+    roofline = np.abs(family.FAMILY.roofline_s(chosen) / measured - 1)
     for group in sorted(set(groups.tolist())):
         own = groups == group
         assert np.median(law[own]) < np.median(roofline[own]), group
@@ -114,7 +114,7 @@ def test_a_fit_finds_the_constants_that_made_the_times() -> None:
     ]
     true = family.START.model_copy(update={"bandwidth": 0.7, "compute": 0.9})
     table = rows(*grid)
-    text = table.text | {"latency_s": family.predict_s(table, true).astype(np.str_)}
-    fitted = family.fit(KernelTable(text, table.lines))
+    text = table.text | {"latency_s": family.FAMILY.predict(table, true).astype(np.str_)}
+    fitted = family.FAMILY.fit(KernelTable(text, table.lines))
     assert fitted.bandwidth == pytest.approx(0.7, rel=0.05)
     assert fitted.compute == pytest.approx(0.9, rel=0.05)

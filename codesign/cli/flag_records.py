@@ -1,0 +1,115 @@
+"""Records whose fields are flags: a command takes the record, its user sees a flag a field."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from codesign.cli.flags import token_count
+
+
+def flag(
+    text: str, default: Any = None, *names: str, key: str | None = None, **settings: Any
+) -> Any:
+    """A field of a record that is a flag; its annotation is the type of the flag's value.
+
+    Args:
+        text: What ``--help`` says of it.
+        default: Value of a flag that is left out.
+        names: As it is written; ``--like-the-field`` if there are none.
+        key: Key that it fills of an evaluator's workload or options, if that is not the field's
+            name; empty if it fills none.
+        settings: Further arguments of ``typer.Option``, such as ``min`` and ``metavar``.
+    """
+    metadata = {"names": names, "key": key, "settings": {"help": text, **settings}}
+    return field(default=default, metadata=metadata)
+
+
+def token_flag(text: str, default: int | None = None, key: str | None = None) -> Any:
+    """A flag whose value is a number of tokens, such as 4096 or 32K."""
+    return flag(text, default, key=key, parser=token_count, metavar="N|32K")
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with a flag for each field of those parameters that are records of flags.
+
+    The flags stand where the record stood. Fields that :func:`flag` did not make are flags by
+    their annotation, as parameters are.
+    """
+    parameters: list[inspect.Parameter] = []
+    records: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            records[parameter.name] = parameter.annotation
+            parameters += _parameters(parameter.annotation)
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @wraps(command)
+    def with_records(**values: Any) -> None:
+        for name, record in records.items():
+            flags = {item.name: values.pop(item.name) for item in fields(record)}
+            values[name] = record(**flags)
+        command(**values)
+
+    with_records.__dict__["__signature__"] = inspect.Signature(parameters)
+    with_records.__annotations__ = {}
+    return with_records
+
+
+def flag_names(*records: Any) -> dict[str, str]:
+    """Flag by the key that it fills, as :func:`~.flags.naming` wants them."""
+    return {key: _flag_of(item) for record in records for key, item in _keyed(record)}
+
+
+def filled_keys(*records: Any) -> dict[str, Any]:
+    """Values of the flags that are set, by the key that they fill."""
+    return {
+        key: value
+        for record in records
+        for key, item in _keyed(record)
+        if (value := getattr(record, item.name)) is not None
+    }
+
+
+def set_flags(record: Any) -> list[str]:
+    """The flags of a record that differ from their defaults."""
+    return [_flag_of(item) for item in fields(record) if getattr(record, item.name) != item.default]
+
+
+def _flag_of(item: Field[Any]) -> str:
+    """A field's flag as it is written."""
+    names = item.metadata.get("names")
+    return str(names[0]) if names else f"--{item.name.replace('_', '-')}"
+
+
+def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:
+    for item in fields(record):
+        key = item.metadata.get("key")
+        if key != "":
+            yield key or item.name, item
+
+
+def _parameters(record: Any) -> list[inspect.Parameter]:
+    types = get_type_hints(record, include_extras=True)
+    return [
+        inspect.Parameter(
+            item.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if item.default is MISSING else item.default,
+            annotation=_annotation(item, types[item.name]),
+        )
+        for item in fields(record)
+    ]
+
+
+def _annotation(item: Field[Any], value_type: Any) -> Any:
+    if "settings" not in item.metadata:
+        return value_type
+    option = typer.Option(*item.metadata["names"], **item.metadata["settings"])
+    return Annotated[value_type, option]

@@ -1,0 +1,50 @@
+"""Which number formats the machines of a front take: of a system, those of each pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from codesign.report.tables import plain_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from codesign.campaign import Results
+
+_KINDS = {"weight_format": "weights", "activation_format": "activations", "kv_format": "KV cache"}
+_MOST_LINES = 6
+"""Combinations of formats that are listed of a machine."""
+
+
+def formats_table(results: Results) -> Table | None:
+    """A line for each combination of formats, the frequent ones first; None if none is a choice.
+
+    Limiting assumption: each point counts with one design, of those that have its numbers.
+
+    Args:
+        results: One design per point of the front.
+    """
+    space = results.problem.space
+    open_names = {item.name for item in space.parameters if len(item.values) > 1}
+    prefixes = [f"{name}_" for name in space.pools] or [""]
+    if not open_names & {f"{prefix}{kind}" for prefix in prefixes for kind in _KINDS}:
+        return None
+    designs = space.decode(results.rows)
+    title = "Formats on the front"
+    table = plain_table(title, ["machine", *_KINDS.values(), "points"], ["points"])
+    more = []
+    for prefix in prefixes:
+        counts = Counter(_formats(design, prefix) for design in designs).most_common()
+        name = prefix.removesuffix("_") or "all"
+        for formats, n in counts[:_MOST_LINES]:
+            table.add_row(name, *formats, f"{n:,}")
+        if len(counts) > _MOST_LINES:
+            more.append(f"{name}: {len(counts) - _MOST_LINES} more combinations")
+    table.caption = "; ".join(["one design of each point", *more])
+    return table
+
+
+def _formats(design: Mapping[str, Any], prefix: str) -> tuple[str, ...]:
+    return tuple(str(design.get(f"{prefix}{kind}") or "–") for kind in _KINDS)

@@ -1,0 +1,88 @@
+"""Records whose fields are flags of a command."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from codesign.cli.flag_records import (
+    filled_keys,
+    flag,
+    flag_names,
+    set_flags,
+    spread,
+    token_flag,
+)
+
+Size = Annotated[int, typer.Option("--size", help="Of the box.")]
+
+
+@dataclass(frozen=True)
+class Box:
+    size: Size = 3
+    prompt: int | None = token_flag("Tokens.", key="prompt_tokens")
+    price: float | None = flag("Dollars.", None, "--cost", key="price_usd")
+    is_open: bool = flag("Open.", False, "--open", key="")
+
+
+@dataclass(frozen=True)
+class Required:
+    model: Annotated[str, typer.Option(help="A model.")]
+
+
+def _run(*arguments):
+    received = []
+
+    def command(*, first: Annotated[str, typer.Option()] = "x", box: Box, required: Required):
+        received.append((first, box, required))
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command()(spread(command))
+    outcome = CliRunner().invoke(app, list(arguments))
+    return outcome, received
+
+
+def test_a_command_receives_its_records_filled_by_flags():
+    arguments = ("--model", "m", "--prompt", "2K", "--cost", "1.5", "--open", "--size", "4")
+    outcome, received = _run(*arguments)
+    assert outcome.exit_code == 0, outcome.output
+    assert received == [("x", Box(4, 2048, 1.5, True), Required("m"))]
+
+
+def test_flags_that_are_left_out_have_the_defaults_of_the_record():
+    assert _run("--model", "m")[1] == [("x", Box(), Required("m"))]
+
+
+def test_flags_stand_in_the_help_where_their_record_stood():
+    text = _run("--help")[0].output
+    flags = ["--first", "--size", "--prompt", "--cost", "--open", "--model"]
+    places = [text.index(name) for name in flags]
+    assert places == sorted(places)
+    assert "N|32K" in text
+
+
+def test_a_flag_without_a_default_must_be_there():
+    outcome, received = _run()
+    assert outcome.exit_code == 2
+    assert not received
+
+
+def test_keys_are_those_of_the_flags_that_are_set():
+    box = Box(prompt=5, is_open=True)
+    assert filled_keys(box) == {"size": 3, "prompt_tokens": 5}
+    assert flag_names(Box) == {
+        "size": "--size",
+        "prompt_tokens": "--prompt",
+        "price_usd": "--cost",
+    }
+    assert set_flags(box) == ["--prompt", "--open"]
+
+
+def test_two_records_with_the_same_flag_are_refused():
+    def command(*, box: Box, again: Box) -> None:
+        """Never called."""
+
+    with pytest.raises(ValueError, match="duplicate parameter name"):
+        spread(command)

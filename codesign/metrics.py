@@ -176,6 +176,22 @@ _ACCURACY = (
 ACCURACY_METRICS: dict[str, Metric] = {metric.name: metric for metric in _ACCURACY}
 """Metrics that the ``npu`` evaluator adds with its option ``accuracy``, by name."""
 
+_DIVERGENCE = (
+    Metric("divergence_nats", "minimize", "",
+           "Kullback-Leibler divergence of next tokens from those at 16 bits, nats per token, in "
+           "the formats of the phase: measured, or estimated from measured parts"),
+    Metric("divergence_nats_low", "minimize", "",
+           "lower end of the interval of divergence_nats"),
+    Metric("divergence_nats_high", "minimize", "",
+           "upper end of that interval"),
+)  # fmt: skip
+
+DIVERGENCE_METRICS: dict[str, Metric] = {metric.name: metric for metric in _DIVERGENCE}
+"""Metrics that the ``npu`` evaluator adds with its option ``accuracy_table``, by name."""
+
+FORMAT_METRICS = ACCURACY_METRICS | DIVERGENCE_METRICS
+"""What formats cost in accuracy, by name."""
+
 _POOL = (
     Metric("idle_watts", "minimize", "W",
            "power of a machine that waits"),
@@ -241,11 +257,6 @@ SYSTEM_METRICS: dict[str, Metric] = {metric.name: metric for metric in _SYSTEM}
 """Metrics of the ``system`` evaluator by name, besides the utilization of each pool and link."""
 
 ALL_METRICS: dict[str, Metric] = (
-    METRICS
-    | ACCURACY_METRICS
-    | PLATFORM_METRICS
-    | ECONOMICS_METRICS
-    | POOL_METRICS
-    | SYSTEM_METRICS
+    METRICS | FORMAT_METRICS | PLATFORM_METRICS | ECONOMICS_METRICS | POOL_METRICS | SYSTEM_METRICS
 )
 """Metrics of every built-in evaluator by name."""

@@ -158,6 +158,11 @@ class Problem:
         used.update(*(item.expression.names for item in self.constraints))
         return tuple(name for name in self.metric_names if name in used)
 
+    @property
+    def constraints_on_metrics(self) -> tuple[Constraint, ...]:
+        """Those that need an evaluation; they are the last violations of an observation."""
+        return tuple(item for item in self.constraints if not item.is_known)
+
     def known_violations(self, rows: IntArray) -> dict[str, FloatArray]:
         """(n,) violations by name that need no evaluation, of designs of the space.
 
@@ -228,7 +233,7 @@ class Problem:
         Raises:
             JobError: As :meth:`predictions`.
         """
-        after = [item for item in self.constraints if not item.is_known]
+        after = self.constraints_on_metrics
         used = set[str]().union(*(item.expression.names for item in after))
         names = [name for name in self.metric_names if name in used]
         predicted = self._predicted(rows, names)
@@ -293,7 +298,7 @@ class Problem:
         failed[list(failures)] = True
         metric_values = self._metrics_of(evaluation, n, failed)
         violations = {name: self._checked(name, v, n) for name, v in evaluation.violations.items()}
-        after = [item for item in self.constraints if not item.is_known]
+        after = self.constraints_on_metrics
         violations |= self._violations_of(after, rows, metric_values)
         self._find_failures(metric_values, violations, failures)
         failed[list(failures)] = True

@@ -166,6 +166,7 @@ def _metrics() -> Iterator[str]:
     for name, table in (
         ("npu and simulation", metrics.METRICS),
         ("npu with accuracy: true", metrics.ACCURACY_METRICS),
+        ("npu with accuracy_table", metrics.DIVERGENCE_METRICS),
         ("platform", metrics.PLATFORM_METRICS),
         ("economics", metrics.ECONOMICS_METRICS),
         ("system", metrics.SYSTEM_METRICS),

@@ -177,6 +177,7 @@ class _Flight:
         history = self._recorder.history(self._index)
         stored = self._recorder.proposals(self._index)
         self._search = Search(self._plan, self._index, history)
+        self._search.tell_screened(self._recorder.screened(self._index))
         self._n_proposed = len(stored)
         last_batches = [history.batch.max(initial=-1), *(item.batch for item in stored)]
         self._n_batches = int(max(last_batches)) + 1
@@ -206,12 +207,14 @@ class _Flight:
         pending.sort(key=lambda item: item.number)
         if self._search.n_left <= len(pending) or (pending and self._farm.in_flight == 1):
             return False
+        nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
+        beside = np.vstack([nothing, *(item.row for item in pending)])
+        for screened in self._search.screenings(beside):
+            self._recorder.record_screened(screened)
         start = time.perf_counter()
         if self._n_batches == 0 or self._farm.in_flight == 1:
             rows = self._search.propose()
         else:
-            nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
-            beside = np.vstack([nothing, *(item.row for item in pending)])
             rows = self._search.propose_beside(beside)
         if not len(rows):
             return False

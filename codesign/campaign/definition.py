@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from codesign import plugins, resources
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.observations import Run
+from codesign.campaign.screening import Screening, screening_problem
 from codesign.columns import FloatArray
 from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator, reading_of
@@ -167,6 +168,9 @@ class Definition(SearchSettings):
     """Parameters that do not vary, with their values."""
     reference_point: dict[str, Any] | None = None
     """Bound of the hypervolume by objective; taken from a sample if not given."""
+    screening: Screening | None = None
+    """A cheaper evaluator, asked of promising designs before the dear one; optimizers that cannot
+    choose between the two do without."""
     reference_sample: DesignCount | None = None
     """Designs evaluated, outside every budget, to find the reference point. If not given, 512 for
     evaluators of this package, and for others the initial designs of the first seed."""
@@ -227,6 +231,7 @@ class ResolvedDefinition:
         problem: Space, evaluator, objectives and constraints.
         optimizers: In the order of the file.
         reference_point: The bound that the file gives, by metric, in natural sign.
+        screening: The same objectives and constraints as the cheaper evaluator has them.
     """
 
     path: Path
@@ -234,6 +239,7 @@ class ResolvedDefinition:
     problem: Problem
     optimizers: tuple[ConfiguredOptimizer, ...]
     reference_point: Mapping[str, float] | None
+    screening: Problem | None = None
 
     def optimizer_of(self, run: Run) -> ConfiguredOptimizer:
         """The optimizer that a run uses."""
@@ -265,6 +271,9 @@ class ResolvedDefinition:
             "reference_point": self.reference_point,
             "reference_sample": None if self.reference_point else self._reference_sample,
         }
+        if self.definition.screening is not None and self.screening is not None:
+            costs = self.definition.screening.model_dump(include={"cost", "target_cost", "share"})
+            data["screening"] = {**costs, "problem": self.screening.provenance()}
         return to_json_values(data)
 
 
@@ -298,7 +307,10 @@ def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
     optimizers = tuple(configured_optimizers(document, definition))
     problem = _problem(document, definition)
     reference_point = _reference_point(document, definition, problem)
-    return ResolvedDefinition(path.resolve(), definition, problem, optimizers, reference_point)
+    screening = _screening(document, definition, problem)
+    return ResolvedDefinition(
+        path.resolve(), definition, problem, optimizers, reference_point, screening
+    )
 
 
 def load_problem(name_or_path: str | Path) -> Problem:
@@ -308,6 +320,25 @@ def load_problem(name_or_path: str | Path) -> Problem:
         InputError: As :func:`load_definition`.
     """
     return _problem(*read_definition(resources.find("runs", str(name_or_path))))
+
+
+def load_screening(name_or_path: str | Path) -> Problem:
+    """The problem of a campaign's cheaper evaluator.
+
+    Raises:
+        InputError: As :func:`load_definition`; the file has no ``screening``.
+    """
+    document, definition = read_definition(resources.find("runs", str(name_or_path)))
+    problem = _screening(document, definition, _problem(document, definition))
+    if problem is None:
+        raise InputError("the key is required", document.where("screening"))
+    return problem
+
+
+def _screening(document: Document, definition: Definition, problem: Problem) -> Problem | None:
+    if definition.screening is None:
+        return None
+    return screening_problem(document, definition.screening, definition.workload, problem)
 
 
 def read_definition(path: Path) -> tuple[Document, Definition]:

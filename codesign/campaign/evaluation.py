@@ -4,12 +4,13 @@ whose answers are known already, from the campaign's reference sample or the cac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from codesign.campaign.definition import ResolvedDefinition, load_problem
+from codesign.campaign.definition import ResolvedDefinition, load_problem, load_screening
 from codesign.campaign.observations import SAMPLE, failure_of
 from codesign.campaign.store_file import STORE, open_store
 from codesign.errors import StoreError
@@ -34,7 +35,11 @@ def is_isolated(resolved: ResolvedDefinition) -> bool:
 
 
 @contextmanager
-def evaluation(resolved: ResolvedDefinition, folder: Path | None = None) -> Iterator[Evaluate]:
+def evaluation(
+    resolved: ResolvedDefinition,
+    folder: Path | None = None,
+    build: Callable[[], Problem] | None = None,
+) -> Iterator[Evaluate]:
     """The evaluation of a campaign's designs.
 
     Guarded and cached for evaluators that are not ours or call other programs, and where the
@@ -43,19 +48,40 @@ def evaluation(resolved: ResolvedDefinition, folder: Path | None = None) -> Iter
     Args:
         resolved: The campaign.
         folder: Of the campaign; None: no log is kept, and no reference sample is known.
+        build: Builds the problem in a process of its own, if it is not the one of the campaign's
+            file; no reference sample is known of it.
     """
     problem, execution = resolved.problem, resolved.definition.execution
-    with _guarded(resolved, folder) as evaluate:
+    with _guarded(resolved, folder, build) as evaluate:
         layers = []
         is_slow = is_foreign(problem.evaluator) and execution.isolated is not False
         if is_slow if execution.cache is None else execution.cache:
             place = Path(execution.cache_folder) if execution.cache_folder else None
             layers.append(ResultCache(problem, ResultStore(place)).evaluate)
-        sample = _stored_sample(problem, folder / STORE) if is_slow and folder else None
+        has_sample = is_slow and build is None
+        sample = _stored_sample(problem, folder / STORE) if has_sample and folder else None
         if sample is not None:
             layers.append(KnownAnswers(problem, sample).evaluate)
         for layer in layers:
             evaluate = partial(layer, inner=evaluate)
+        yield evaluate
+
+
+@contextmanager
+def screening_evaluation(resolved: ResolvedDefinition, folder: Path) -> Iterator[Evaluate | None]:
+    """The evaluation of designs by a campaign's cheaper evaluator; None without one.
+
+    Guarded and cached as :func:`evaluation` says.
+
+    Args:
+        resolved: The campaign.
+        folder: Of the campaign.
+    """
+    if resolved.screening is None:
+        yield None
+        return
+    build = partial(load_screening, resolved.path)
+    with evaluation(replace(resolved, problem=resolved.screening), folder, build) as evaluate:
         yield evaluate
 
 
@@ -75,12 +101,14 @@ def _stored_sample(problem: Problem, path: Path) -> Observations | None:
 
 
 @contextmanager
-def _guarded(resolved: ResolvedDefinition, folder: Path | None) -> Iterator[Evaluate]:
+def _guarded(
+    resolved: ResolvedDefinition, folder: Path | None, build: Callable[[], Problem] | None
+) -> Iterator[Evaluate]:
     if not is_isolated(resolved):
         yield resolved.problem.evaluate
         return
     limits = resolved.definition.execution.guard_limits
-    build = partial(load_problem, resolved.path)
+    build = build or partial(load_problem, resolved.path)
     log = folder / LOG if folder else None
     scratch = folder / SCRATCH if folder else None
     with Guard(resolved.problem, build, limits, log, scratch) as guard:

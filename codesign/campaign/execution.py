@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codesign.campaign.asynchronous import Farm, execute_in_flight
 from codesign.campaign.definition import ResolvedDefinition
-from codesign.campaign.evaluation import evaluation, is_isolated
+from codesign.campaign.evaluation import evaluation, is_isolated, screening_evaluation
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Recorder, WorkerSetup, execute_here, execute_in_processes
 from codesign.campaign.loop import Plan
@@ -55,7 +55,8 @@ class Job:
         # What was in flight when the campaign stopped is evaluated first, whatever is set now.
         execution = self._execution
         was_in_flight = any(recorder.proposals(run) for run in self.pending)
-        if execution.in_flight > 1 or was_in_flight or self._is_slow:
+        is_slow = self._is_slow or self.resolved.screening is not None
+        if execution.in_flight > 1 or was_in_flight or is_slow:
             self._do_in_flight(recorder, workers)
         elif execution.executor is not None:
             self._do_in_slices(recorder, workers)
@@ -91,7 +92,6 @@ class Job:
         execution = self._execution
         in_flight = execution.in_flight
         runs = max(workers // in_flight, 1)
-        plan = Plan(self.resolved, self.layout, self.reference, self.resolved.problem.evaluate)
         # A guarded evaluation is a process already; another around it would only cost memory.
         default = THREADS if is_isolated(self.resolved) else LOCAL
         executor = open_executor(execution.executor or default, runs * in_flight)
@@ -106,7 +106,10 @@ class Job:
             and execution.guard_limits.timeout_s is None,
         )
         try:
-            execute_in_flight(plan, self.pending, recorder, farm)
+            with screening_evaluation(self.resolved, self.folder) as screen:
+                evaluate = self.resolved.problem.evaluate
+                plan = Plan(self.resolved, self.layout, self.reference, evaluate, screen)
+                execute_in_flight(plan, self.pending, recorder, farm)
         finally:
             executor.shutdown(wait=True, cancel_futures=True)
             leave_workplaces()

@@ -25,10 +25,14 @@ def _duration(value: str) -> str:
     return value
 
 
+Duration = Annotated[str, AfterValidator(_duration)]
+"""A time above 0, such as ``30 min``."""
+
+
 class Execution(Record):
     """The key ``execution:`` of a campaign file or a comparison's."""
 
-    timeout: Annotated[str, AfterValidator(_duration)] | None = None
+    timeout: Duration | None = None
     """Longest time that one design may take, such as ``30 min``; without it, a design that hangs
     holds its run up and is named from time to time."""
     retries: Annotated[int, Field(strict=True, ge=0)] | None = None

@@ -18,7 +18,14 @@ from typing import Any, Protocol
 
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.loop import Plan, run_batches
-from codesign.campaign.observations import Layout, ObservationBatch, Proposal, Run, Table
+from codesign.campaign.observations import (
+    Layout,
+    ObservationBatch,
+    Proposal,
+    Run,
+    ScreenedBatch,
+    Table,
+)
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray
 from codesign.errors import CodesignError, InputError, JobError
@@ -128,6 +135,14 @@ class Recorder:
     def proposals(self, run: int) -> list[Proposal]:
         """All that a run proposed to be evaluated beside others, in order."""
         return self._store.proposals(run)
+
+    def record_screened(self, batch: ScreenedBatch) -> None:
+        """Make what a cheaper evaluator said durable."""
+        self._store.append_screened(batch)
+
+    def screened(self, run: int) -> ScreenedBatch:
+        """All that a cheaper evaluator said of designs of a run."""
+        return self._store.screened(run)
 
     def record(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable."""

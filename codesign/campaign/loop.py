@@ -15,14 +15,33 @@ from itertools import pairwise
 import numpy as np
 
 from codesign.campaign.definition import ResolvedDefinition
-from codesign.campaign.observations import Layout, ObservationBatch, Run, Status, Table, status_of
+from codesign.campaign.observations import (
+    Layout,
+    ObservationBatch,
+    Run,
+    ScreenedBatch,
+    Status,
+    Table,
+    status_of,
+)
+from codesign.campaign.screening import screened_numbers
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.execution.answers import Evaluate
-from codesign.optimizers.base import KnowsPending, Optimizer, SearchSpace, initial_designs
-from codesign.optimizers.predicted import hinted_designs
+from codesign.optimizers.base import (
+    KnowsPending,
+    Optimizer,
+    ScreeningTerms,
+    Screens,
+    SearchSpace,
+    initial_designs,
+)
+from codesign.optimizers.predicted import hinted_designs, most_added
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Observations, Problem
+
+_FIRST_SCREENED = 64
+"""Most designs that a cheaper evaluator sees before the first of the dear one's [ours]."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +53,14 @@ class Plan:
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
         evaluate: Evaluates designs.
+        screen: Evaluates them by the cheaper evaluator; None without one.
     """
 
     resolved: ResolvedDefinition
     layout: Layout
     reference: FloatArray
     evaluate: Evaluate
+    screen: Evaluate | None = None
 
 
 def run_batches(plan: Plan, index: int, history: Table) -> Iterator[ObservationBatch]:
@@ -82,14 +103,17 @@ class Search:
         self._plan, self._index = plan, index
         self._problem: Problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
-        self._space = search_space(self._problem)
+        screening = plan.resolved.definition.screening
+        terms = None if screening is None else screening.terms
+        self._space = search_space(self._problem, plan.resolved.screening, terms)
         self._configured = plan.resolved.optimizer_of(self._run)
         self._optimizer: Optimizer = self._configured.build(
             self._space, len(self._problem.objectives), self._run.seed, plan.reference
         )
         self._tracker = HypervolumeTracker(plan.reference)
         self._seen: set[int] = set()
-        self._done, self._n_batches = 0, 0
+        self._done, self._n_batches, self._n_screened = 0, 0, 0
+        self._first_screened: ScreenedBatch | None = None
         self._replay(history)
 
     def batches(self) -> Iterator[ObservationBatch]:
@@ -134,10 +158,27 @@ class Search:
         return self._proposed(min(wanted, self.n_left))
 
     def _initial_designs(self) -> IntArray:
-        n, seed = self._plan.resolved.definition.initial, self._run.seed
-        if self._configured.start == "spread" or self._space.predict is None:
-            return initial_designs(self._space, n, seed)
+        n = self._plan.resolved.definition.initial
+        if not self._starts_from_hints:
+            return initial_designs(self._space, n, self._run.seed)
+        screened = self._first_screened
+        if screened is None:
+            return self._hinted(n)
         m = len(self._problem.objectives)
+        inside = np.flatnonzero(~screened.failed & (screened.numbers[:, m:] <= 0).all(axis=1))
+        values = screened.numbers[inside, :m]
+        best = inside[most_added(values, values[:0], self._plan.reference, n)]
+        # Too few are within the limits: the best by hints beside them.
+        rows = np.concatenate([screened.rows[best], self._hinted(n)])
+        keys = self._problem.space.keys(rows)
+        return rows[np.sort(np.unique(keys, return_index=True)[1])][:n]
+
+    @property
+    def _starts_from_hints(self) -> bool:
+        return self._configured.start == "hints" and self._space.predict is not None
+
+    def _hinted(self, n: int) -> IntArray:
+        m, seed = len(self._problem.objectives), self._run.seed
         return hinted_designs(self._space, n, m, seed, self._plan.reference)
 
     def propose_beside(self, pending: IntArray) -> IntArray:
@@ -156,6 +197,57 @@ class Search:
         self._check(rows, 1 + len(pending))
         keys = self._problem.space.keys
         return self._checked_new(rows[~np.isin(keys(rows), keys(pending))][:1])
+
+    def screenings(self, pending: IntArray) -> Iterator[ScreenedBatch]:
+        """What the cheaper evaluator says of designs that the optimizer asks it about.
+
+        The caller stores a batch before it asks for the next; after the last, the optimizer can
+        propose.
+
+        Args:
+            pending: (p, d) designs that have no result yet.
+
+        Raises:
+            JobError: The optimizer asks what it must not, or the evaluator breaks its contract.
+        """
+        screening, optimizer = self._plan.resolved.screening, self._optimizer
+        if screening is None or self._plan.screen is None or not isinstance(optimizer, Screens):
+            return
+        while len(rows := self._to_screen(optimizer, pending)):
+            if not self._problem.admits(rows).all():
+                raise self._broken("it screened a design that is not admissible")
+            start = time.perf_counter()
+            observations = self._plan.screen(rows)
+            batch = ScreenedBatch(
+                self._index,
+                self._n_screened,
+                np.full(len(rows), self._done),
+                rows,
+                screened_numbers(screening, observations),
+                {i: failure.reason for i, failure in observations.failures.items()},
+                time.perf_counter() - start,
+            )
+            yield batch
+            self.tell_screened(batch)
+
+    def _to_screen(self, optimizer: Screens, pending: IntArray) -> IntArray:
+        """(k, d) the designs to screen next: before the initial ones, the best by hints."""
+        if self._seen:
+            return optimizer.ask_screened(pending)
+        terms, n = self._space.screening, self._plan.resolved.definition.initial
+        if self._n_screened or terms is None or not self._starts_from_hints:
+            return self._space.no_rows
+        return self._hinted(min(terms.n_allowed(n), max(_FIRST_SCREENED, n)))
+
+    def tell_screened(self, batch: ScreenedBatch) -> None:
+        """Tell the optimizer what is durable of the cheaper evaluator's results."""
+        if isinstance(self._optimizer, Screens) and len(batch.rows):
+            m = len(self._problem.objectives)
+            numbers, failed = batch.numbers, batch.failed
+            self._optimizer.tell_screened(batch.rows, numbers[:, :m], numbers[:, m:], failed)
+        if not self._n_screened and not batch.first:
+            self._first_screened = batch
+        self._n_screened += len(batch.rows)
 
     def note_proposed(self, rows: IntArray) -> None:
         """Designs that were proposed before a restart and have no result yet."""
@@ -256,15 +348,25 @@ class Search:
         self._n_batches = int(history.batch.max(initial=-1)) + 1
 
 
-def search_space(problem: Problem) -> SearchSpace:
-    """Where optimizers look, with all that the evaluator knows in advance."""
-    is_predicted = problem.is_predicted
+def search_space(
+    problem: Problem, screening: Problem | None = None, terms: ScreeningTerms | None = None
+) -> SearchSpace:
+    """Where optimizers look, with all that the evaluator knows in advance.
+
+    Args:
+        problem: The problem.
+        screening: The same of a cheaper evaluator; what predicts its results stands for the
+            problem's if nothing predicts those.
+        terms: What the cheaper evaluator costs.
+    """
+    model = problem if screening is None or problem.is_predicted else screening
     return SearchSpace(
         problem.space,
         problem.admits,
         problem.features,
-        problem.predictions if is_predicted else None,
-        problem.predicted_violations if is_predicted else None,
+        model.predictions if model.is_predicted else None,
+        model.predicted_violations if model.is_predicted else None,
+        terms,
     )
 
 

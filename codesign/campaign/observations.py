@@ -151,6 +151,37 @@ class ObservationBatch:
 
 
 @dataclass(frozen=True)
+class ScreenedBatch:
+    """``k`` designs as a cheaper evaluator has them; they become durable together.
+
+    Attributes:
+        run: Index of the run.
+        first: Number of the first of them within the run.
+        n_told: (k,) observations that the optimizer knew when it asked.
+        rows: (k, d) designs.
+        numbers: (k, m + c) objectives, minimized, and violations of the constraints on metrics; NaN
+            where the evaluator failed.
+        reasons: Why it failed, by index within the batch.
+        seconds: Wall time of all, for people: no proposal depends on it.
+    """
+
+    run: int
+    first: int
+    n_told: IntArray
+    rows: IntArray
+    numbers: FloatArray
+    reasons: Mapping[int, str]
+    seconds: float
+
+    @property
+    def failed(self) -> BoolArray:
+        """(k,) designs without a result."""
+        mask = np.zeros(len(self.rows), dtype=bool)
+        mask[list(self.reasons)] = True
+        return mask
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A design that a run evaluates beside others: stored before it is evaluated.
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign import resources
-from codesign.campaign.definition import read_definition
+from codesign.campaign.definition import Definition, read_definition
 from codesign.campaign.lock import is_held
 from codesign.campaign.observations import Run
 from codesign.campaign.reference import settled
@@ -141,8 +141,24 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
     runs = tuple(_run_status(count, is_running) for count in counts)
     notices = [f"accepted: {line}" for epoch in store.epochs for line in epoch.changes]
     notices += [store.notice] if store.notice else []
+    notices += _screening_notices(store, sum(count.done for count in counts))
     state = _state(runs, is_running)
     return CampaignStatus(name, folder, state, budget, runs, notices=tuple(notices))
+
+
+def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
+    """What a cheaper evaluator was asked, and what it cost."""
+    screening = Definition.model_validate(store.inputs["definition"]).screening
+    if screening is None:
+        return []
+    batches = [store.screened(run) for run in range(len(store.runs))]
+    n = sum(len(batch.rows) for batch in batches)
+    seconds = sum(batch.seconds for batch in batches)
+    declared_s, target_s = n * screening.cost_s, n_evaluated * screening.target_cost_s
+    return [
+        f"{screening.name} screened {n:,} designs in {seconds:,.1f} s; declared are "
+        f"{declared_s:,.6g} s for these and {target_s:,.6g} s for the {n_evaluated:,} evaluated"
+    ]
 
 
 def _run_status(count: RunCounts, is_running: bool) -> RunStatus:

@@ -8,6 +8,8 @@ Tables
     timings       wall time of each batch, apart because it is never the same twice
     proposals     designs that a run evaluates beside others, stored before they are evaluated; an
                   observation's batch is that of its proposal
+    screenings    what a cheaper evaluator said of designs of a run, in order, with the wall time of
+                  each: objectives, minimized, and violations of constraints; there is none without
     epochs        from which step of each run on changed inputs were accepted, and these inputs
 
 ``design`` holds d little-endian int32 level indices, ``numbers`` the float64 metrics and
@@ -36,6 +38,7 @@ from codesign.campaign.observations import (
     ObservationBatch,
     Proposal,
     Run,
+    ScreenedBatch,
     Status,
     Table,
 )
@@ -44,7 +47,9 @@ from codesign.campaign.store_format import (
     CHECKED,
     INSERT,
     SCHEMA_VERSION,
+    SCREENINGS,
     changed_rows,
+    has_screenings,
     is_intact,
     records,
     row_checksum,
@@ -203,6 +208,61 @@ class Store:
             Proposal(run, number, batch, n_told, design.astype(np.int64))
             for (_, number, batch, n_told, *_rest), design in zip(rows, designs, strict=True)
         ]
+
+    def append_screened(self, batch: ScreenedBatch) -> None:
+        """Make what a cheaper evaluator said durable, all or nothing.
+
+        Raises:
+            JobError: The disk is full or fails; what was stored before is intact.
+        """
+        seconds = batch.seconds / max(len(batch.rows), 1)
+        with explained(self.path), self._transaction():
+            self._connection.execute(SCREENINGS)
+            for i, (design, numbers) in enumerate(zip(batch.rows, batch.numbers, strict=True)):
+                row = (
+                    batch.run,
+                    batch.first + i,
+                    int(batch.n_told[i]),
+                    np.ascontiguousarray(design, dtype="<i4").tobytes(),
+                    np.ascontiguousarray(numbers, dtype="<f8").tobytes(),
+                    batch.reasons.get(i),
+                    seconds,
+                )
+                self._connection.execute(
+                    "INSERT INTO screenings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*row, row_checksum(row)),
+                )
+
+    def screened(self, run: int) -> ScreenedBatch:
+        """All that a cheaper evaluator said of designs of a run.
+
+        Raises:
+            StoreError: The file is damaged.
+        """
+        with explained(self.path), self._snapshot():
+            rows = (
+                self._connection.execute(
+                    "SELECT run, number, told, design, numbers, reason, seconds, checksum "
+                    "FROM screenings WHERE run = ? ORDER BY number",
+                    (run,),
+                ).fetchall()
+                if has_screenings(self._connection)
+                else []
+            )
+        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
+            raise DamagedStoreError(self.path, "a screened design is not what was written")
+        if [row[1] for row in rows] != list(range(len(rows))):
+            raise DamagedStoreError(self.path, "screened designs are missing")
+        width = len(rows[0][4]) // 8 if rows else 0
+        return ScreenedBatch(
+            run,
+            0,
+            np.array([row[2] for row in rows], dtype=np.int64),
+            self._matrix((row[3] for row in rows), "<i4", self._n_parameters).astype(np.int64),
+            self._matrix((row[4] for row in rows), "<f8", width),
+            {i: row[5] for i, row in enumerate(rows) if row[5] is not None},
+            sum(row[6] for row in rows),
+        )
 
     def end_run(self, run: int, ended: str) -> None:
         """Record that a run needs no further batch."""

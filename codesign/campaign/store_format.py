@@ -50,12 +50,21 @@ CREATE TABLE proposals (
     PRIMARY KEY (run, proposal)
 ) WITHOUT ROWID
 """
+SCREENINGS = """
+CREATE TABLE IF NOT EXISTS screenings (
+    run INTEGER NOT NULL, number INTEGER NOT NULL, told INTEGER NOT NULL,
+    design BLOB NOT NULL, numbers BLOB NOT NULL, reason TEXT,
+    seconds REAL NOT NULL, checksum INTEGER NOT NULL,
+    PRIMARY KEY (run, number)
+) WITHOUT ROWID
+"""
 INSERT = "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 CHECKED = {
     "meta": ("key", "value"),
     "runs": ("run", "optimizer", "seed", "ended"),
     "timings": ("run", "batch", "ask_seconds", "evaluate_seconds"),
     "proposals": ("run", "proposal", "batch", "told", "design"),
+    "screenings": ("run", "number", "told", "design", "numbers", "reason", "seconds"),
     "epochs": ("epoch", "first_steps", "changes", "inputs"),
 }
 """Columns under the checksum, by table; observations have one of their own kind."""
@@ -91,8 +100,16 @@ def _mark(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
+def has_screenings(connection: sqlite3.Connection) -> bool:
+    """Whether a cheaper evaluator was asked: only then is there a table of what it said."""
+    listed = "SELECT count(*) FROM sqlite_master WHERE name = 'screenings'"
+    return bool(connection.execute(listed).fetchone()[0])
+
+
 def changed_rows(connection: sqlite3.Connection, table: str) -> int:
     """Rows of a table that are not what was written."""
+    if table == "screenings" and not has_screenings(connection):
+        return 0
     columns = ", ".join(CHECKED[table])
     rows = connection.execute(f"SELECT {columns}, checksum FROM {table}")
     return sum(row_checksum(row[:-1]) != row[-1] for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,9 +17,13 @@ def accuracy(
     activations: Annotated[str, typer.Option(help="Format of activations.")] = "bf16",
     kv_cache: Annotated[str, typer.Option(help="Format of keys and values.")] = "bf16",
     algorithm: Annotated[str, typer.Option(help="How the formats were reached.")] = "rtn",
+    table: Annotated[
+        Path | None, typer.Option(help="A table of codesign quantize, shown beside them.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what formats cost a model in accuracy: published scores, and estimates as such."""
+    """Show what formats cost a model in accuracy: published, measured, and estimates as such."""
+    from codesign.quantization.measured import read_measured_table
     from codesign.quantization.published import FormatChoice
     from codesign.report import accuracy as tables
 
@@ -30,7 +35,8 @@ def accuracy(
             FormatChoice(item.weights, item.activations, item.kv_cache, algorithm)
             for item in choices
         )
-    outcome = tables.AccuracyReport(model, _n_parameters(model), choices)
+    measured = None if table is None else read_measured_table(table)
+    outcome = tables.AccuracyReport(model, _n_parameters(model), choices, measured)
     outcome.estimates()  # a wrong name is an error before anything is printed
     report(
         "accuracy",

@@ -84,11 +84,15 @@ def mix_formats(
     sequences: Annotated[int, typer.Option(min=2, help="Sequences to choose on.")] = 16,
     calibration: Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")] = 16,
     device: Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")] = "cpu",
+    output: Annotated[
+        Path | None, typer.Option(help="Table; mixtures-MODEL.json if not given.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose a format for each product of a local model, few bits where it is insensitive.
 
     Weights and inputs are mixed. As many sequences again measure the mixtures that were chosen.
+    The table is written after each measurement; interrupted, it goes on when run again.
     """
     from codesign.cli.progress import SequenceBar
     from codesign.errors import MissingExtraError
@@ -99,14 +103,17 @@ def mix_formats(
         if error.name != "torch":
             raise
         raise MissingExtraError("measuring a model", "accuracy") from error
+    names = tuple(dict.fromkeys(name.strip() for name in formats.split(",")))
     settings = MixtureSettings(
-        model, text, tuple(formats.split(",")), algorithm, context, sequences, calibration, device
+        model, text, names, algorithm, context, sequences, calibration, device
     )
+    path = output or Path(f"mixtures-{model.resolve().name}.json")
     limits = [_number(word) for word in average_bits.split(",")] if average_bits else []
     with SequenceBar() as bar:
-        document = mixture_table(
-            settings, limits, divergence, bar.start_total, bar.advance_sequence
+        table = mixture_table(
+            settings, limits, divergence, path, bar.start_total, bar.advance_sequence
         )
+    document = {**table, "file": str(path)}
     report("mix-formats", as_json, lambda: document, lambda: _mixture_tables(document))
 
 

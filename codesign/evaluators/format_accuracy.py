@@ -1,70 +1,127 @@
-"""What the formats of a design cost in accuracy: a metric that needs no hardware.
+"""What the formats of a design cost in accuracy: metrics that need no hardware.
 
 The formats of the phase hold for the whole model: weights, inputs of products with weights, KV
-cache. Where a score is published for exactly these formats, algorithm and model, it counts; all
-else is estimated by the rule of ``codesign.quantization.loss_rule``, with an interval.
+cache. The recovery of accuracy is a published score where one is known for exactly these formats,
+algorithm and model, and estimated by the rule of ``codesign.quantization.loss_rule`` elsewhere. The
+divergence is that of a table of ``codesign quantize``, or the sum of its parts there.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, Field, model_validator
 
 from codesign.columns import Columns, FloatArray, Value
+from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Explanation
-from codesign.metrics import ACCURACY_METRICS
-from codesign.quantization.loss_rule import Estimate, estimate, load_rule
+from codesign.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
+from codesign.quantization.loss_rule import algorithms, estimate, load_rule
+from codesign.quantization.measured import MeasuredTable, read_measured_table
 from codesign.quantization.published import FormatChoice
+from codesign.schema import Record
 from codesign.workload import LanguageModel, parameter_count
 
-QuantizationAlgorithm: TypeAlias = Literal["rtn", "gptq", "quarot", "spinquant", "autoround"]
 ALGORITHM = "quantization_algorithm"
 PARAMETERS = ("weight_format", "activation_format", "kv_format", ALGORITHM)
 """In the order of ``FormatChoice``."""
 _WIDE = "bf16"
 """The format of what has none of its own."""
-_ATTRIBUTES = dict(zip(ACCURACY_METRICS, ("ratio", "low", "high"), strict=True))
+
+
+def _checked_table(path: str) -> str:
+    try:
+        read_measured_table(path)
+    except InputError as error:
+        raise ValueError(error.problems[0]) from None
+    return str(Path(path))
+
+
+class AccuracyOptions(Record):
+    """Options of an evaluator that knows what formats cost in accuracy."""
+
+    accuracy: bool = False
+    """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
+    formats of equal widths differ; an exact front then takes longer."""
+    quantization_algorithm: str = "rtn"
+    """How formats are reached, where no parameter of that name says it; of accuracy alone."""
+    accuracy_table: Annotated[str, AfterValidator(_checked_table)] | None = Field(
+        None, exclude=True
+    )
+    """A table of ``codesign quantize``, from the folder in which codesign runs; adds the metrics
+    ``divergence_nats``, ``divergence_nats_low`` and ``_high``. Results depend on what the table
+    says, not on its path."""
+
+    @model_validator(mode="after")
+    def _check_algorithm(self) -> AccuracyOptions:
+        table = self.measured_table()
+        known = {*algorithms(), *(table.algorithms if table else ())}
+        if self.quantization_algorithm not in known:
+            words = describe_unknown(
+                "quantization algorithm", self.quantization_algorithm, sorted(known)
+            )
+            raise ValueError(f"{ALGORITHM}: {words}")
+        return self
+
+    def measured_table(self) -> MeasuredTable | None:
+        """What was measured, if a table is named."""
+        return None if self.accuracy_table is None else read_measured_table(self.accuracy_table)
+
+    @property
+    def judges_formats(self) -> bool:
+        """Whether designs have a metric of accuracy."""
+        return self.accuracy or self.accuracy_table is not None
 
 
 class FormatAccuracy:
-    """Recovery of the accuracy at 16 bits by formats and algorithm.
+    """What formats and algorithm cost in accuracy.
 
     Args:
         model: Whose answers.
-        algorithm: How formats are reached, where the space does not say it.
+        options: Which metrics there are, and the algorithm where the space does not say it.
     """
 
-    def __init__(self, model: LanguageModel, algorithm: str) -> None:
+    def __init__(self, model: LanguageModel, options: AccuracyOptions) -> None:
         self._model = model.name
         self._n_parameters = float(parameter_count(model))
-        self._defaults = dict.fromkeys(PARAMETERS, _WIDE) | {ALGORITHM: algorithm}
-        self._known: dict[tuple[Value, ...], Estimate] = {}
+        self._has_recovery = options.accuracy
+        self._table = options.measured_table()
+        algorithm = {ALGORITHM: options.quantization_algorithm}
+        self._defaults = dict.fromkeys(PARAMETERS, _WIDE) | algorithm
+        self._known: dict[tuple[Value, ...], dict[str, float]] = {}
+
+    @cached_property
+    def declared(self) -> dict[str, Metric]:
+        """The metrics by name."""
+        recovery = ACCURACY_METRICS if self._has_recovery else {}
+        return {**recovery, **(DIVERGENCE_METRICS if self._table else {})}
 
     def metrics(self, designs: Columns, names: Sequence[str]) -> dict[str, FloatArray]:
-        """(n,) of those names that are metrics of accuracy."""
+        """(n,) of those names that are metrics of accuracy; NaN where nothing is known."""
         return self.best_case(designs, {}, names)
 
     def best_case(
         self, designs: Columns, undecided: Mapping[str, Sequence[Value]], names: Sequence[str]
     ) -> dict[str, FloatArray]:
         """(n,) what no completion of a design beats: the best of the formats that are open."""
-        wanted = [name for name in names if name in _ATTRIBUTES]
+        wanted = [name for name in names if name in self.declared]
         if not wanted:
             return {}
-        values = [self._values(name, designs, undecided) for name in PARAMETERS]
-        estimates = [self._estimate(*chosen) for chosen in itertools.product(*values)]
+        tables = self._gains([self._values(name, designs, undecided) for name in PARAMETERS])
         n = len(next(iter(designs.values())))
         open_axes = tuple(i for i, name in enumerate(PARAMETERS) if name not in designs)
         codes = tuple(designs[name].codes for name in PARAMETERS if name in designs)
         best = {}
         for name in wanted:
-            table = np.array([getattr(item, _ATTRIBUTES[name]) for item in estimates])
-            table = table.reshape([len(of_axis) for of_axis in values]).max(axis=open_axes)
-            best[name] = np.broadcast_to(table[codes], (n,)).copy()
+            gains = np.fmax.reduce(tables[name], axis=open_axes) if open_axes else tables[name]
+            best[name] = np.broadcast_to(self._sign(name) * gains[codes], (n,)).copy()
         return best
 
     def _values(
@@ -74,11 +131,61 @@ class FormatAccuracy:
             return designs[name].values
         return undecided.get(name, (self._defaults[name],))
 
-    def _estimate(self, *chosen: Value) -> Estimate:
+    def _sign(self, name: str) -> float:
+        return 1.0 if self.declared[name].sense == "maximize" else -1.0
+
+    def _gains(self, axes: Sequence[Sequence[Value]]) -> dict[str, FloatArray]:
+        """Every metric over the product of the axes, with the sign with which more is better."""
+        numbers = [self._numbers(*chosen) for chosen in itertools.product(*axes)]
+        shape = [len(axis) for axis in axes]
+        return {
+            name: self._sign(name) * np.array([item[name] for item in numbers]).reshape(shape)
+            for name in self.declared
+        }
+
+    def _numbers(self, *chosen: Value) -> dict[str, float]:
         if chosen not in self._known:
             formats = FormatChoice(*(str(value) for value in chosen))
-            self._known[chosen] = estimate(formats, self._model, self._n_parameters)
+            self._known[chosen] = {**self._recovery(formats), **self._divergence(formats)}
         return self._known[chosen]
+
+    def _recovery(self, formats: FormatChoice) -> dict[str, float]:
+        values = [math.nan] * len(ACCURACY_METRICS)
+        if self._has_recovery and formats.algorithm in algorithms():
+            result = estimate(formats, self._model, self._n_parameters)
+            values = [result.ratio, result.low, result.high]
+        return dict(zip(ACCURACY_METRICS, values, strict=True))
+
+    def _divergence(self, formats: FormatChoice) -> dict[str, float]:
+        values = [math.nan] * len(DIVERGENCE_METRICS)
+        loss = self._table.loss(formats, self._n_parameters) if self._table else None
+        if loss is not None:
+            ends = loss.divergence_nats
+            values = [ends.mean, ends.low, ends.high]
+        return dict(zip(DIVERGENCE_METRICS, values, strict=True))
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> dict[str, str]:
+        """Why a metric has no value for some designs, by its name.
+
+        Args:
+            values: Of every parameter of the space.
+        """
+        axes = [values.get(name, (self._defaults[name],)) for name in PARAMETERS]
+        reasons: dict[str, str] = {}
+        for chosen in itertools.product(*axes):
+            absent = [name for name, number in self._numbers(*chosen).items() if math.isnan(number)]
+            formats = FormatChoice(*(str(value) for value in chosen))
+            for name in set(absent) & set(self.declared) - set(reasons):
+                reasons[name] = self._why_absent(name, formats)
+        return reasons
+
+    def _why_absent(self, name: str, formats: FormatChoice) -> str:
+        if name in ACCURACY_METRICS or self._table is None:
+            return describe_unknown("quantization algorithm", formats.algorithm, algorithms())
+        return (
+            f"the accuracy table of {self._table.model} has neither {formats} nor "
+            f"{self._table.missing(formats)[0]}; codesign quantize measures them"
+        )
 
     def superseded(
         self,
@@ -91,18 +198,12 @@ class FormatAccuracy:
         Args:
             values: Of every parameter of the space.
             keys: By parameter a key for each value; values of equal keys differ in accuracy alone.
-            objectives: Metrics to maximize.
+            objectives: Metrics that are objectives in their own sense.
         """
-        wanted = [name for name in objectives if name in _ATTRIBUTES]
+        wanted = [name for name in objectives if name in self.declared]
         if not wanted:
             return {}
-        axes = [values.get(name, (self._defaults[name],)) for name in PARAMETERS]
-        estimates = [self._estimate(*chosen) for chosen in itertools.product(*axes)]
-        shape = [len(axis) for axis in axes]
-        tables = {
-            name: np.array([getattr(item, attribute) for item in estimates]).reshape(shape)
-            for name, attribute in _ATTRIBUTES.items()
-        }
+        tables = self._gains([values.get(name, (self._defaults[name],)) for name in PARAMETERS])
         beaten = {}
         for place, name in enumerate(PARAMETERS):
             if name in values:
@@ -111,34 +212,47 @@ class FormatAccuracy:
                     any(
                         keys[name][better] == keys[name][value]
                         and _beats(rows, better, value, wanted)
-                        for better in range(shape[place])
+                        for better in range(len(values[name]))
                     )
-                    for value in range(shape[place])
+                    for value in range(len(values[name]))
                 ]
         return beaten
 
     def added_to(self, account: Explanation, designs: Columns) -> Explanation:
         """The account of one design with metrics of accuracy, and where they come from."""
-        recovery = self.metrics(designs, list(ACCURACY_METRICS))
-        metrics = {name: float(values[0]) for name, values in recovery.items()}
+        values = self.metrics(designs, list(self.declared))
+        metrics = {name: float(item[0]) for name, item in values.items()}
         return replace(
             account,
             metrics={**account.metrics, **metrics},
-            notes=[*account.notes, self.note(designs)],
+            notes=[*account.notes, *self.notes(designs)],
         )
 
-    def note(self, designs: Columns) -> str:
-        """Where the number of one design comes from."""
+    def notes(self, designs: Columns) -> list[str]:
+        """Where the numbers of one design come from."""
         chosen = [
             designs[name].to_list()[0] if name in designs else self._defaults[name]
             for name in PARAMETERS
         ]
-        result = self._estimate(*chosen)
-        return f"accuracy_recovery is {result.basis}: {result.source}"
+        formats = FormatChoice(*map(str, chosen))
+        notes = []
+        if self._has_recovery and formats.algorithm in algorithms():
+            result = estimate(formats, self._model, self._n_parameters)
+            notes.append(f"accuracy_recovery is {result.basis}: {result.source}")
+        loss = self._table.loss(formats, self._n_parameters) if self._table else None
+        if loss is not None:
+            ratio = loss.perplexity_ratio
+            notes.append(
+                f"divergence_nats is {loss.basis}: {loss.source}; perplexity over that at 16 bits "
+                f"{ratio.mean:.4f} ({ratio.low:.4f} to {ratio.high:.4f})"
+            )
+        return notes
 
     def provenance(self) -> Mapping[str, Any]:
-        """The constants of the rule."""
-        return load_rule().model_dump(mode="json")
+        """The constants of the rule, and what the table says."""
+        rule = load_rule().model_dump(mode="json") if self._has_recovery else {}
+        table = {} if self._table is None else {"table": self._table.content()}
+        return {**rule, **table}
 
 
 def _beats(rows: Mapping[str, FloatArray], better: int, worse: int, wanted: Sequence[str]) -> bool:

@@ -60,6 +60,13 @@ class Scale:
         raw = self.sign * np.log(self.sign * values) if self.sign else values
         return np.asarray((raw - self.intercept) / self.slope)
 
+    def of_model(self, values: FloatArray) -> FloatArray:
+        """Observations of what the model sees; the inverse of :meth:`to_model`."""
+        raw = self.intercept + self.slope * values
+        if not self.sign:
+            return raw
+        return np.asarray(self.sign * np.exp(np.minimum(self.sign * raw, _LARGEST_EXPONENT)))
+
     def expected_shortfall(
         self, mean: FloatArray, deviation: FloatArray, bounds: FloatArray
     ) -> FloatArray:

@@ -104,6 +104,38 @@ class KnowsPending(Optimizer, Protocol):
         ...
 
 
+@runtime_checkable
+class Screens(Optimizer, Protocol):
+    """An optimizer that asks a cheaper evaluator first; its space has ``screening``.
+
+    What it proposes is a function of all that it was told by either, in whatever order the two
+    took turns.
+    """
+
+    def ask_screened(self, pending: IntArray) -> IntArray:
+        """(k, d) distinct designs that the cheaper evaluator is to see before the next ``ask``.
+
+        None, if there is enough to know. Changes nothing.
+
+        Args:
+            pending: (p, d) designs that were proposed and have no result yet.
+        """
+        ...
+
+    def tell_screened(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take the cheaper evaluator's results; see :meth:`Optimizer.tell`.
+
+        Args:
+            rows: (k, d) designs.
+            objectives: (k, m) to minimize; NaN where failed.
+            violations: (k, c) the last c limits; NaN where failed.
+            failed: (k,) designs without a result.
+        """
+        ...
+
+
 class KeySet:
     """A growing set of designs' keys, 64-bit or Python's integers, looked up in batches.
 
@@ -177,6 +209,23 @@ class _Described:
 
 
 @dataclass(frozen=True)
+class ScreeningTerms:
+    """What a cheaper evaluator costs.
+
+    Attributes:
+        cost: Time of one of its evaluations over that of one of the dear evaluator.
+        share: Most time for it, as a share of that for the dear evaluator.
+    """
+
+    cost: float
+    share: float
+
+    def n_allowed(self, n_evaluations: int) -> int:
+        """Screened designs that so many evaluations pay for."""
+        return int(self.share * n_evaluations / self.cost + 1e-9)
+
+
+@dataclass(frozen=True)
 class SearchSpace:
     """Where an optimizer may look.
 
@@ -191,6 +240,7 @@ class SearchSpace:
         predict_violations: (n, d) designs to what that model says of the last c limits, (n, c),
             ``<= 0`` is within, NaN in the columns that it does not have; None if there is no such
             model.
+        screening: Of a cheaper evaluator that can be asked design by design; None without one.
     """
 
     space: DesignSpace
@@ -198,6 +248,7 @@ class SearchSpace:
     describe: Callable[[IntArray], Mapping[str, FloatArray]] | None = None
     predict: Callable[[IntArray], FloatArray] | None = None
     predict_violations: Callable[[IntArray], FloatArray] | None = None
+    screening: ScreeningTerms | None = None
 
     def without_hints(self) -> SearchSpace:
         """The same designs; nothing is known of them in advance but which are admissible."""

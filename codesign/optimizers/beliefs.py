@@ -40,6 +40,26 @@ _MOST_FRONT_BEYOND = 40
 
 
 @dataclass(frozen=True)
+class Guesses:
+    """What is known in advance of ``n`` designs, from a cheaper model or a cheaper evaluator.
+
+    Attributes:
+        values: (n, m + c) objectives and violations; NaN in the columns that are not known.
+        deviation: (n, m + c) of a belief about them: of the logarithm of an objective that has one
+            sign, of :func:`compressed` violations. None: they are taken as they are.
+    """
+
+    values: FloatArray
+    deviation: FloatArray | None = None
+
+    def widened(self, deviation: FloatArray, scale: Scale, column: int) -> FloatArray:
+        """(n,) deviations on a scale, with those of what is known in advance."""
+        if self.deviation is None:
+            return deviation
+        return np.hypot(deviation, self.deviation[:, column] / scale.slope)
+
+
+@dataclass(frozen=True)
 class Threshold:
     """A limit as a model sees it.
 
@@ -53,13 +73,12 @@ class Threshold:
     scale: Scale
     predicted: int | None
 
-    def log_probability_within(
-        self, features: FloatArray, predicted: FloatArray | None
-    ) -> FloatArray:
+    def log_probability_within(self, features: FloatArray, guesses: Guesses | None) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
         mean, deviation = self.process.predict(features)
-        if self.predicted is not None and predicted is not None:
-            mean = mean + expected(self.scale, _relative(predicted[:, self.predicted]))
+        if self.predicted is not None and guesses is not None:
+            mean = mean + expected(self.scale, _relative(guesses.values[:, self.predicted]))
+            deviation = guesses.widened(deviation, self.scale, self.predicted)
         return np.asarray(log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / deviation))
 
 
@@ -89,7 +108,7 @@ class Beliefs:
         self,
         features: FloatArray,
         inflation: float = 1.0,
-        predicted: FloatArray | None = None,
+        guesses: Guesses | None = None,
     ) -> FloatArray:
         """(n,) the larger the better; comparable only with each other.
 
@@ -99,22 +118,26 @@ class Beliefs:
         Args:
             features: (n, f) of the designs.
             inflation: Factor on the deviations of the objectives' beliefs.
-            predicted: (n, m + c) their objectives and violations as a cheaper model has them, if
-                processes are about its errors.
+            guesses: What a cheaper model says of them, if processes are about its errors.
         """
         within = np.zeros(len(features))
         for limit in self.limits:
-            within += limit.log_probability_within(features, predicted)
+            within += limit.log_probability_within(features, guesses)
         if not self.has_feasible and self.limits:
             return within
         predictions = [process.predict(features) for process in self.objectives]
         means = np.column_stack([mean for mean, _ in predictions])
-        if predicted is not None:
-            pairs = zip(self.scales, predicted.T[: len(self.scales)], strict=True)
+        deviations = [_doubt(deviation) for _, deviation in predictions]
+        if guesses is not None:
+            pairs = list(zip(self.scales, guesses.values.T[: len(self.scales)], strict=True))
             means += np.column_stack([expected(scale, column) for scale, column in pairs])
+            deviations = [
+                guesses.widened(deviation, scale, j)
+                for j, (deviation, scale) in enumerate(zip(deviations, self.scales, strict=True))
+            ]
         improvement = expected_hypervolume_improvement(
             means,
-            np.column_stack([_doubt(deviation) for _, deviation in predictions]) * inflation,
+            np.column_stack(deviations) * inflation,
             self.scales,
             self.lower,
             self.upper,
@@ -140,11 +163,50 @@ class Target:
         scale: Of an objective; of what is limited, one on which the limit is 0.
         values: (n,) standardized.
         predicted: Position of the prediction of which they are the errors, if there is one.
+        is_limit: Whether it is about :func:`compressed` violations.
     """
 
     scale: Scale
     values: FloatArray
     predicted: int | None = None
+    is_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is believed of results of a cheaper evaluator, of designs that it has not seen.
+
+    Attributes:
+        processes: Of the m objectives, then of the c limits; None where predictions were exact.
+        targets: Of these processes; None where nothing can be said.
+    """
+
+    processes: tuple[GaussianProcess | None, ...]
+    targets: tuple[Target | None, ...]
+
+    def guesses(self, features: FloatArray, predicted: FloatArray | None) -> Guesses:
+        """Of (n, f) features.
+
+        Args:
+            features: Of the designs.
+            predicted: (n, m + c) what a still cheaper model says of them, if there is one.
+        """
+        shape = len(features), len(self.processes)
+        values, deviation = np.full(shape, np.nan), np.zeros(shape)
+        for j, (process, target) in enumerate(zip(self.processes, self.targets, strict=True)):
+            if target is None:
+                continue
+            mean, spread = np.zeros(len(features)), np.zeros(len(features))
+            if process is not None:
+                mean, spread = process.predict(features)
+            is_limit = target.is_limit
+            if target.predicted is not None and predicted is not None:
+                column = predicted[:, target.predicted]
+                mean = mean + expected(target.scale, _relative(column) if is_limit else column)
+            value = target.scale.of_model(mean)
+            values[:, j] = np.expm1(value) if is_limit else value
+            deviation[:, j] = target.scale.slope * _doubt(spread)
+        return Guesses(values, deviation)
 
 
 @dataclass(frozen=True)
@@ -205,6 +267,26 @@ class Modeling:
         scales = tuple(target.scale for target in targets)
         return Beliefs(tuple(processes), scales, tuple(limits), lower, upper, has_feasible, least)
 
+    def estimate(self, evidence: Evidence, rng: np.random.Generator) -> Estimate:
+        """What follows from a cheaper evaluator's results, of which there are at least two."""
+        known = evidence.with_results(_MOST_CONDITIONED, rng)
+        m, c = known.history.objectives.shape[1], known.history.violations.shape[1]
+        names: list[Name] = [("objective", j) for j in range(m)]
+        names += [("limit", j) for j in range(c)]
+        # What can be below -1 is no relative excess, and has no inverse.
+        is_relative = [True] * m + [bool((v > -1.0).all()) for v in known.history.violations.T]
+        targets = [
+            self._target(name, known) if has_inverse else None
+            for name, has_inverse in zip(names, is_relative, strict=True)
+        ]
+        processes = [
+            None
+            if target is None or not target.values.any()
+            else self._process(name, target, known, evidence)
+            for name, target in zip(names, targets, strict=True)
+        ]
+        return Estimate(tuple(processes), tuple(targets))
+
     def _threshold(self, name: Name, known: Evidence, evidence: Evidence) -> Threshold:
         target = self._target(name, known)
         process = self._process(name, target, known, evidence)
@@ -249,9 +331,12 @@ def _limited(violations: FloatArray, guesses: FloatArray | None, position: int) 
     """What the process of a limit is to learn: the error of a prediction if it is an excess too."""
     values = compressed(violations)
     if guesses is None or not ((violations > -1.0).all() and (guesses > -1.0).all()):
-        return _centered(values)
-    guesses = _relative(guesses)
-    return _error(error_scale(values, guesses, logarithmic=False), values, guesses, position)
+        target = _centered(values)
+    else:
+        guesses = _relative(guesses)
+        scale = error_scale(values, guesses, logarithmic=False)
+        target = _error(scale, values, guesses, position)
+    return replace(target, is_limit=True)
 
 
 def _error(scale: Scale, values: FloatArray, guesses: FloatArray, position: int) -> Target:

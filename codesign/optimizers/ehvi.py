@@ -16,12 +16,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.columns import FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.base import HintUse, KeySet
-from codesign.optimizers.beliefs import Beliefs, Modeling
+from codesign.optimizers.beliefs import Beliefs, Guesses, Modeling
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History, LearningOptimizer
 from codesign.optimizers.mutation import mutants, strides
+from codesign.optimizers.screened import Screened
 from codesign.optimizers.surrogate import require_libraries, single_thread
 from codesign.schema import Record
 
@@ -30,6 +31,10 @@ _MARGIN = 0.1
 _LOCAL_STEPS = 16
 _DOUBTS = 3
 """Times that models which hope for nothing are asked, each time less certain [ours]."""
+_SCREENED_AT_ONCE = 8
+"""Designs that the cheaper evaluator is asked about before models are formed anew [ours]."""
+_LEAST_TRIALS = 5
+"""Designs seen by both evaluators after which the cheaper one may be left out [ours]."""
 _CHEAP = 300
 """Results up to which all candidates compete; beyond, fewer [ours]."""
 _LEAST_EXCESS = 8
@@ -85,8 +90,15 @@ class GpEhvi(LearningOptimizer):
         super()._set_up()
         options = self._options
         self._latest: tuple[int, Beliefs] | None = None
-        self._modeling = Modeling(
-            options.logarithmic, options.iterations, options.training, self._space.feature_groups
+        self._helps: bool | None = None
+        groups = self._space.feature_groups
+        modelings = [
+            Modeling(options.logarithmic, options.iterations, options.training, groups)
+            for _ in range(2)
+        ]
+        self._modeling = modelings[0]
+        self._screened = Screened(
+            self._space, self._n_objectives, modelings[1], self._predicted, self._n_limits
         )
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
@@ -94,8 +106,7 @@ class GpEhvi(LearningOptimizer):
         rng = self._rng()
         waiting = self._space.no_rows if pending is None else pending
         history = self._memory.history()
-        can_model = self._space.has_features and (~history.failed).sum() >= 2
-        if not can_model or n < 1:
+        if not self._can_model(history) or n < 1:
             return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
         with single_thread():
             if len(waiting):
@@ -103,9 +114,62 @@ class GpEhvi(LearningOptimizer):
                 rng = self._rng(waiting)
             else:
                 beliefs = self._beliefs(history, rng)
-            return self._choose(n, beliefs, history, waiting, rng)
+            return self._choose(n, beliefs, waiting, rng)
+
+    def ask_screened(self, pending: IntArray) -> IntArray:
+        """(k, d) as :class:`~codesign.optimizers.base.Screens` promises.
+
+        First the designs that have a result already. Then those worth most, a few at a time, until
+        the best of all has been screened or the time for it is spent.
+        """
+        terms, history = self._space.screening, self._memory.history()
+        if terms is None or not self._can_model(history) or not self._screening_helps():
+            return self._space.no_rows
+        evaluated = history.rows[~history.failed]
+        unscreened = evaluated[~self._screened.has(evaluated)]
+        n_screened = len(self._screened.history.rows)
+        n_allowed = terms.n_allowed(self._n_told + len(pending) + 1) - n_screened
+        if len(unscreened) or n_allowed < 1:
+            return unscreened
+        rng = np.random.default_rng([self._seed, self._n_told + len(pending), n_screened])
+        with single_thread():
+            beliefs = self._fitted(history)
+            if len(pending):
+                beliefs = beliefs.after(self._space.features(pending))
+            left = self._left_screened(pending)
+            taken = np.concatenate([pending, left])
+            n = min(n_allowed, _SCREENED_AT_ONCE)
+            rows = self._choose(n, beliefs, taken, rng, n_climbs=0)
+            if len(left) and len(rows):
+                best = self._worth(left, beliefs, 1.0).max()
+                if best >= self._worth(rows[:1], beliefs, 1.0)[0]:
+                    return self._space.no_rows
+        return rows
+
+    def tell_screened(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results of the cheaper evaluator."""
+        self._screened.add(History.copied(rows, objectives, violations, failed))
+        # What was learned from other guesses is no function of what is known now.
+        self._latest = self._helps = None
+        self._modeling.memory.forget()
+
+    def tell(
+        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
+    ) -> None:
+        """Take results."""
+        super().tell(rows, objectives, violations, failed)
+        self._helps = None
 
     # What is known
+
+    def _can_model(self, history: History) -> bool:
+        return self._space.has_features and bool((~history.failed).sum() >= 2)
+
+    def _left_screened(self, pending: IntArray) -> IntArray:
+        """(k, d) designs that were screened, and neither evaluated nor pending."""
+        return self._space.distinct(self._screened.history.rows, self._taken(pending))
 
     def _fitted(self, history: History) -> Beliefs:
         """The beliefs without pending designs; kept until something is told, to save time."""
@@ -115,24 +179,48 @@ class GpEhvi(LearningOptimizer):
 
     def _beliefs(self, history: History, rng: np.random.Generator) -> Beliefs:
         rows = history.rows
-        evidence = Evidence(history, self._space.features(rows), self._predicted(rows))
+        features = self._space.features(rows)
+        guesses = self._guesses(rows, features)
+        evidence = Evidence(history, features, None if guesses is None else guesses.values)
         is_given = self._reference is not None
         return self._modeling.beliefs(evidence, self._reference_of(history), is_given, rng)
+
+    def _worth(self, rows: IntArray, beliefs: Beliefs, inflation: float) -> FloatArray:
+        features = self._space.features(rows)
+        return beliefs.worth(features, inflation, self._guesses(rows, features))
+
+    def _guesses(self, rows: IntArray, features: FloatArray) -> Guesses | None:
+        """What is known of designs in advance."""
+        if self._screened.is_known and self._screening_helps():
+            return self._screened.guesses(rows, features)
+        predicted = self._predicted(rows)
+        return None if predicted is None else Guesses(predicted)
+
+    def _screening_helps(self) -> bool:
+        """Whether results were nearer to the cheaper evaluator's than to the predictions."""
+        if self._helps is None:
+            history = self._memory.history()
+            trials = history.part(~history.failed)
+            trials = trials.part(self._screened.has(trials.rows))
+            self._helps = len(trials.rows) < _LEAST_TRIALS or self._screened.is_nearer(
+                trials.rows, trials.objectives, self._options.logarithmic
+            )
+        return self._helps
+
+    def _n_limits(self) -> int:
+        return int(self._memory.history().violations.shape[1])
 
     def _predicted(self, rows: IntArray) -> FloatArray | None:
         """(n, m + c) objectives and violations; NaN in the columns that are not predicted."""
         space = self._space
         if space.predict is None or not self._options.predictions:
             return None
-        n_limits = self._memory.history().violations.shape[1]
+        n_limits = self._n_limits()
         violations = np.full((len(rows), n_limits), np.nan)
         if space.predict_violations is not None:
             known = space.predict_violations(rows)
             violations[:, n_limits - known.shape[1] :] = known
         return np.hstack([space.predict(rows), violations])
-
-    def _worth(self, rows: IntArray, beliefs: Beliefs, inflation: float) -> FloatArray:
-        return beliefs.worth(self._space.features(rows), inflation, self._predicted(rows))
 
     def _reference_of(self, history: History) -> FloatArray:
         if self._reference is not None:
@@ -148,10 +236,13 @@ class GpEhvi(LearningOptimizer):
         self,
         n: int,
         beliefs: Beliefs,
-        history: History,
         pending: IntArray,
         rng: np.random.Generator,
+        n_climbs: int | None = None,
     ) -> IntArray:
+        """(k, d) distinct designs, none of them pending; climbs as the options say if None."""
+        n_climbs = self._options.local_search if n_climbs is None else n_climbs
+        history = self._memory.history()
         taken = KeySet()
         taken.add(self._space.space.keys(pending))
         candidates = self._space.distinct(self._candidates(n, history, rng), taken)
@@ -159,7 +250,7 @@ class GpEhvi(LearningOptimizer):
         while len(chosen) < n and len(candidates):
             is_exploring = (n_before + len(chosen)) % self._options.explore_every == 0
             inflation = self._options.inflation if is_exploring else 1.0
-            row = self._hoped_for(candidates, beliefs, taken, inflation)
+            row = self._hoped_for(candidates, beliefs, taken, inflation, n_climbs)
             chosen = np.concatenate([chosen, row])
             taken.add(self._space.space.keys(row))
             if len(chosen) < n:
@@ -173,34 +264,52 @@ class GpEhvi(LearningOptimizer):
         size = max(int(share * self._options.candidates), n)
         seen = self._seen
         drawn = self._space.sample_unseen(rng, size, seen)
+        screened = self._screened.history
         parents = history.rows[_parents(history)]
+        if len(screened.rows):
+            parents = self._space.distinct(
+                np.concatenate([parents, screened.rows[_parents(screened)]]), KeySet()
+            )
         front = rng.permutation(len(parents))[: self._options.neighborhoods]
         near = [self._space.space.neighbors(parents[i]) for i in np.sort(front)]
         near.append(mutants(self._space.space, parents, int(share * self._options.mutants), rng))
         return self._space.distinct(
-            np.concatenate([drawn, *(self._space.unseen(rows, seen) for rows in near)]), seen
+            np.concatenate(
+                [drawn, screened.rows, *(self._space.unseen(rows, seen) for rows in near)]
+            ),
+            seen,
         )
 
     def _hoped_for(
-        self, candidates: IntArray, beliefs: Beliefs, taken: KeySet, inflation: float
+        self,
+        candidates: IntArray,
+        beliefs: Beliefs,
+        taken: KeySet,
+        inflation: float,
+        n_climbs: int,
     ) -> IntArray:
         """(1, d) the best design; models that hope for nothing are doubted until they do."""
         for _ in range(_DOUBTS):
-            row, worth = self._best(candidates, beliefs, taken, inflation)
+            row, worth = self._best(candidates, beliefs, taken, inflation, n_climbs)
             if worth > beliefs.least_worth:
                 break
             inflation *= self._options.inflation
         return row
 
     def _best(
-        self, candidates: IntArray, beliefs: Beliefs, taken: KeySet, inflation: float
+        self,
+        candidates: IntArray,
+        beliefs: Beliefs,
+        taken: KeySet,
+        inflation: float,
+        n_climbs: int,
     ) -> tuple[IntArray, float]:
         """(1, d) the best candidate, or what local search finds from the best few; its worth."""
         worth = self._worth(candidates, beliefs, inflation)
         order = np.argsort(-worth, kind="stable")
         rows, worth = candidates[order], worth[order]
         best, best_worth = rows[:1], worth[0]
-        for i in range(min(self._options.local_search, len(rows))):
+        for i in range(min(n_climbs, len(rows))):
             row, value = self._climb(rows[i], worth[i], beliefs, taken, inflation)
             if value > best_worth:
                 best, best_worth = row[None, :], value

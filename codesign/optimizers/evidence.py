@@ -91,6 +91,10 @@ class HyperparameterMemory:
         self._n = 0
         self._learned: dict[tuple[str, int], Hyperparameters] = {}
 
+    def forget(self) -> None:
+        """Learn everything anew, from evidence that changed."""
+        self._n, self._learned = 0, {}
+
     def get(
         self, n: int, name: tuple[str, int], learn: Callable[[], Hyperparameters]
     ) -> Hyperparameters:

@@ -97,18 +97,29 @@ class Predicted(LearningOptimizer):
         """(k, d) what adds most, one after the other, to what is attained and chosen."""
         pool = self._pool
         left = np.flatnonzero(~self._taken(evaluated).contains(self._space.space.keys(pool.rows)))
-        chosen: list[int] = []
-        while len(chosen) < n and len(left):
-            front = left[non_dominated(pool.predicted[left])]
-            gains = [
-                hypervolume(np.vstack([attained, point]), pool.bound)
-                for point in pool.predicted[front]
-            ]
-            best = front[int(np.argmax(gains))]
-            chosen.append(int(best))
-            attained = np.concatenate([attained, pool.predicted[[best]]])
-            left = left[left != best]
-        return pool.rows[chosen]
+        return pool.rows[left[most_added(pool.predicted[left], attained, pool.bound, n)]]
+
+
+def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: int) -> list[int]:
+    """Positions of at most n values, of which each adds most to those before it.
+
+    The non-dominated of those that are left come first.
+
+    Args:
+        values: (p, k) objectives.
+        attained: (a, k) objectives before any is chosen.
+        bound: (k,) reference point of the hypervolume.
+        n: How many.
+    """
+    left, chosen = np.arange(len(values)), list[int]()
+    while len(chosen) < n and len(left):
+        front = left[non_dominated(values[left])]
+        gains = [hypervolume(np.vstack([attained, point]), bound) for point in values[front]]
+        best = int(front[int(np.argmax(gains))])
+        chosen.append(best)
+        attained = np.concatenate([attained, values[[best]]])
+        left = left[left != best]
+    return chosen
 
 
 def hinted_designs(

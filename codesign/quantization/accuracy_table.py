@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -103,8 +103,7 @@ def measure_table(
         if key not in rows:
             rows[key] = _row(decoder, choice, sequences, settings, advance)
             table["rows"] = list(rows.values())
-            with replacing(output) as path:
-                path.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
+            write_table(table, output)
     return {**table, "rows": [rows[key] for key in wanted]}
 
 
@@ -158,21 +157,48 @@ def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> dict[str,
         "n_calibration": settings.n_calibration,
         "seed": settings.seed,
         "device": settings.device,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": version("torch"),
-            "numpy": version("numpy"),
-        },
+        "versions": versions(),
     }
+    return stored_table(output, table, "rows")
+
+
+def stored_table(output: Path, head: Mapping[str, Any], *lists: str) -> dict[str, Any]:
+    """What a file has of a table with this head; of a new one, empty lists.
+
+    Raises:
+        InputError: The output is of something else.
+    """
     if not output.exists():
-        return {**table, "rows": []}
+        return {**head, **{name: [] for name in lists}}
     try:
         stored = json.loads(output.read_text("utf-8"))
-        differing = [key for key, value in table.items() if stored[key] != value]
+        differing = [key for key, value in head.items() if stored[key] != value]
+        missing = [name for name in lists if not isinstance(stored[name], list)]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{output}: expected an accuracy table, got something else") from error
+        raise _no_table(output) from error
+    if missing:
+        raise _no_table(output)
     if differing:
         raise InputError(
             f"{output}: has a table with another {', '.join(differing)}; name another --output"
         )
     return dict(stored)
+
+
+def _no_table(output: Path) -> InputError:
+    return InputError(f"{output}: expected an accuracy table, got something else")
+
+
+def write_table(table: Mapping[str, Any], output: Path) -> None:
+    """Put a table into its file at once."""
+    with replacing(output) as path:
+        path.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
+
+
+def versions() -> dict[str, str]:
+    """Of what results of a measurement depend on besides its settings."""
+    return {
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": version("numpy"),
+    }

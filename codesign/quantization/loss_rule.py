@@ -67,8 +67,9 @@ class MeasureConstants(Record):
     models: dict[str, float]
     """Deviation of a model's level from that of its size."""
     errors: dict[str, float]
-    """Error of the logarithm of the loss that 80 % of withheld scores keep: ``scores`` a random
-    fifth, ``models`` all of a model, ``formats`` all of a combination of formats."""
+    """Error of the logarithm of the loss that 80 % of withheld scores keep, also if each benchmark
+    counts alike: ``scores`` a random fifth, ``models`` all of a model, ``formats`` all of a
+    combination of formats."""
 
 
 class LossRule(Record):

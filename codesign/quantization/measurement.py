@@ -16,18 +16,10 @@ from torch.nn import functional
 from codesign.columns import FloatArray
 from codesign.errors import InputError
 from codesign.quantization.decoder import Decoder
+from codesign.quantization.measured import Interval
 
 _RESAMPLES = 1000
 _LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean and the interval that 95 % of resamples keep."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ dominated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -37,6 +37,10 @@ class Sensitivity:
     product: str
     n_weights: int
     divergence_nats: Mapping[str, float]
+
+    def of(self, formats: Sequence[str]) -> Sensitivity:
+        """The same for some formats."""
+        return replace(self, divergence_nats={name: self.divergence_nats[name] for name in formats})
 
 
 @dataclass(frozen=True)
@@ -74,22 +78,40 @@ def sensitivities(
     calibration: Tensor,
     tokens: Tensor,
     algorithm: str = "rtn",
-    advance: Callable[[], None] = lambda: None,
+    known: Sequence[Sensitivity] = (),
+    advance: Callable[[Sequence[Sensitivity]], None] = lambda so_far: None,
 ) -> list[Sensitivity]:
     """The divergence of each product alone in each format, over (b, s) tokens.
 
     A noise below that of measuring counts as none.
+
+    Args:
+        decoder: In full precision.
+        formats: To measure.
+        calibration: (b, s) tokens that algorithms look at.
+        tokens: (b, s) tokens to measure on.
+        algorithm: For the weights.
+        known: What was measured before; it is not measured again.
+        advance: Called after each measurement with all that is known.
     """
-    measured = []
+    costs = {item.product: dict(item.divergence_nats) for item in known}
+
+    def so_far() -> list[Sensitivity]:
+        return [
+            Sensitivity(product, decoder.weights[f"{product}.weight"].numel(), costs[product])
+            for product in products(decoder)
+            if product in costs
+        ]
+
     for product in products(decoder):
-        costs = {}
+        of_product = costs.setdefault(product, {})
         for name in formats:
-            trial = in_mixture(decoder, {product: name}, calibration, algorithm)
-            costs[name] = max(measure(decoder, trial, tokens).divergence_nats.mean, 0.0)
-            advance()
-        n_weights = decoder.weights[f"{product}.weight"].numel()
-        measured.append(Sensitivity(product, n_weights, costs))
-    return measured
+            if name not in of_product:
+                trial = in_mixture(decoder, {product: name}, calibration, algorithm)
+                divergence = measure(decoder, trial, tokens).divergence_nats.mean
+                of_product[name] = max(divergence, 0.0)
+                advance(so_far())
+    return so_far()
 
 
 def best_mixture(measured: Sequence[Sensitivity], average_bits: float) -> Mixture:

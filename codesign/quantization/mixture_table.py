@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from codesign.errors import InputError
-from codesign.quantization.accuracy_table import usable_device
+from codesign.quantization.accuracy_table import (
+    stored_table,
+    usable_device,
+    versions,
+    write_table,
+)
 from codesign.quantization.block_formats import find_block_format
-from codesign.quantization.checkpoint import load_checkpoint, read_tokens
+from codesign.quantization.checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.measurement import measure, split_text
 from codesign.quantization.mixture import (
+    Sensitivity,
     best_mixture,
     in_mixture,
     narrowest_mixture,
@@ -51,17 +57,21 @@ def mixture_table(
     settings: MixtureSettings,
     average_bits: Sequence[float],
     divergence_nats: float | None,
+    output: Path,
     start: Callable[[int, int], None] = lambda total, done: None,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Sensitivities of all products, and the best mixture for each limit.
 
+    The output is written after each measurement, and what it has already is not measured again.
+
     Args:
         settings: What is mixed.
         average_bits: Limits on the bits of a weight on average.
         divergence_nats: Limit on the divergence; None: none.
-        start: Told how many measurements there are, and that none is done.
-        advance: Told of each measurement.
+        output: File of the table, in JSON.
+        start: Told how many measurements of products there are, and how many are done.
+        advance: Told of each of these measurements.
 
     Raises:
         InputError: Something cannot be used, or a limit cannot be kept.
@@ -77,26 +87,50 @@ def mixture_table(
     )
     to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
     calibration = split.calibration.to(decoder.device)
-    start(len(products(decoder)) * len(settings.formats), 0)
-    measured = sensitivities(
-        decoder, settings.formats, calibration, to_choose, settings.algorithm, advance
+    table = stored_table(output, _head(settings), "sensitivities", "mixtures")
+    known = [Sensitivity(**item) for item in table["sensitivities"]]
+    n_done = sum(name in item.divergence_nats for item in known for name in settings.formats)
+    start(len(products(decoder)) * len(settings.formats), n_done)
+
+    def keep(so_far: Sequence[Sensitivity]) -> None:
+        table["sensitivities"] = [asdict(item) for item in so_far]
+        write_table(table, output)
+        advance()
+
+    everything = sensitivities(
+        decoder, settings.formats, calibration, to_choose, settings.algorithm, known, keep
     )
+    measured = [item.of(settings.formats) for item in everything]
     chosen = [best_mixture(measured, bits) for bits in average_bits]
     if divergence_nats is not None:
         chosen.append(narrowest_mixture(measured, divergence_nats))
-    rows = []
     for mixture in chosen:
-        trial = in_mixture(decoder, mixture.formats, calibration, settings.algorithm)
-        fidelity = measure(decoder, trial, to_measure)
-        rows.append({**asdict(mixture), "divergence_nats": asdict(fidelity.divergence_nats)})
+        if not any(row["formats"] == mixture.formats for row in table["mixtures"]):
+            trial = in_mixture(decoder, mixture.formats, calibration, settings.algorithm)
+            fidelity = measure(decoder, trial, to_measure)
+            row = {**asdict(mixture), "divergence_nats": asdict(fidelity.divergence_nats)}
+            table["mixtures"].append(row)
+            write_table(table, output)
+    rows = {tuple(row["formats"].items()): row for row in table["mixtures"]}
+    return {
+        **table,
+        "sensitivities": [asdict(item) for item in measured],
+        "mixtures": [rows[tuple(mixture.formats.items())] for mixture in chosen],
+    }
+
+
+def _head(settings: MixtureSettings) -> dict[str, Any]:
+    """What the measurements depend on."""
     return {
         "model": settings.model.name,
+        "fingerprint": fingerprint(settings.model, settings.text),
         "text": settings.text.name,
         "quantization_algorithm": settings.algorithm,
         "context_length": settings.context_length,
-        "n_sequences": n_sequences,
-        "sensitivities": [asdict(item) for item in measured],
-        "mixtures": rows,
+        "n_sequences": settings.n_sequences,
+        "n_calibration": settings.n_calibration,
+        "device": settings.device,
+        "versions": versions(),
     }
 
 
@@ -108,5 +142,9 @@ def _check(
             raise InputError(f"--formats: {name}: expected a format of blocks, rows or groups")
     if {"quarot", "smoothquant"} & set(algorithm_steps(settings.algorithm, "--algorithm")):
         raise InputError("--algorithm: expected rtn, gptq or clipping for a mixture")
+    least = min(find_block_format(name).bits_per_element for name in settings.formats)
+    for bits in average_bits:
+        if not bits >= least:  # before anything is measured
+            raise InputError(f"--average-bits: expected {least:g} or more, got {bits:g}")
     if not average_bits and divergence_nats is None:
         raise InputError("expected --average-bits or --divergence, got neither")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from codesign.errors import InputError
+from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.quantization.loss_rule import (
     Estimate,
     algorithms,
@@ -13,12 +16,17 @@ from codesign.quantization.loss_rule import (
     estimate_by_rule,
     load_rule,
 )
+from codesign.quantization.measured import MeasuredLoss, MeasuredTable
 from codesign.quantization.published import MEASURES, FormatChoice, PublishedScore, scores_of
 from codesign.report.tables import plain_table, text_line
+from codesign.workload import Request, parameter_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from codesign.evaluated_design import EvaluatedDesign
+
+FORMAT_COLUMNS = ("measure", "value", "interval", "basis", "source")
 USUAL: tuple[FormatChoice, ...] = (
     FormatChoice("mxfp8", "mxfp8", "mxfp8"),
     FormatChoice("mxint8", "mxint8", "mxint8"),
@@ -39,11 +47,13 @@ class AccuracyReport:
         model: Name.
         n_parameters: Of it.
         choices: Combinations of formats that are of interest.
+        table: What was measured of it; None: nothing.
     """
 
     model: str
     n_parameters: float
     choices: Sequence[FormatChoice]
+    table: MeasuredTable | None = None
 
     @property
     def scores(self) -> tuple[PublishedScore, ...]:
@@ -64,6 +74,46 @@ class AccuracyReport:
             for measure in MEASURES
         ]
 
+    def measured(self) -> list[dict[str, Any]]:
+        """Each row of the table, then each choice that it lacks, beside what others have of it.
+
+        ``log_error_of_rule`` is the logarithm of the loss by the rule over the measured one, the
+        noise of benchmarks added to both, as in ``errors_of_rule``.
+        """
+        if self.table is None:
+            return []
+        choices = dict.fromkeys([*(row.formats for row in self.table.rows), *self.choices])
+        losses = ((item, self.table.loss(item, self.n_parameters)) for item in choices)
+        return [self._beside(item, loss) for item, loss in losses if loss is not None]
+
+    def _beside(self, formats: FormatChoice, loss: MeasuredLoss) -> dict[str, Any]:
+        ratio = loss.perplexity_ratio
+        published = [
+            score.ratio
+            for score in self.scores
+            if (score.formats, score.measure) == (formats, "perplexity") and score.ratio
+        ]
+        by_rule = None
+        if formats.algorithm in algorithms():
+            by_rule = estimate_by_rule(formats, self.model, self.n_parameters, "perplexity").ratio
+        return {
+            **_formats_document(formats),
+            "divergence_nats": asdict(loss.divergence_nats),
+            "perplexity_ratio": asdict(ratio),
+            "published_ratio": sum(published) / len(published) if published else None,
+            "ratio_of_rule": by_rule,
+            "log_error_of_rule": None
+            if by_rule is None
+            else _log_error(math.log(by_rule), math.log(ratio.mean)),
+            "basis": loss.basis,
+            "source": loss.source,
+        }
+
+
+def _log_error(loss_of_rule: float, measured_loss: float) -> float:
+    floor = load_rule().perplexity.floor
+    return math.log((loss_of_rule + floor) / (max(measured_loss, 0.0) + floor))
+
 
 def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
     """The document of ``codesign accuracy``."""
@@ -76,6 +126,7 @@ def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
             {**_formats_document(choice), "measure": measure, **vars(result)}
             for choice, measure, result in report.estimates()
         ],
+        "measured": report.measured(),
         "errors_of_rule": {
             "accuracy": rule.accuracy.errors,
             "perplexity": rule.perplexity.errors,
@@ -84,12 +135,7 @@ def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
 
 
 def _formats_document(formats: FormatChoice) -> dict[str, str]:
-    return {
-        "weight_format": formats.weights,
-        "activation_format": formats.activations,
-        "kv_format": formats.kv_cache,
-        "quantization_algorithm": formats.algorithm,
-    }
+    return dict(zip(_FORMAT_KEYS, _cells(formats), strict=True))
 
 
 def _score_document(report: AccuracyReport, score: PublishedScore) -> dict[str, Any]:
@@ -117,12 +163,15 @@ def accuracy_tables(report: AccuracyReport) -> list[RenderableType]:
     else:
         parts.append(text_line(f"No score of {report.model} is published here."))
     parts.append(_estimates_table(report))
+    if report.table is not None:
+        parts.append(_measured_table(report, report.table))
     errors = load_rule().accuracy.errors
     words = ", ".join(f"{kind} {value:.2f}" for kind, value in errors.items())
     line = f"Error of the log of an estimated loss that 80 % of withheld scores keep: {words}."
     return [*parts, text_line(line)]
 
 
+_FORMAT_KEYS = ("weight_format", "activation_format", "kv_format", "quantization_algorithm")
 _FORMAT_COLUMNS = ("weights", "activations", "KV cache", "algorithm")
 
 
@@ -152,6 +201,28 @@ def _estimates_table(report: AccuracyReport) -> RenderableType:
     return table
 
 
+def _measured_table(report: AccuracyReport, measured: MeasuredTable) -> RenderableType:
+    numbers = ["KL, 1e-3 nats", "perplexity ratio", "95 %", "published", "by rule", "log error"]
+    title = f"Measured: {measured.model} on {measured.text}"
+    if not measured.is_of(report.n_parameters):
+        title += f", which is not {report.model}: {measured.n_parameters:.4g} parameters"
+    table = plain_table(title, ["formats", *numbers, "basis"], numbers)
+    for name, column in zip(["formats", *numbers], table.columns, strict=False):
+        column.no_wrap = name not in ("formats", "95 %")
+    for row in report.measured():
+        ratio = row["perplexity_ratio"]
+        beside = [row[key] for key in ("published_ratio", "ratio_of_rule", "log_error_of_rule")]
+        table.add_row(
+            "{} / {} / {} {}".format(*(row[key] for key in _FORMAT_KEYS)),
+            f"{1e3 * row['divergence_nats']['mean']:.3g}",
+            f"{ratio['mean']:.4f}",
+            f"{ratio['low']:.4f} to {ratio['high']:.4f}",
+            *("–" if value is None else f"{value:.3f}" for value in beside),
+            row["basis"],
+        )
+    return table
+
+
 def measured_tables(document: dict[str, Any]) -> list[RenderableType]:
     """A measured table as lines: one for each combination."""
     numbers = ["perplexity", "ratio", "KL, 1e-3 nats", "95 %", "top-1", "worst layer, dB"]
@@ -161,10 +232,7 @@ def measured_tables(document: dict[str, Any]) -> list[RenderableType]:
         divergence = {key: 1e3 * value for key, value in row["divergence_nats"].items()}
         layers = [value for value in row["layer_sqnr_db"] if value is not None]
         table.add_row(
-            row["weight_format"],
-            row["activation_format"],
-            row["kv_format"],
-            row["quantization_algorithm"],
+            *(row[key] for key in _FORMAT_KEYS),
             f"{row['perplexity']['mean']:.4g}",
             f"{row['perplexity_ratio']['mean']:.4f}",
             f"{divergence['mean']:.3g}",
@@ -201,4 +269,49 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
     for item in document["sensitivities"]:
         cells = [f"{1e3 * item['divergence_nats'][name]:.3g}" for name in names]
         costs.add_row(item["product"], f"{item['n_weights']:,}", *cells)
-    return [table, costs]
+    return [table, costs, text_line(f"Table: {document['file']}")]
+
+
+def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+    """What the design's formats cost the model, and whether that is measured or estimated.
+
+    Intervals hold 80 % of withheld scores, or 95 % of resamples of what was measured.
+
+    Nothing where the evaluator serves no language model or the design names no formats.
+    """
+    workload = getattr(evaluated.evaluator, "workload", None)
+    kinds = ("weight", "activation", "kv")
+    weights, activations, kv_cache = (evaluated.design.get(f"{kind}_format") for kind in kinds)
+    if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
+        return []
+    options = getattr(evaluated.evaluator, "options", None)
+    algorithm = evaluated.design.get("quantization_algorithm") or getattr(
+        options, "quantization_algorithm", "rtn"
+    )
+    choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
+    model = workload.language_model
+    lines: list[tuple[str, ...]] = []
+    for measure in MEASURES:
+        try:
+            result = estimate(choice, model.name, float(parameter_count(model)), measure)
+        except InputError as error:
+            lines.append((f"{measure} over 16 bits", "not known", "", "", str(error)))
+            continue
+        interval = f"{result.low:.4f} to {result.high:.4f}"
+        lines.append(
+            (
+                f"{measure} over 16 bits",
+                f"{result.ratio:.4f}",
+                interval,
+                result.basis,
+                result.source,
+            )
+        )
+    table = options.measured_table() if isinstance(options, AccuracyOptions) else None
+    loss = table.loss(choice, float(parameter_count(model))) if table else None
+    if loss is not None:
+        ratio, ends = loss.perplexity_ratio, loss.divergence_nats
+        for name, its in (("perplexity over 16 bits", ratio), ("divergence, nats per token", ends)):
+            interval = f"{its.low:.4f} to {its.high:.4f}"
+            lines.append((name, f"{its.mean:.4f}", interval, loss.basis, loss.source))
+    return lines

@@ -93,6 +93,23 @@ CASES = {
     "accuracy by no algorithm": Case(
         ["accuracy", "llama-3-8b", "--algorithm", "gtpq"], ["algorithm 'gtpq'", "'gptq'"]
     ),
+    "a table of something else": Case(
+        ["accuracy", "llama-3-8b", "--table", "a.yaml"],
+        ["a.yaml: expected a table that codesign quantize wrote"],
+        {"a.yaml": "name: a\n"},
+    ),
+    "a campaign with a missing table": _campaign(
+        "evaluator: npu",
+        "evaluator: {name: npu, accuracy_table: no.json}",
+        "a.yaml:3: evaluator.accuracy_table",
+        "no.json: cannot be read",
+    ),
+    "a campaign by no algorithm": _campaign(
+        "evaluator: npu",
+        "evaluator: {name: npu, accuracy: true, quantization_algorithm: gtpq}",
+        "a.yaml:3: evaluator",
+        "Did you mean 'gptq'",
+    ),
     "a folder without a model": Case(
         ["quantize", "--model", ".", "--text", "a.txt"],
         ["expected a folder with config.json"],

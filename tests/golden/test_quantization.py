@@ -63,3 +63,35 @@ def test_the_libraries_still_say_the_same(library: str, function: str) -> None:
         pytest.skip(f"{library} is not installed")
     for name, rows in getattr(load_vectors(), function)().items():
         np.testing.assert_array_equal(rows, blocks(TABLE["outputs"][name]))
+
+
+@pytest.mark.slow
+def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("torchao") is None:
+        pytest.skip("torchao is not installed")
+    import torch
+    from torchao.prototype.spinquant import hadamard_utils
+
+    from codesign.quantization import transformations
+    from codesign.quantization.checkpoint import load_checkpoint
+
+    decoder = load_checkpoint(HERE.parent / "unit" / "quantization" / "byte_model")
+    shape, prefix = decoder.shape, "model.layers.1."
+
+    def of_torchao(size: int, seed: int = 0) -> torch.Tensor:
+        """Theirs for heads and inner state; the hidden state, which they leave alone, stays."""
+        identity = torch.eye(size, dtype=torch.float64)
+        if size == shape.hidden_size:
+            return identity
+        return hadamard_utils.matmul_hadU(identity, *hadamard_utils.get_hadK(size))
+
+    monkeypatch.setattr(transformations, "hadamard", of_torchao)
+    folded = transformations.rotated(decoder).weights
+    gain = decoder.weights[f"{prefix}input_layernorm.weight"]
+    cases = [("mlp.down_proj", -1, False), ("self_attn.o_proj", shape.head_dim, False)]
+    for part, size, is_output in [*cases, ("self_attn.v_proj", shape.head_dim, True)]:
+        weight = decoder.weights[f"{prefix}{part}.weight"]
+        layer = torch.nn.Linear(*weight.T.shape, bias=False)
+        layer.weight.data = weight * gain if is_output else weight.clone()
+        hadamard_utils.apply_exact_had_to_linear(layer, had_dim=size, output=is_output)
+        assert torch.allclose(folded[f"{prefix}{part}.weight"], layer.weight, atol=1e-7), part

@@ -36,7 +36,7 @@ from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
-from codesign.metrics import ACCURACY_METRICS, ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
+from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
 from codesign.schema import Record
 from codesign.workload import Request
 
@@ -97,11 +97,9 @@ class NpuEvaluator:
         )
         self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
         self._accuracy: FormatAccuracy | None = None
-        if self.options.accuracy:
-            self._accuracy = FormatAccuracy(
-                workload.language_model, self.options.quantization_algorithm
-            )
-            self.metrics += tuple(ACCURACY_METRICS.values())
+        if self.options.judges_formats:
+            self._accuracy = FormatAccuracy(workload.language_model, self.options)
+            self.metrics += tuple(self._accuracy.declared.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
             self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
 
@@ -309,7 +307,8 @@ class NpuEvaluator:
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design."""
-        names = [item.name for item in self.metrics if item.name not in ACCURACY_METRICS]
+        of_formats = {} if self._accuracy is None else self._accuracy.declared
+        names = [item.name for item in self.metrics if item.name not in of_formats]
         if has_degrees(designs):
             ((parallelism, _, columns),) = groups(designs)
             group = self.of(parallelism)
@@ -326,7 +325,9 @@ class NpuEvaluator:
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Why a metric has no value for some designs, by its name."""
-        return absent_metrics(values, self._library, self.options.usd_per_hour is not None)
+        of_formats = {} if self._accuracy is None else self._accuracy.absent_metrics(values)
+        is_rented = self.options.usd_per_hour is not None
+        return absent_metrics(values, self._library, is_rented) | of_formats
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
         """(n,) what is known before any operator is looked at, for models of the metrics."""

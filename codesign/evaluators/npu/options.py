@@ -15,11 +15,11 @@ from pydantic import Field, field_validator
 from codesign.accounts.constants import CONSTANTS, Cooling, Process
 from codesign.deployments import LinkTime, ModelPart
 from codesign.errors import describe_unknown
-from codesign.evaluators.format_accuracy import QuantizationAlgorithm
+from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.hardware.array import Organization
 from codesign.hardware.collectives import Link
 from codesign.memtech import Level
-from codesign.schema import Record, quantity
+from codesign.schema import quantity
 
 Blocking: TypeAlias = Literal["capacity", "array"]
 
@@ -54,7 +54,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-class NpuOptions(Record):
+class NpuOptions(AccuracyOptions):
     """Options of the ``npu`` evaluator; what a campaign's ``evaluator:`` says next to the name."""
 
     profile: Literal["plain", "memexplorer"] = "plain"
@@ -105,11 +105,6 @@ class NpuOptions(Record):
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""
     usd_per_hour: Annotated[float | None, Field(gt=0)] = None
     """Rent of one device, USD; adds the metric ``usd_per_million_tokens``."""
-    accuracy: bool = False
-    """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
-    formats of equal widths differ; an exact front then takes longer."""
-    quantization_algorithm: QuantizationAlgorithm = "rtn"
-    """How formats are reached, where no parameter of that name says it; of accuracy alone."""
 
     process: Process = "n7"
     """Process of compute dies and stacked SRAM, for what a design costs; the energies of the model

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from codesign.evaluators.format_accuracy import QuantizationAlgorithm
+from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.hardware.collectives import Algorithm
-from codesign.schema import Fraction, Record, quantity
+from codesign.schema import Fraction, quantity
 
 Profile: TypeAlias = Literal["fitted", "ideal", "genz"]
 Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
@@ -43,7 +43,7 @@ def rules_class(profile: Profile) -> Any:
     return getattr(import_module(module), name)
 
 
-class PlatformOptions(Record):
+class PlatformOptions(AccuracyOptions):
     """Options of the ``platform`` evaluator; what a campaign says next to its name."""
 
     profile: Profile = "fitted"
@@ -99,11 +99,6 @@ class PlatformOptions(Record):
     pass the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
-    accuracy: bool = False
-    """Adds the metrics ``accuracy_recovery``, ``accuracy_recovery_low`` and ``_high``, by which
-    formats differ besides speed."""
-    quantization_algorithm: QuantizationAlgorithm = "rtn"
-    """How formats are reached, for accuracy alone."""
     slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray
+from codesign.columns import Columns, FloatArray, Value
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
@@ -29,7 +29,7 @@ from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
-from codesign.metrics import ACCURACY_METRICS, PLATFORM_METRICS, Metric
+from codesign.metrics import PLATFORM_METRICS, Metric
 from codesign.schema import Record
 
 
@@ -68,11 +68,9 @@ class PlatformEvaluator:
         self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
         self.accuracy: FormatAccuracy | None = None
-        if self.options.accuracy:
-            self.accuracy = FormatAccuracy(
-                workload.language_model, self.options.quantization_algorithm
-            )
-            self.metrics += tuple(ACCURACY_METRICS.values())
+        if self.options.judges_formats:
+            self.accuracy = FormatAccuracy(workload.language_model, self.options)
+            self.metrics += tuple(self.accuracy.declared.values())
 
     @property
     def profile(self) -> str:
@@ -146,6 +144,10 @@ class PlatformEvaluator:
                 if name not in values
             }
         return Evaluation(values, limits(serving))
+
+    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+        """Why a metric has no value for some platforms, by its name."""
+        return {} if self.accuracy is None else self.accuracy.absent_metrics(values)
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one platform."""

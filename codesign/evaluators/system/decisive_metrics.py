@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from codesign.evaluators.system.hand_over import TIME_METRIC
 from codesign.evaluators.system.roles import PoolTask
-from codesign.metrics import ACCURACY_METRICS
+from codesign.metrics import FORMAT_METRICS
 
 SUMS = ("n_devices", "area_mm2", "unit_cost_usd", "embodied_kgco2e")
 """Metrics that add over all machines, besides power."""
@@ -89,5 +89,5 @@ def _has_utilization(names: set[str]) -> bool:
 def _rules_of_machines(names: set[str]) -> list[tuple[str, bool]]:
     """Metrics that systems take from their machines as they are."""
     is_power = bool(names & {"tdp_watts", "tokens_per_joule_tdp"})
-    own = (*SUMS, *ACCURACY_METRICS, _LIFE)
+    own = (*SUMS, *FORMAT_METRICS, _LIFE)
     return [("tdp_watts", is_power), *((name, name in names) for name in own)]

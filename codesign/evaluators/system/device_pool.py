@@ -33,7 +33,7 @@ from codesign.evaluators.system.parts import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import list_devices, load_device
-from codesign.metrics import ACCURACY_METRICS, ALL_METRICS, POOL_METRICS, Metric
+from codesign.metrics import ALL_METRICS, POOL_METRICS, Metric
 from codesign.schema import Record
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
@@ -84,7 +84,7 @@ class DevicePool:
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
         names += [*_OF_SILICON, _PRICE, *(name for name in _CARBON if name not in _OF_MAKING)]
-        names += [] if self.platform.accuracy is None else ACCURACY_METRICS
+        names += [] if self.platform.accuracy is None else self.platform.accuracy.declared
         self.metrics: tuple[Metric, ...] = (
             *(ALL_METRICS[name] for name in names),
             *_OF_DEVICE,
@@ -187,7 +187,7 @@ class DevicePool:
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Area, cost and rent where nobody has published those of a device; carbon of any."""
-        absent = {}
+        absent = dict(self.platform.absent_metrics(values))
         devices = [str(device) for device in values.get("device", ())]
         for name in _OF_SILICON:
             lacking = [device for device in devices if np.isnan(_published(name, device))]

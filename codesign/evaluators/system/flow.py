@@ -10,7 +10,7 @@ slower side busy, and as their KV caches fit (Little's law).
 
 Limiting assumptions: requests are all alike and there are always enough of them; queues cost
 nothing, as the slowest pool or link sets the rate of all. Accuracy in several formats lies between
-those of the model in each of them; the least counts.
+those of the model in each of them; the worst counts.
 """
 
 from __future__ import annotations
@@ -208,6 +208,18 @@ class SystemFlow:
     @property
     def accuracy_recovery_high(self) -> FloatArray:
         return np.asarray(np.maximum.reduce(self._of_pools("accuracy_recovery_high")))
+
+    @property
+    def divergence_nats(self) -> FloatArray:
+        return np.asarray(np.maximum.reduce(self._of_pools("divergence_nats")))
+
+    @property
+    def divergence_nats_low(self) -> FloatArray:
+        return np.asarray(np.minimum.reduce(self._of_pools("divergence_nats_low")))
+
+    @property
+    def divergence_nats_high(self) -> FloatArray:
+        return np.asarray(np.maximum.reduce(self._of_pools("divergence_nats_high")))
 
     def _of_pools(self, name: str) -> list[FloatArray]:
         return [pool.metrics[name] for pool in self.pools]

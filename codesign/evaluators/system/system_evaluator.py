@@ -47,7 +47,7 @@ from codesign.evaluators.system.pool_machines import pool_machine
 from codesign.evaluators.system.roles import PoolTask, pool_tasks
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import MemoryTechnology, Range
-from codesign.metrics import ACCURACY_METRICS, SYSTEM_METRICS, Metric
+from codesign.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric
 from codesign.schema import Record
 
 MACHINES = "machines"
@@ -79,8 +79,10 @@ class SystemEvaluator:
 
     required_parameters: frozenset[str] = frozenset()
     optional_parameters: frozenset[str] = frozenset()
-    kept_by_pools: frozenset[str] = frozenset({"accuracy_recovery", "accuracy_recovery_low"})
-    """A system has the least of its pools."""
+    kept_by_pools: frozenset[str] = frozenset(
+        {"accuracy_recovery", "accuracy_recovery_low", "divergence_nats", "divergence_nats_high"}
+    )
+    """A system has the worst of its pools."""
 
     def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
         self.workload = workload
@@ -124,11 +126,15 @@ class SystemEvaluator:
         absent |= set() if self._links else set(OF_HAND_OVER)
         machines = self.machines.values()
         names = [{metric.name for metric in machine.metrics} for machine in machines]
-        is_judged = all(set(ACCURACY_METRICS) <= of_machine for of_machine in names)
+        judged = {
+            name: metric
+            for name, metric in FORMAT_METRICS.items()
+            if all(name in of_machine for of_machine in names)
+        }
         absent |= set() if all(_LIFETIME in of_machine for of_machine in names) else {_LIFETIME}
         self.metrics = (
             *(metric for name, metric in SYSTEM_METRICS.items() if name not in absent),
-            *(ACCURACY_METRICS.values() if is_judged else ()),
+            *judged.values(),
             *map(_utilization, (*self._tasks, *(link.name for link in self._all_links))),
         )
         required = {f"{name}_{MACHINES}" for name in self._tasks}
@@ -152,7 +158,7 @@ class SystemEvaluator:
         return frozenset(
             metric.name
             for metric in self.metrics
-            if metric.name in SYSTEM_METRICS | ACCURACY_METRICS and metric.name not in _NOT_MONOTONE
+            if metric.name in SYSTEM_METRICS | FORMAT_METRICS and metric.name not in _NOT_MONOTONE
         )
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:

@@ -9,11 +9,8 @@ from codesign.accounts.constants import constant_ranges
 from codesign.analysis.sweep import Sweep
 from codesign.errors import InputError
 from codesign.evaluators.base import Explains, Explanation
-from codesign.quantization.loss_rule import estimate
-from codesign.quantization.published import MEASURES, FormatChoice
 from codesign.report.exports.block_diagram import interface_words
 from codesign.report.labels import format_value
-from codesign.workload import Request, parameter_count
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
@@ -35,7 +32,6 @@ NOT_MODELLED = (
     "board, chassis, firmware, compiler and scheduling overhead",
     "margins, respins of masks, interest, staff; carbon of interposer, board and host",
 )
-FORMAT_COLUMNS = ("measure", "over 16 bits", "80 % interval", "basis", "source")
 INTERFACE_COLUMNS = (
     "memory", "PHYs", "data pins × rate, each", "bandwidth, each", "die edge, each",
     "die area, each (min / typ / max)",
@@ -119,31 +115,3 @@ def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
         )
         for name, item in constant_ranges(process).items()
     ]
-
-
-def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
-    """What the design's formats cost the model, and whether that is published or estimated.
-
-    Nothing where the evaluator serves no language model or the design names no formats.
-    """
-    workload = getattr(evaluated.evaluator, "workload", None)
-    kinds = ("weight", "activation", "kv")
-    weights, activations, kv_cache = (evaluated.design.get(f"{kind}_format") for kind in kinds)
-    if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
-        return []
-    options = getattr(evaluated.evaluator, "options", None)
-    algorithm = evaluated.design.get("quantization_algorithm") or getattr(
-        options, "quantization_algorithm", "rtn"
-    )
-    choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
-    model = workload.language_model
-    lines: list[tuple[str, ...]] = []
-    for measure in MEASURES:
-        try:
-            result = estimate(choice, model.name, float(parameter_count(model)), measure)
-        except InputError as error:
-            lines.append((measure, "not known", "", "", str(error)))
-            continue
-        interval = f"{result.low:.4f} to {result.high:.4f}"
-        lines.append((measure, f"{result.ratio:.4f}", interval, result.basis, result.source))
-    return lines

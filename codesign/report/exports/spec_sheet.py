@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from codesign.errors import InputError
+from codesign.report.accuracy import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words
 from codesign.report.exports.block_diagram import block_diagram
 from codesign.report.exports.designs import Written, path_of_pool, write_texts
 from codesign.report.exports.sheet_accounts import (
-    FORMAT_COLUMNS,
     INTERFACE_COLUMNS,
     NOT_MODELLED,
     budget_tables,
     constant_lines,
-    format_lines,
     interface_lines,
 )
 from codesign.report.exports.tables import markdown_line

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.analysis.uncertainty_results import Swing
 from codesign.evaluators.base import HasTechnologies
 from codesign.hardware.accelerator import DEFAULT_CLOCK_HZ
+from codesign.report.accuracy import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import format_value
 from codesign.report.system_picture import SystemPicture, system_picture
@@ -32,7 +33,7 @@ _ROUNDING = 1e-9
 _ANY_LEVEL = "memory"
 _NO_MACHINE: dict[str, Any] = {
     "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "roofline": None,
-    "power": [], "power_notes": [], "busy": [], "costs": [],
+    "power": [], "power_notes": [], "busy": [], "costs": [], "formats": [],
 }  # fmt: skip
 """Of a system, whose pools have these."""
 
@@ -118,6 +119,9 @@ def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
             {"part": row["part"], "area_mm2": row["area_mm2"], "usd": row["usd"]}
             for row in evaluated.costs
             if {"part", "area_mm2", "usd"} <= set(row)
+        ],
+        "formats": [
+            dict(zip(FORMAT_COLUMNS, line, strict=True)) for line in format_lines(evaluated)
         ],
     }
 

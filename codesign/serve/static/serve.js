@@ -122,7 +122,7 @@ function partsOf(name, account, both) {
   const parts = [["way", { title: "One request that waits for nobody", figure: () => wayFigure(bars, end, false) }], ["busy", { title: `Share of the time busy: ${limit}`, figure: () => busyFigure(bars) }]];
   machines.forEach((machine, k) => {
     const peers = systems.map((item) => item.system.machines[k].account);
-    for (const key of ["hierarchy", "roofline", "time", "power"]) {
+    for (const key of ["hierarchy", "roofline", "time", "power", "formats"]) {
       const part = key === "hierarchy"
         ? machine.account.levels.length > 1 && { title: "Memory hierarchy", figure: () => diagramFigure(id, machine.account, Math.max(...peers.map((item) => blocks(item).length)), `${machine.name}_`), after: levelsHtml(machine.account) }
         : PARTS[key](id, machine.account, peers);

@@ -67,10 +67,10 @@ def test_an_estimate_is_flagged_and_lies_in_its_interval() -> None:
 
 def test_an_unknown_model_has_a_wider_interval_than_a_known() -> None:
     formats = FormatChoice("mxfp4", "mxfp4")
-    known = estimate_by_rule(formats, "qwen3-32b", 32.8e9)
-    unknown = estimate_by_rule(formats, "some-model", 32.8e9)
-    width_known = math.log(math.log(known.low) / math.log(known.ratio))
-    assert math.log(math.log(unknown.low) / math.log(unknown.ratio)) > width_known
+    known = estimate_by_rule(formats, "llama-3-8b", 8e9, "perplexity")
+    unknown = estimate_by_rule(formats, "some-model", 8e9, "perplexity")
+    width_known = math.log(math.log(known.high) / math.log(known.ratio))
+    assert math.log(math.log(unknown.high) / math.log(unknown.ratio)) > width_known
 
 
 def test_noise_adds_over_parts_and_more_of_it_costs_more() -> None:
@@ -124,7 +124,30 @@ def test_a_withheld_fifth_is_predicted_as_well_as_is_stated(fit: LossFit) -> Non
     is_accuracy = np.array([item.score.measure == "accuracy" for item in fit.scores])
     generator = np.random.default_rng(99)  # other fifths than those of the stated error
     order = generator.permutation(len(fit.scores)) % 5
-    errors = abs(fit.withheld_errors(lambda i: int(order[i])))[is_accuracy]
+    errors = fit.withheld_errors(lambda i: int(order[i]))
     stated = load_rule().accuracy.errors["scores"]
-    assert 0.7 < (errors <= stated).mean() < 0.9
-    assert np.median(errors) < 0.25
+    assert fit.stated_error(errors, is_accuracy) == pytest.approx(stated, rel=0.2)
+    assert np.median(abs(errors[is_accuracy])) < 0.25
+
+
+def test_an_error_is_that_of_benchmarks_where_few_have_most_scores(fit: LossFit) -> None:
+    names = [item.score.benchmark for item in fit.scores]
+    is_common = np.array([names.count(name) > 10 for name in names])
+    errors = np.where(is_common, 0.1, 1.0)  # right for three benchmarks, wrong for all others
+    everything = np.ones(len(names), dtype=bool)
+    assert np.quantile(errors, 0.8) == 0.1
+    assert fit.stated_error(errors, everything) == 1.0
+
+
+def test_agentic_scores_are_checked_and_change_no_constant(fit: LossFit) -> None:
+    checked = [item for item in fit.scores if not item.is_fitted]
+    assert {item.score.identifier for item in checked} == {"ME3Q1", "ME3Q2"}
+    is_fitted = np.array([item.is_fitted for item in fit.scores])
+    everything = fit.fit(np.ones(len(fit.scores), dtype=bool))
+    assert np.array_equal(fit.fit(is_fitted), everything)
+    assert (
+        min(abs(fit.errors(everything)[~is_fitted]))
+        < 0.1
+        < 2.0
+        < max(abs(fit.errors(everything)[~is_fitted]))
+    )

@@ -27,6 +27,10 @@ const PARTS = {
   traffic: (id, account, both) => trafficRows(account).some((row) => row.parts.some(([, moved]) => moved > 0)) && {
     title: "Traffic by memory level", figure: () => trafficFigure(account, both),
   },
+  formats: (id, account) => account.formats.length && {
+    title: "What the formats cost in accuracy", after: formatsHtml(account),
+    hint: "Basis: measured on a model, published by others, or estimated by a rule or from parts.",
+  },
   ...Object.fromEntries([0, 1, 2, 3].map((k) => [`swings${k}`, (id, account) => {
     const name = D.objectives.filter((item) => account.swings[item])[k];
     return name && {
@@ -35,6 +39,11 @@ const PARTS = {
     };
   }])),
 };
+
+function formatsHtml(account) {
+  const cells = account.formats.map((row) => `<tr><th scope="row">${escapeHtml(row.measure)}</th>${["value", "interval"].map((key) => `<td>${escapeHtml(row[key])}</td>`).join("")}<td title="${escapeHtml(row.source)}">${escapeHtml(row.basis)}</td></tr>`);
+  return `<table class="parts"><thead><tr><th>measure</th><th>value</th><th>interval</th><th>basis</th></tr></thead><tbody>${cells.join("")}</tbody></table>`;
+}
 
 function addPart(article, part, said) {
   const box = document.createElement("div");

@@ -63,7 +63,7 @@ function addWay(article, account, both, said) {
 }
 
 // Machines, time line, then the breakdowns of each pool's machine.
-const OF_MACHINES = ["roofline", "time", "sides", "traffic"];
+const OF_MACHINES = ["roofline", "time", "sides", "traffic", "formats"];
 function addSystem(article, id, account, both, said) {
   addMachines(article, id, account, both, said);
   addWay(article, account, both, said);

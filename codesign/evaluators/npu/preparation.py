@@ -312,10 +312,9 @@ class Preparation:
             "levels": np.where(missing, 1.0, 0.0),
         }
         bandwidth = self._sustained_bandwidth(designs, accelerators)
-        wearing = (levels.wear_per_byte[1:] > 0) & self._spares_wear(designs)
-        order = fastest_first(
-            bandwidth, levels.capacity_bytes[1:], wearing if wearing.any() else None
-        )
+        spares = self._spares_wear(designs)
+        wearing = (levels.wear_per_byte[1:] > 0) & spares if spares.any() else None
+        order = fastest_first(bandwidth, levels.capacity_bytes[1:], wearing)
         if order is None:
             order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
         else:

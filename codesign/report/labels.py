@@ -313,6 +313,15 @@ _LINK_UNITS = (
 )
 
 
+def setting_words(parameter: str, value: Any) -> tuple[str, str]:
+    """A parameter's name and value in words, such as "handover energy" and "1.3 pJ/bit"."""
+    for name, unit, factor in _LINK_UNITS:
+        if parameter.endswith(name) and isinstance(value, int | float):
+            title = parameter[: len(parameter) - len(name)] + name.partition("_")[0]
+            return title.replace("_", " "), format_engineering(value * factor, unit, 4)
+    return parameter.replace("_", " "), "" if value is None else format_setting(value)
+
+
 def _link_words(link: str, left: dict[str, Any]) -> str:
     """Of a link, such as "450 GB/s, 1 µs, 1.3 pJ/bit"; its parameters are taken out of ``left``."""
     values = [(left.pop(f"{link}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS]

@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.metrics import Metric
-from codesign.report.labels import axis_label, format_setting, metric_of, metric_title, takes_prefix
+from codesign.report.labels import axis_label, metric_of, metric_title, setting_words, takes_prefix
 from codesign.report.results import design_words
 
 if TYPE_CHECKING:
@@ -156,11 +156,12 @@ def design_document(results: Results, carried: Carried, named: Named | None) -> 
 
 def parameter_document(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """A parameter's values as they are shown, each once, and which one every design has."""
-    texts = ["" if value is None else format_setting(value) for value in values]
+    words = [setting_words(name, value) for value in values]
+    texts = [text for _, text in words]
     numbers = {text: i for i, text in enumerate(sorted(set(texts), key=_natural(values, texts)))}
     return {
         "name": name,
-        "title": name.replace("_", " "),
+        "title": next((title for title, text in words if text), name.replace("_", " ")),
         "values": list(numbers),
         "codes": [numbers[text] for text in texts],
     }

@@ -120,3 +120,9 @@ def test_values_are_ordered_as_people_would(values, order):
     ordered = parameter_document("p", values)["values"]
     assert sorted(ordered) == sorted(order)
     assert ordered == order
+
+
+def test_what_a_link_does_is_in_its_unit():
+    document = parameter_document("handover_energy_joules_per_byte", [None, 1.04e-11])
+    assert document["title"] == "handover energy"
+    assert document["values"] == ["", "1.3 pJ/bit"]

@@ -131,13 +131,15 @@ class _Corners:
 
     def _toward(self, metric: str, sign: float) -> tuple[int, ...]:
         """Every number at the end that alone makes ``sign * metric`` smallest."""
-        ends = []
-        for i in range(len(self.numbers)):
-            values = {end: sign * value for end, value in self._line(metric, i).items()}
-            ends.append(min(values, key=lambda end: values[end]))
-        # Numbers that change nothing go along, so that the corner has a short name.
+        lines = [self._line(metric, i) for i in range(len(self.numbers))]
+        ends = [min(line, key=lambda end: sign * line[end]) for line in lines]
         moved = {end for end in ends if end}
-        return tuple(moved) * len(ends) if len(moved) == 1 else tuple(ends)
+        if len(moved) != 1:
+            return tuple(ends)
+        # Numbers that change nothing go along, so that the corner has a short name.
+        (end,) = moved
+        idle = [len(set(line.values())) == 1 for line in lines]
+        return tuple(end if is_idle else own for own, is_idle in zip(ends, idle, strict=True))
 
     def _line(self, metric: str, i: int) -> dict[int, float]:
         """The metric with number ``i`` at typical, low and high, the others at typical."""

@@ -205,7 +205,7 @@ def test_other_technologies_give_what_building_with_them_gives():
 
 SPACE = """\
 parameters:
-  kind: [own, shifted, fixed, stuck]
+  kind: [own, shifted, fixed, stuck, paired]
 """
 
 
@@ -239,8 +239,10 @@ class Toy:
 
     def evaluate(self, designs, metrics=None):
         hbm, sram = (self._library[key].read_energy.typical for key in ("hbm3e_8h", "sram"))
+        written = self._library["hbm3e_8h"].write_energy.typical
         costs = {"own": hbm, "shifted": hbm + 1, "fixed": 25.0, "stuck": hbm - sram}
-        gains = {"own": 1.0, "shifted": 1.0, "fixed": 2.0, "stuck": 0.0}
+        costs["paired"] = hbm + written - sram
+        gains = {"own": 1.0, "shifted": 1.0, "fixed": 2.0, "stuck": 0.0, "paired": 0.0}
         found = {
             "cost": designs["kind"].lookup(costs.get),
             "gain": designs["kind"].lookup(gains.get),
@@ -382,6 +384,20 @@ def test_the_extreme_corner_has_each_number_at_its_own_end(toy):
     assert [swing.swing for swing in found.tornado["cost"]] == [40.0, 2.0]
     # The gain is zero, so a share of it says nothing; and nothing moves it.
     assert found.tornado["gain"] == ()
+
+
+def test_a_number_that_is_best_at_its_typical_value_stays_there_in_a_corner(toy):
+    # The cost falls with SRAM's read energy, whose low end is its typical value.
+    problem = toy(
+        hbm3e_8h={"read_energy": RANGE, "write_energy": RANGE},
+        sram={"read_energy": (2.0, 2.0, 3.0)},
+    )
+    evaluated = api.evaluate(
+        space=problem.space, design={"kind": "paired"}, evaluator=problem.evaluator
+    )
+    interval = design_uncertainty(evaluated, 1).intervals["cost"]
+    assert interval.maximum == 50.0 + 50.0 - 2.0
+    assert interval.maximum_at == "hbm3e_8h read energy high, hbm3e_8h write energy high"
 
 
 def test_the_distance_to_a_front_is_the_shift_that_reaches_it():

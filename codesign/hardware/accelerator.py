@@ -120,7 +120,7 @@ class AcceleratorBatch:
     array_width: FloatArray
     vector_length: FloatArray
     clock_hz: FloatArray
-    levels: MemoryLevels
+    levels: _GatheredLevels
     stated_tdp_watts: FloatArray
     planar_sram_bytes: FloatArray
     layer_bytes: FloatArray
@@ -136,19 +136,30 @@ class _GatheredLevels(MemoryLevels):
     """Levels whose properties are gathered when they are first asked for, most of them never.
 
     Args:
-        gather: Gives the (l, n) values of a property by its name.
+        table: (p, u) properties of every kind of every level.
+        kinds: (l, n) which of them each level of each design is.
     """
 
-    def __init__(self, gather: Callable[[str], FloatArray]) -> None:
-        vars(self).update(_gather=gather)
+    def __init__(self, table: FloatArray, kinds: IntArray) -> None:
+        vars(self).update(_table=table, _kinds=kinds)
 
     def __getattr__(self, name: str) -> FloatArray:
         if name not in _PROPERTIES:
             raise AttributeError(name)
         own = vars(self)
-        values: FloatArray = own["_gather"](name)
+        # Kinds are within the table; "clip" spares NumPy a copy.
+        values: FloatArray = np.take(
+            own["_table"][_PROPERTIES.index(name)], own["_kinds"], mode="clip"
+        )
         own[name] = values
         return values
+
+    def taken(self, positions: IntArray, order: IntArray | None) -> _GatheredLevels:
+        """The levels at some positions, their tiers in another order; see :func:`take`."""
+        kinds: IntArray = np.take(vars(self)["_kinds"], positions, axis=1)
+        if order is not None:
+            kinds = np.concatenate([kinds[:1], np.take_along_axis(kinds[1:], order, axis=0)])
+        return _GatheredLevels(vars(self)["_table"], kinds)
 
 
 def take(
@@ -162,20 +173,12 @@ def take(
         order: (3, p) which of the tiers, from 0, comes first, second and third; as they are if
             None.
     """
-    levels = accelerators.levels
-
-    def gather(name: str) -> FloatArray:
-        values: FloatArray = np.take(getattr(levels, name), positions, axis=-1)
-        if order is None:
-            return values
-        return np.stack([values[0], *(np.choose(place, values[1:]) for place in order)])
-
     return AcceleratorBatch(
         array_depth=accelerators.array_depth[positions],
         array_width=accelerators.array_width[positions],
         vector_length=accelerators.vector_length[positions],
         clock_hz=accelerators.clock_hz[positions],
-        levels=_GatheredLevels(gather),
+        levels=accelerators.levels.taken(positions, order),
         stated_tdp_watts=accelerators.stated_tdp_watts[positions],
         planar_sram_bytes=accelerators.planar_sram_bytes[positions],
         layer_bytes=accelerators.layer_bytes[positions],
@@ -320,7 +323,7 @@ def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, 
     )
 
 
-def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
+def _levels(designs: Columns, units: UnitTables, n: int) -> _GatheredLevels:
     """Every level of every design, worked out once per combination of technologies and counts."""
     banks = _on_chip_banks(designs, units, n)
     on_chip = [part for bank in banks for part in (bank.technology, bank.count)]
@@ -340,14 +343,9 @@ def _levels(designs: Columns, units: UnitTables, n: int) -> MemoryLevels:
             nothing = np.zeros((len(_PROPERTIES), 1))
             tables.append((nothing, np.zeros(n, dtype=np.int64)))
 
-    def gather(name: str) -> FloatArray:
-        row, values = _PROPERTIES.index(name), np.empty((1 + N_TIERS, n))
-        for level, (table, number) in enumerate(tables):
-            # Numbers are within the table; "clip" spares NumPy a copy.
-            np.take(table[row], number, out=values[level], mode="clip")
-        return values
-
-    return _GatheredLevels(gather)
+    begins = np.cumsum([0, *(table.shape[1] for table, _ in tables)])
+    kinds = [number + begin for begin, (_, number) in zip(begins, tables, strict=False)]
+    return _GatheredLevels(np.concatenate([table for table, _ in tables], axis=1), np.stack(kinds))
 
 
 _PROPERTIES = tuple(field.name for field in fields(MemoryLevels))

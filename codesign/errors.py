@@ -41,10 +41,15 @@ class InputError(CodesignError):
 
 
 class UnknownNameError(InputError):
-    """A name that is not among the known ones; the message offers the nearest."""
+    """A name that is not among the known ones; the message offers the nearest.
+
+    Attributes:
+        got: The name.
+    """
 
     def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
         super().__init__(describe_unknown(kind, got, known), where)
+        self.got = got
 
 
 class InfeasibleError(InputError):

@@ -167,16 +167,26 @@ class Problem:
         """(n,) violations by name that need no evaluation, of designs of the space.
 
         Raises:
+            InputError: A value of the space that the evaluator does not know, such as a format.
             JobError: The evaluator cannot tell.
         """
         try:
             known = dict(self.evaluator.known_violations(self.space.columns(rows)))
+        except UnknownNameError as error:
+            raise self.located(error) from None
         except Exception as error:  # a stranger's code may fail in any way
             raise JobError(
                 f"evaluator {self.evaluator_name!r} failed on known_violations: {_words(error)}"
             ) from error
         constraints = [item for item in self.constraints if item.is_known]
         return known | self._violations_of(constraints, rows, {})
+
+    def located(self, error: UnknownNameError) -> InputError:
+        """The error with the place where the space's file has the value, or else with the space."""
+        names = (item.name for item in self.space.parameters if error.got in item.values)
+        name = next(names, None)
+        place = self.space.source if name is None else self.space.where("parameters", name)
+        return InputError(str(error), place)
 
     def admits(self, rows: IntArray) -> BoolArray:
         """(n,) whether designs are in the space and meet all that is known before evaluation."""

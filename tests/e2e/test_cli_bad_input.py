@@ -427,3 +427,24 @@ def test_a_file_that_cannot_be_used_does_not_keep_the_others_from_being_listed(
         out, err = capsys.readouterr()
         assert f"\n{name} " in out
         assert f"{'runs' if command == 'runs' else command}/bad.yaml: not valid YAML" in out + err
+
+
+@pytest.mark.parametrize("command", ["run", "enumerate"])
+def test_a_format_that_no_machine_multiplies_is_found_in_the_file_of_the_space(
+    command, tmp_path: Path, monkeypatch, capsys
+):
+    shipped = Path(__file__).parents[2] / "spaces" / "memexplorer.yaml"
+    lines = shipped.read_text("utf-8").splitlines()
+    place = lines.index("  weight_format:")
+    lines[place + 2] = lines[place + 2].replace("mxint4", "mxfp6")
+    (tmp_path / "odd.yaml").write_text("\n".join(lines), encoding="utf-8")
+    campaign = textwrap.dedent(_CAMPAIGN).replace("space: memexplorer", "space: odd.yaml")
+    (tmp_path / "a.yaml").write_text(campaign, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    before = _content(tmp_path)
+    assert main([command, "a.yaml"]) == 2
+    assert (
+        f"error: odd.yaml:{place + 1}: parameters.weight_format: unknown number format 'mxfp6'. "
+        "Did you mean 'mxfp16'? Known: bf16"
+    ) in capsys.readouterr().err
+    assert _content(tmp_path) == before

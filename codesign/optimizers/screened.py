@@ -2,9 +2,9 @@
 
 Results of the dear evaluator are learned as errors of this, as in Kennedy and O'Hagan (Biometrika
 87, 2000). Designs pass the cheaper evaluator before the dear one, so that the designs known to the
-dear one are a part of those known to the cheaper, and the two levels are learned one after the
-other: Le Gratiet and Garnier, "Recursive co-kriging model for design of computer experiments with
-multiple levels of fidelity", International Journal for Uncertainty Quantification 4 (2014).
+dear one are a part of those known to the cheaper, and first the cheaper level is learned, then the
+dear one (Le Gratiet and Garnier, "Recursive co-kriging model for design of computer experiments
+with multiple levels of fidelity", International Journal for Uncertainty Quantification 4, 2014).
 """
 
 from __future__ import annotations

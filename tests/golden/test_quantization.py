@@ -68,6 +68,7 @@ def test_the_libraries_still_say_the_same(library: str, function: str) -> None:
 @pytest.mark.slow
 def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("torchao") is None:
+        # It only checks ours and is no dependency; test_measured_model compares with SciPy always.
         pytest.skip("torchao is not installed")
     import torch
     from torchao.prototype.spinquant import hadamard_utils

@@ -17,7 +17,13 @@ from codesign.quantization.loss_rule import (
     load_rule,
 )
 from codesign.quantization.measured import MeasuredLoss, MeasuredTable
-from codesign.quantization.published import MEASURES, FormatChoice, PublishedScore, scores_of
+from codesign.quantization.published import (
+    MEASURES,
+    FormatChoice,
+    Measure,
+    PublishedScore,
+    scores_of,
+)
 from codesign.report.tables import plain_table, text_line
 from codesign.workload import Request, parameter_count
 
@@ -66,6 +72,16 @@ class AccuracyReport:
             return None
         return estimate_by_rule(score.formats, self.model, self.n_parameters, score.measure)
 
+    def log_error(self, score: PublishedScore) -> float | None:
+        """Logarithm of the loss by the rule over the published one, noise of benchmarks added."""
+        result = self.of_rule(score)
+        if result is None or score.ratio is None:
+            return None
+        sign = -1.0 if score.measure == "accuracy" else 1.0
+        return _log_error(
+            sign * math.log(result.ratio), sign * math.log(score.ratio), score.measure
+        )
+
     def estimates(self) -> list[tuple[FormatChoice, str, Estimate]]:
         """Each choice with each measure."""
         return [
@@ -104,15 +120,16 @@ class AccuracyReport:
             "ratio_of_rule": by_rule,
             "log_error_of_rule": None
             if by_rule is None
-            else _log_error(math.log(by_rule), math.log(ratio.mean)),
+            else _log_error(math.log(by_rule), math.log(ratio.mean), "perplexity"),
             "basis": loss.basis,
             "source": loss.source,
         }
 
 
-def _log_error(loss_of_rule: float, measured_loss: float) -> float:
-    floor = load_rule().perplexity.floor
-    return math.log((loss_of_rule + floor) / (max(measured_loss, 0.0) + floor))
+def _log_error(loss_of_rule: float, true_loss: float, measure: Measure) -> float:
+    rule = load_rule()
+    floor = (rule.accuracy if measure == "accuracy" else rule.perplexity).floor
+    return math.log((loss_of_rule + floor) / (max(true_loss, 0.0) + floor))
 
 
 def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
@@ -150,6 +167,7 @@ def _score_document(report: AccuracyReport, score: PublishedScore) -> dict[str, 
         "score": score.score,
         "ratio": score.ratio,
         "ratio_of_rule": None if result is None else result.ratio,
+        "log_error_of_rule": report.log_error(score),
         "source": score.source,
         "note": score.note,
     }
@@ -180,13 +198,15 @@ def _cells(formats: FormatChoice) -> list[str]:
 
 
 def _published_table(report: AccuracyReport) -> RenderableType:
-    numbers = ["16 bits", "score", "ratio", "by rule"]
+    numbers = ["16 bits", "score", "ratio", "by rule", "log error"]
     columns = [*_FORMAT_COLUMNS, "benchmark", *numbers, "source"]
     table = plain_table("Published scores", columns, numbers)
     for score in report.scores:
         result = report.of_rule(score)
         values = (score.full_precision, score.score, score.ratio, result and result.ratio)
         cells = ["–" if value is None else f"{value:.4g}" for value in values]
+        error = report.log_error(score)
+        cells.append("–" if error is None else f"{error:+.2f}")
         table.add_row(*_cells(score.formats), score.benchmark, *cells, score.source)
     return table
 

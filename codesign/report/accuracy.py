@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
+from codesign.format_mixture import is_mixed, mixture_words
 from codesign.quantization.loss_rule import (
     Estimate,
     algorithms,
@@ -25,7 +26,7 @@ from codesign.quantization.published import (
     scores_of,
 )
 from codesign.report.tables import plain_table, text_line
-from codesign.workload import Request, parameter_count
+from codesign.workload import Request, bits_per_weight, parameter_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -311,6 +312,11 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
     model = workload.language_model
     lines: list[tuple[str, ...]] = []
+    if is_mixed(choice.weights):
+        bits = bits_per_weight(choice.weights, workload.format_convention)
+        lines.append(
+            ("bits of a weight", f"{bits:g}", "", "on average", mixture_words(choice.weights))
+        )
     for measure in MEASURES:
         try:
             result = estimate(choice, model.name, float(parameter_count(model)), measure)

@@ -272,7 +272,8 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
     """Mixtures by their bits, and what each product costs."""
     numbers = ["bits", "expected KL", "measured KL", "95 %"]
     table = plain_table(f"Mixtures for {document['model']}, KL in 1e-3 nats per token",
-                        [*numbers, "products in each format"], numbers)  # fmt: skip
+                        [*numbers, "products in each format", "weight_format of a space"],
+                        numbers)  # fmt: skip
     for row in document["mixtures"]:
         divergence = {key: 1e3 * value for key, value in row["divergence_nats"].items()}
         names = sorted(row["formats"].values())
@@ -283,6 +284,7 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
             f"{divergence['mean']:.3g}",
             f"{divergence['low']:.3g} to {divergence['high']:.3g}",
             counts,
+            row["weight_format"],
         )
     names = list(document["sensitivities"][0]["divergence_nats"])
     costs = plain_table("KL of each product alone, 1e-3 nats per token",

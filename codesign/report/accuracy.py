@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from codesign.workload import Request, bits_per_weight, parameter_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from codesign.evaluated_design import EvaluatedDesign
 
@@ -153,7 +154,8 @@ def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
 
 
 def _formats_document(formats: FormatChoice) -> dict[str, str]:
-    return dict(zip(_FORMAT_KEYS, _cells(formats), strict=True))
+    values = (formats.weights, formats.activations, formats.kv_cache, formats.algorithm)
+    return dict(zip(_FORMAT_KEYS, values, strict=True))
 
 
 def _score_document(report: AccuracyReport, score: PublishedScore) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def accuracy_tables(report: AccuracyReport) -> list[RenderableType]:
     """Published scores beside the rule, then what the choices come to."""
     parts: list[RenderableType] = []
     if report.scores:
-        parts.append(_published_table(report))
+        parts += _published_tables(report)
     else:
         parts.append(text_line(f"No score of {report.model} is published here."))
     parts.append(_estimates_table(report))
@@ -192,33 +194,47 @@ def accuracy_tables(report: AccuracyReport) -> list[RenderableType]:
 
 _FORMAT_KEYS = ("weight_format", "activation_format", "kv_format", "quantization_algorithm")
 _FORMAT_COLUMNS = ("weights", "activations", "KV cache", "algorithm")
+_IN_ONE_COLUMN = "weights / activations / KV cache, algorithm"
 
 
-def _cells(formats: FormatChoice) -> list[str]:
-    return [formats.weights, formats.activations, formats.kv_cache, formats.algorithm]
+def _in_one_cell(formats: Mapping[str, Any]) -> str:
+    weights, activations, kv_cache, algorithm = (formats[key] for key in _FORMAT_KEYS)
+    return f"{weights} / {activations} / {kv_cache}, {algorithm}"
 
 
-def _published_table(report: AccuracyReport) -> RenderableType:
-    numbers = ["16 bits", "score", "ratio", "by rule", "log error"]
-    columns = [*_FORMAT_COLUMNS, "benchmark", *numbers, "source"]
-    table = plain_table("Published scores", columns, numbers)
+def _formats_table(title: str, columns: Sequence[str], numbers: Sequence[str]) -> Table:
+    """An empty table whose first column has formats, which may be broken over lines."""
+    table = plain_table(title, [_IN_ONE_COLUMN, *columns], numbers)
+    table.columns[0].no_wrap = False
+    return table
+
+
+def _published_tables(report: AccuracyReport) -> list[RenderableType]:
+    """The scores, and below what the numbers of their sources stand for."""
+    numbers = ["16 bits", "score", "ratio", "by rule", "log error", "source"]
+    table = _formats_table("Published scores", ["benchmark", *numbers], numbers)
+    sources = list(dict.fromkeys(score.source for score in report.scores))
     for score in report.scores:
         result = report.of_rule(score)
         values = (score.full_precision, score.score, score.ratio, result and result.ratio)
         cells = ["–" if value is None else f"{value:.4g}" for value in values]
         error = report.log_error(score)
         cells.append("–" if error is None else f"{error:+.2f}")
-        table.add_row(*_cells(score.formats), score.benchmark, *cells, score.source)
-    return table
+        cells.append(str(sources.index(score.source) + 1))
+        formats = _in_one_cell(_formats_document(score.formats))
+        table.add_row(formats, score.benchmark.replace(",", ", "), *cells)
+    lines = [text_line(f"{number}: {source}") for number, source in enumerate(sources, start=1)]
+    return [table, *lines]
 
 
 def _estimates_table(report: AccuracyReport) -> RenderableType:
     numbers = ["ratio to 16 bits", "low", "high"]
-    columns = [*_FORMAT_COLUMNS, "of", *numbers, "basis"]
-    table = plain_table("Scores over those at 16 bits", columns, numbers)
+    columns = ["of", *numbers, "basis"]
+    table = _formats_table("Scores over those at 16 bits", columns, numbers)
     for choice, measure, result in report.estimates():
         values = [f"{value:.4g}" for value in (result.ratio, result.low, result.high)]
-        table.add_row(*_cells(choice), measure, *values, result.basis)
+        formats = _in_one_cell(_formats_document(choice))
+        table.add_row(formats, measure, *values, result.basis)
     return table
 
 
@@ -227,14 +243,13 @@ def _measured_table(report: AccuracyReport, measured: MeasuredTable) -> Renderab
     title = f"Measured: {measured.model} on {measured.text}"
     if not measured.is_of(report.n_parameters):
         title += f", which is not {report.model}: {measured.n_parameters:.4g} parameters"
-    table = plain_table(title, ["formats", *numbers, "basis"], numbers)
-    for name, column in zip(["formats", *numbers], table.columns, strict=False):
-        column.no_wrap = name not in ("formats", "95 %")
+    table = _formats_table(title, [*numbers, "basis"], numbers)
+    table.columns[1 + numbers.index("95 %")].no_wrap = False
     for row in report.measured():
         ratio = row["perplexity_ratio"]
         beside = [row[key] for key in ("published_ratio", "ratio_of_rule", "log_error_of_rule")]
         table.add_row(
-            "{} / {} / {} {}".format(*(row[key] for key in _FORMAT_KEYS)),
+            _in_one_cell(row),
             f"{1e3 * row['divergence_nats']['mean']:.3g}",
             f"{ratio['mean']:.4f}",
             f"{ratio['low']:.4f} to {ratio['high']:.4f}",

@@ -1,28 +1,16 @@
-"""What a page says of the formats of a design."""
+"""What is known of a model's accuracy, on a terminal of 80 columns."""
 
-from __future__ import annotations
-
-from codesign import api
-from codesign.report.accuracy import format_lines
+from codesign.cli import main
+from codesign.quantization.published import scores_of
 
 
-def lines(design: str) -> dict[str, tuple[str, ...]]:
-    explained = api.evaluate(
-        design=design,
-        space="memexplorer-mixed",
-        model="llama-3.3-70b",
-        workload="osworld",
-        phase="decode",
-        options={"quantization_algorithm": "gptq"},
-    )
-    return {line[0]: line[1:] for line in format_lines(explained)}
-
-
-def test_a_mixture_is_said_in_words_with_its_average_and_estimated() -> None:
-    mixed, plain = lines("D1-mixed"), lines("D1")
-    words = "87.5 % of layers mxfp4, 12.5 % mxfp8"
-    assert mixed["bits of a weight"] == ("4.5", "", "on average", words)
-    assert "bits of a weight" not in plain
-    assert mixed["accuracy over 16 bits"][2] == "estimated"
-    recovery = [float(named["accuracy over 16 bits"][0]) for named in (mixed, plain)]
-    assert 0.985 < recovery[0] < recovery[1]
+def test_published_scores_keep_their_words_and_name_each_source_once(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["accuracy", "qwen3-32b"]) == 0
+    out = capsys.readouterr().out
+    text = " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
+    for word in ("hellaswag, ", "autoround", "activations / KV", "1: ", "2: "):
+        assert word in text
+    for source in {score.source for score in scores_of("qwen3-32b")}:
+        assert text.count(f": {source}") == 1

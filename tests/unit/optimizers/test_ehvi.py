@@ -193,6 +193,48 @@ def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch)
     assert factors == [24, 1.0, 25, 4.0, 23, 1.0, 1.0, 4.0]
 
 
+def told_infeasible(search, n, violations_of, failed_of=None):
+    """An optimizer that was told designs of which none is feasible."""
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, n, 0)
+    points = search.space.to_unit(rows)
+    failed = np.zeros(n, dtype=bool) if failed_of is None else failed_of(points)
+    numbers = [np.where(failed[:, None], np.nan, item) for item in (points, violations_of(points))]
+    optimizer.tell(rows, *numbers, failed)
+    return optimizer
+
+
+def test_far_from_the_feasible_it_follows_what_violates_less(grid):
+    def violations(points):
+        """Nothing is feasible; all but a narrow valley is as bad, and the corners are unknown."""
+        return 1.1 - np.exp(-20.0 * (points[:, :1] - 0.7) ** 2)
+
+    search = grid(2, 201)
+    optimizer = told_infeasible(search, 30, violations)
+    rows = optimizer.ask(1)
+    told_rows = optimizer._memory.history().rows
+    assert (
+        violations(search.space.to_unit(rows)) < violations(search.space.to_unit(told_rows)).min()
+    )
+
+
+def test_without_anything_feasible_no_step_explores_and_failing_is_avoided(grid, monkeypatch):
+    factors = []
+    worth = Beliefs.worth
+
+    def watched(self, features, inflation=1.0, predicted=None):
+        factors.append(inflation)
+        return worth(self, features, inflation, predicted)
+
+    monkeypatch.setattr(Beliefs, "worth", watched)
+    search = grid(2, 30)
+    optimizer = told_infeasible(
+        search, 40, lambda points: 2.0 - points[:, 1:], lambda points: points[:, 0] > 0.6
+    )
+    assert (search.space.to_unit(optimizer.ask(6))[:, 0] <= 0.65).all()
+    assert set(factors) == {1.0}
+
+
 @pytest.mark.parametrize(
     ("violations", "expected"),
     [

@@ -12,8 +12,8 @@ improvement then counts in the objective's own units, and not in those of its lo
 As long as nothing is feasible, what counts is by how much a candidate is expected to exceed the
 limits less than the best so far: expected improvement (Jones, Schonlau and Welch, 1998) of the
 total violation, which Eriksson and Poloczek ("Scalable constrained Bayesian optimization", 2021)
-minimize too until something is feasible. The probability of being feasible, in its place, is
-largest where little is known, for all that is known is far from feasible.
+minimize too until something is feasible. The probability of being feasible alone is largest where
+little is known, as long as all that is known is far from feasible.
 """
 
 from __future__ import annotations

@@ -116,6 +116,7 @@ class Beliefs:
         upper: (b, m) upper corners.
         least_violation: Least total of :func:`compressed` violations; 0 if something feasible is
             known.
+        typical_violation: Their median.
         least_worth: What is worth less is hardly worth an evaluation.
     """
 
@@ -126,6 +127,7 @@ class Beliefs:
     lower: FloatArray
     upper: FloatArray
     least_violation: float
+    typical_violation: float
     least_worth: float
 
     @property
@@ -141,25 +143,35 @@ class Beliefs:
     ) -> FloatArray:
         """(n,) the larger the better; comparable only with each other.
 
-        The expected hypervolume improvement times the probability of being within the limits;
-        as long as nothing feasible is known, by how much less the limits are expected to be
-        violated. Either times the probability of having a result.
+        The expected hypervolume improvement times the probability of being within the limits. As
+        long as nothing feasible is known, by how much less the limits are expected to be violated,
+        where being within all of them counts as much as the typical violation besides [ours: else
+        a small decrease that is sure would go before a good chance to be feasible]. Either times
+        the probability of having a result.
 
         Args:
             features: (n, f) of the designs.
             inflation: Factor on the deviations of the beliefs about what is to be improved.
             guesses: What a cheaper model says of them, if processes are about its errors.
         """
+        within, succeeding = (
+            self._probability(thresholds, features, guesses)
+            for thresholds in (self.limits, self.failing)
+        )
         if self.has_feasible:
-            worth = self._improvement(features, inflation, guesses)
-            thresholds = self.limits
+            worth = self._improvement(features, inflation, guesses) * within
         else:
-            worth = self._violation_decrease(features, inflation, guesses)
-            thresholds = ()
+            decrease = self._violation_decrease(features, inflation, guesses)
+            worth = decrease + self.typical_violation * within
+        return np.asarray(worth * succeeding)
+
+    def _probability(
+        self, thresholds: tuple[Threshold, ...], features: FloatArray, guesses: Guesses | None
+    ) -> FloatArray:
         within = np.zeros(len(features))
-        for threshold in (*thresholds, *self.failing):
+        for threshold in thresholds:
             within += threshold.log_probability_within(features, guesses)
-        return np.asarray(worth * np.exp(within))
+        return np.asarray(np.exp(within))
 
     def _improvement(
         self, features: FloatArray, inflation: float, guesses: Guesses | None
@@ -310,6 +322,7 @@ class Modeling:
             failing.append(self._threshold(("failing", 0), some, evidence))
         front = history.front_values
         lower, upper = boxes(_beyond(front, reference), reference)
+        totals = _totals(violations[:, limiting])
         return Beliefs(
             objectives=tuple(processes),
             scales=tuple(target.scale for target in targets),
@@ -317,7 +330,8 @@ class Modeling:
             failing=tuple(failing),
             lower=lower,
             upper=upper,
-            least_violation=0.0 if has_feasible else _least_violation(violations[:, limiting]),
+            least_violation=0.0 if has_feasible else float(totals.min()),
+            typical_violation=float(np.median(totals)),
             least_worth=_LEAST_SHARE * hypervolume(front, reference) if has_feasible else 0.0,
         )
 
@@ -435,10 +449,12 @@ def compressed(violations: FloatArray) -> FloatArray:
     return np.asarray(np.sign(bounded) * np.log1p(np.abs(bounded) / typical))
 
 
-def _least_violation(violations: FloatArray) -> float:
-    """Of (n, c) violations, the least total of what is above 0 on the scale of the models."""
-    above = [np.maximum(compressed(column), 0.0) for column in violations.T]
-    return float(np.sum(above, axis=0).min())
+def _totals(violations: FloatArray) -> FloatArray:
+    """(n,) of (n, c) violations, the sums of what is above 0 on the scale of the models."""
+    total = np.zeros(len(violations))
+    for column in violations.T:
+        total += np.maximum(compressed(column), 0.0)
+    return total
 
 
 def _beyond(front: FloatArray, reference: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.beliefs import Beliefs, compressed
@@ -202,6 +203,28 @@ def told_infeasible(search, n, violations_of, failed_of=None):
     numbers = [np.where(failed[:, None], np.nan, item) for item in (points, violations_of(points))]
     optimizer.tell(rows, *numbers, failed)
     return optimizer
+
+
+class Limit:
+    """Beliefs about the violations of two designs."""
+
+    def __init__(self, mean, deviation):
+        self._mean, self._deviation = np.array(mean), np.array(deviation)
+
+    def violation(self, features, guesses):
+        return self._mean, self._deviation
+
+    def log_probability_within(self, features, guesses):
+        return norm.logcdf(-self._mean / self._deviation)
+
+
+@pytest.mark.parametrize(("mean", "best"), [(0.05, 1), (0.5, 0)])
+def test_a_good_chance_to_be_feasible_goes_before_a_small_decrease_that_is_sure(mean, best):
+    limit = Limit([0.005, mean], [0.001, 0.1])
+    nothing = np.empty((0, 2))
+    beliefs = Beliefs((), (), (limit,), (), nothing, nothing, 0.02, 1.0, 0.0)
+    worth = beliefs.worth(np.zeros((2, 1)))
+    assert np.argmax(worth) == best
 
 
 def test_far_from_the_feasible_it_follows_what_violates_less(grid):

@@ -22,6 +22,7 @@ from codesign.optimizers.acquisition import (
     expected_violation_decrease,
 )
 from codesign.optimizers.evidence import Evidence, HyperparameterMemory, milestone
+from codesign.optimizers.history import History
 from codesign.optimizers.prediction import error_scale, expected
 from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
 from codesign.pareto import hypervolume
@@ -364,7 +365,7 @@ class Modeling:
         self, name: Name, target: Target, known: Evidence, evidence: Evidence
     ) -> GaussianProcess:
         """The process that saw a target at what is known."""
-        n = milestone(len(evidence.features))
+        n = milestone(len(evidence.features), _position(name, evidence.history))
         hyperparameters = self.memory.get(
             n, name, lambda: self._learned(name, evidence.part(slice(n)))
         )
@@ -383,8 +384,7 @@ class Modeling:
         kind, column = name
         if kind == "failing":
             return _centered(np.where(known.history.failed, 1.0, -1.0))
-        m = known.history.objectives.shape[1]
-        position = column if kind == "objective" else m + column
+        position = _position(name, known.history)
         guesses = known.predictions(position)
         if kind == "limit":
             return _limited(known.history.violations[:, column], guesses, position)
@@ -393,6 +393,14 @@ class Modeling:
             scale = Scale.of(values, self.logarithmic)
             return Target(scale, scale.to_model(values))
         return _error(error_scale(values, guesses, self.logarithmic), values, guesses, position)
+
+
+def _position(name: Name, history: History) -> int:
+    """Of what a process is about: first the objectives, then the limits, then failing."""
+    kind, column = name
+    m, c = int(history.objectives.shape[1]), int(history.violations.shape[1])
+    first = {"objective": 0, "limit": m, "failing": m + c}
+    return first[kind] + column
 
 
 def _limited(violations: FloatArray, guesses: FloatArray | None, position: int) -> Target:

@@ -20,14 +20,14 @@ from codesign.cli.flag_records import (
 )
 from codesign.cli.flags import flag_by_key, naming, prefix_problems
 from codesign.cli.output import AsJson, report
-from codesign.cli.platform_options import LimitFlags, Model
+from codesign.cli.platform_flags import LimitFlags, Model
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
+    from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.frontier import Grid, Points
     from codesign.evaluators.economics.load import Fixed
-    from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.serving import DeviceServing, Formats, Offer
     from codesign.evaluators.economics.shape import ModelShape
     from codesign.hardware.accelerator import AcceleratorBatch
@@ -330,7 +330,7 @@ def _check_figure(path: Path | None) -> None:
 
 
 def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
-    from codesign.evaluators.economics.options import EconomicsOptions
+    from codesign.evaluators.economics.economics_options import EconomicsOptions
     from codesign.schema import Document, to_record
 
     twice = sorted((named.keys() - {"profile"}) & more.keys())
@@ -344,7 +344,7 @@ def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOpti
 def _workload(
     model: str, request: PromptFlags, tokens: RequestTokens | None, drafting: DraftFlags
 ) -> EconomicsWorkload:
-    from codesign.evaluators.economics.options import EconomicsWorkload
+    from codesign.evaluators.economics.economics_options import EconomicsWorkload
     from codesign.schema import Document, to_record
 
     context = tokens.prompt_tokens + tokens.generated_tokens if tokens else request.context_tokens

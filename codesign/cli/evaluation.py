@@ -354,7 +354,7 @@ def bench(
             raise InputError(f"cannot be written: {error.strerror}", f"--write: {write}") from error
     measured = benchmark(QUICK if quick else FULL)
     if write is not None:
-        from codesign.studies.benchmark.page import write_page
+        from codesign.studies.benchmark.benchmark_page import write_page
 
         say(f"wrote {write_page(measured, write)}")
 

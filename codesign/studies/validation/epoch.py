@@ -17,9 +17,9 @@ import numpy as np
 import yaml
 
 from codesign.evaluators.economics.closed_form import fastest
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.serving import DeviceServing, Formats, device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices

@@ -16,10 +16,10 @@ from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_point, buildable_points
 from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.decoding import RequestTokens, Speculation
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.serving import (
     DeviceServing,
     Formats,

@@ -18,7 +18,7 @@ from codesign.report.plain import to_json_text
 from codesign.studies.benchmark import FULL, QUICK, benchmark, timing
 from codesign.studies.benchmark import machine as machine_module
 from codesign.studies.benchmark.benchmark import OTHERS
-from codesign.studies.benchmark.page import write_page
+from codesign.studies.benchmark.benchmark_page import write_page
 from codesign.studies.benchmark.rates import SWEPT, benchmark_space, random_rows, swept_rows
 from codesign.studies.benchmark.search import _front
 from codesign.studies.benchmark.tables import benchmark_tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -54,6 +54,27 @@ def plain_table(title: str, columns: Sequence[str], numbers: Iterable[str] = ())
             no_wrap=is_number or (position == 0 and len(columns) > 2),
             overflow="fold",
         )
+    return table
+
+
+def keyed_table(
+    title: str,
+    columns: Mapping[str, str],
+    rows: Iterable[Mapping[str, str]],
+    numbers: Container[str],
+) -> Table:
+    """A table of rows by key.
+
+    Args:
+        title: Above the table.
+        columns: Header of each key, in their order.
+        rows: What lacks a key has a dash there.
+        numbers: Keys of the columns that are aligned to the right.
+    """
+    right = [header for key, header in columns.items() if key in numbers]
+    table = plain_table(title, list(columns.values()), right)
+    for row in rows:
+        table.add_row(*(row.get(key, "–") for key in columns))
     return table
 
 

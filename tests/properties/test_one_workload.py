@@ -66,7 +66,8 @@ from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.hardware.nccl import Fabric
 from codesign.workload import list_models, load_model, parameter_count
-from codesign.workload.model import describe_unlike_attention, kv_elements, state_bytes
+from codesign.workload.model import describe_unlike_attention
+from codesign.workload.model_size import kv_elements, state_bytes
 from codesign.workload.request import Request
 
 PROMPT, GENERATED, BATCH = 1000, 24, 3

@@ -12,7 +12,7 @@ from codesign.evaluators.platform.memory import CachedTokens
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
-from codesign.workload.model import sliding_share
+from codesign.workload.model_size import sliding_share
 from codesign.workload.operators import OperatorTable
 
 

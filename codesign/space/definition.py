@@ -30,13 +30,9 @@ from codesign.schema import (
     to_record,
 )
 from codesign.space import nodes
-from codesign.space.expressions import (
-    KEYWORDS,
-    PRESENT,
-    Expression,
-    describe_unit,
-    parse_expression,
-)
+from codesign.space.expression_parser import parse_expression
+from codesign.space.expression_tokens import KEYWORDS
+from codesign.space.expressions import PRESENT, Expression, describe_unit
 from codesign.space.parameters import (
     MAX_LEVELS,
     Kind,

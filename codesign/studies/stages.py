@@ -242,10 +242,8 @@ def tables(answers: Sequence[StageAnswer]) -> list[RenderableType]:
     """The answers for people."""
     parts: list[RenderableType] = []
     for answer in answers:
-        table = plain_table(f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER)
-        for row in _rows(answer):
-            table.add_row(*row)
-        parts += [table, text_line(reading(answer))]
+        title = f"{answer.campaign}: {answer.n_systems:.3g} systems"
+        parts += [plain_table(title, _HEADER, rows=_rows(answer)), text_line(reading(answer))]
     return parts
 
 

@@ -20,8 +20,6 @@ from codesign.hardware.accelerator import AcceleratorBatch
 DENSITY_LIMITS_W_PER_MM2: dict[Cooling, float] = {"air": 1.0, "liquid": 1.5}
 """Power over area that the classes of cooling carry away, as public specifications assume; an
 NVIDIA A100 has 0.48 and an H100 0.86 at their TDP."""
-JUNCTION_LIMIT_CELSIUS = 105.0
-"""Junction temperature that processors are usually rated for [ours]; DRAM on top bears less."""
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,7 @@ def design_swings(
 
 
 def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
-    return tuple(end if j == i else 0 for j in range(k))
+    return (0,) * i + (end,) + (0,) * (k - i - 1)
 
 
 def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterval:

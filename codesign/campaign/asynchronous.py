@@ -21,7 +21,7 @@ import numpy as np
 
 from codesign.campaign.executor import Ended, Recorder, ended_by
 from codesign.campaign.loop import Plan, Search, explained
-from codesign.campaign.observations import ObservationBatch, Proposal
+from codesign.campaign.observations import ObservationBatch, PendingDesign
 from codesign.columns import IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.evaluators.base import Evaluation, Failure
@@ -125,7 +125,7 @@ def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, fa
 class _Airborne:
     """A design that is being evaluated."""
 
-    proposal: Proposal
+    proposal: PendingDesign
     since: float = field(default_factory=time.perf_counter)
     notice_s: float = NOTICE_S
 
@@ -136,7 +136,7 @@ class _Flight:
     def __init__(self, plan: Plan, index: int, recorder: Recorder, farm: Farm) -> None:
         self._plan, self._index, self._recorder, self._farm = plan, index, recorder, farm
         self._run = plan.resolved.definition.runs[index]
-        self._waiting: deque[Proposal] = deque()
+        self._waiting: deque[PendingDesign] = deque()
         self._airborne: dict[Future[Observations | Refusal], _Airborne] = {}
         self._losses: Counter[int] = Counter()
         self._ask_seconds: dict[int, float] = {}
@@ -220,7 +220,7 @@ class _Flight:
             return False
         batch, n_told = self._n_batches, self._search.n_told
         numbered = enumerate(rows, self._n_proposed)
-        proposals = [Proposal(self._index, i, batch, n_told, row) for i, row in numbered]
+        proposals = [PendingDesign(self._index, i, batch, n_told, row) for i, row in numbered]
         self._recorder.propose(proposals)
         self._ask_seconds[batch] = time.perf_counter() - start
         self._n_proposed += len(rows)
@@ -255,7 +255,7 @@ class _Flight:
             raise error
 
     def _observed(
-        self, future: Future[Observations | Refusal], proposal: Proposal
+        self, future: Future[Observations | Refusal], proposal: PendingDesign
     ) -> Observations | None:
         """What came of a design; None if it was lost and is to be tried again."""
         error = future.exception()

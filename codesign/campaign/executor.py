@@ -21,7 +21,7 @@ from codesign.campaign.loop import Plan, run_batches
 from codesign.campaign.observations import (
     Layout,
     ObservationBatch,
-    Proposal,
+    PendingDesign,
     Run,
     ScreenedBatch,
     Table,
@@ -128,11 +128,11 @@ class Recorder:
         """What the store holds of a run."""
         return self._store.read(run)
 
-    def propose(self, proposals: Sequence[Proposal]) -> None:
+    def propose(self, proposals: Sequence[PendingDesign]) -> None:
         """Make proposals durable."""
         self._store.propose(proposals)
 
-    def proposals(self, run: int) -> list[Proposal]:
+    def proposals(self, run: int) -> list[PendingDesign]:
         """All that a run proposed to be evaluated beside others, in order."""
         return self._store.proposals(run)
 

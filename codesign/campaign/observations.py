@@ -182,7 +182,7 @@ class ScreenedBatch:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class PendingDesign:
     """A design that a run evaluates beside others: stored before it is evaluated.
 
     Attributes:

@@ -18,7 +18,7 @@ from codesign.campaign.execution_settings import Duration
 from codesign.columns import FloatArray
 from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator
-from codesign.evaluators.command.options import CheaperModel
+from codesign.evaluators.command.command_options import CheaperModel
 from codesign.optimizers.base import ScreeningTerms
 from codesign.problem import Observations, Problem, build_problem
 from codesign.schema import Document, to_record

@@ -36,7 +36,7 @@ from codesign.campaign.observations import (
     SAMPLE,
     Layout,
     ObservationBatch,
-    Proposal,
+    PendingDesign,
     Run,
     ScreenedBatch,
     Status,
@@ -174,7 +174,7 @@ class Store:
         ask_seconds += batch.ask_seconds
         return batch.run, batch.batch, ask_seconds, evaluate_seconds + batch.evaluate_seconds
 
-    def propose(self, proposals: Sequence[Proposal]) -> None:
+    def propose(self, proposals: Sequence[PendingDesign]) -> None:
         """Make proposals durable, all or none, before they are evaluated.
 
         Raises:
@@ -189,7 +189,7 @@ class Store:
                     (*row, row_checksum(row)),
                 )
 
-    def proposals(self, run: int) -> list[Proposal]:
+    def proposals(self, run: int) -> list[PendingDesign]:
         """The stored proposals of a run, in their order.
 
         Raises:
@@ -205,7 +205,7 @@ class Store:
             raise DamagedStoreError(self.path, "a proposal is not what was written")
         designs = self._matrix((row[4] for row in rows), "<i4", self._n_parameters)
         return [
-            Proposal(run, number, batch, n_told, design.astype(np.int64))
+            PendingDesign(run, number, batch, n_told, design.astype(np.int64))
             for (_, number, batch, n_told, *_rest), design in zip(rows, designs, strict=True)
         ]
 

@@ -12,7 +12,7 @@ import typer
 from codesign.cli.flag_records import flag, flag_names, set_flags
 from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, report
-from codesign.cli.platform_options import (
+from codesign.cli.platform_flags import (
     FLAGS,
     Device,
     FormatFlags,
@@ -109,7 +109,7 @@ def arrivals(
     from codesign.deployments.queueing.engine_limits import POLICIES
     from codesign.deployments.queueing.fleet import ROUTINGS
     from codesign.evaluators.platform.machine_pools import cache_link
-    from codesign.report import arrivals as tables
+    from codesign.report.arrival_tables import arrivals_document, arrivals_tables
 
     if engine.policy not in POLICIES:
         raise UnknownNameError("policy", engine.policy, POLICIES, "--policy")
@@ -168,8 +168,8 @@ def arrivals(
     report(
         "arrivals",
         as_json,
-        lambda: tables.arrivals_document(inputs, rows, served, level),
-        lambda: tables.arrivals_tables(question, rows, served, level),
+        lambda: arrivals_document(inputs, rows, served, level),
+        lambda: arrivals_tables(question, rows, served, level),
     )
 
 

@@ -35,7 +35,7 @@ def conclusions(
     from codesign.campaign.status import results_folder
     from codesign.cli.progress import FrontsBar
     from codesign.processes import n_cores
-    from codesign.studies.conclusions import CLAIMS, answer_claims, page
+    from codesign.studies.conclusions import CLAIMS, answer_claims, conclusions_page
     from codesign.studies.conclusions.setting import FrontStore
 
     check_page(output)
@@ -46,12 +46,12 @@ def conclusions(
     store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
     answers = answer_claims(store, [claims[name] for name in names or claims])
     words = ["conclusions", *(names or [])]
-    write_page(output, words, lambda command: page.markdown(answers, command))
+    write_page(output, words, lambda command: conclusions_page.markdown(answers, command))
     report(
         "conclusions",
         as_json,
-        lambda: page.document(answers),
-        lambda: page.tables(answers, with_details=bool(names)),
+        lambda: conclusions_page.document(answers),
+        lambda: conclusions_page.tables(answers, with_details=bool(names)),
     )
 
 

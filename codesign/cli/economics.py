@@ -2,112 +2,42 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.evaluation import read_pairs
-from codesign.cli.flag_records import (
-    filled_keys,
-    flag,
-    flag_names,
-    set_flags,
-    token_flag,
+from codesign.cli.economics_flags import (
+    DraftFlags,
+    GridFlags,
+    InstanceFlags,
+    OperandFlags,
+    OwnershipFlags,
+    PromptFlags,
+    check_numbers,
+    check_split,
+    request_tokens,
+    split_of,
 )
+from codesign.cli.evaluation import read_pairs
+from codesign.cli.flag_records import filled_keys, flag_names, set_flags
 from codesign.cli.flags import flag_by_key, naming, prefix_problems
 from codesign.cli.output import AsJson, report
-from codesign.cli.platform_options import LimitFlags, Model
-from codesign.errors import InputError, UnknownNameError
+from codesign.cli.platform_flags import LimitFlags, Model
+from codesign.errors import InputError
 
 if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
+    from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.frontier import Grid, Points
-    from codesign.evaluators.economics.load import Fixed
-    from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
     from codesign.evaluators.economics.serving import DeviceServing, Formats, Offer
-    from codesign.evaluators.economics.shape import ModelShape
     from codesign.hardware.accelerator import AcceleratorBatch
-    from codesign.hardware.nccl import Fabric
 
 _SPACE = "memexplorer"
 _DEVICE = "h100"
 _OWNERSHIP = "busy_share, electricity_usd_per_kwh, pue, compute_cap, bandwidth_cap, node_size, ..."
-
-
-@dataclass(frozen=True)
-class OperandFlags:
-    """Number formats."""
-
-    weight_format: str | None = flag("Of the weights, such as bf16, int8, int4. [bf16]")
-    activation_format: str | None = flag("Of the activations. [bf16]")
-    kv_format: str | None = flag("Of the KV cache. [as the activations]")
-
-
-@dataclass(frozen=True)
-class PromptFlags:
-    """The tokens of a request."""
-
-    context_tokens: float | None = flag(
-        "Tokens that every request attends to, prompts not counted. [0]"
-    )
-    prompt_tokens: int | None = token_flag("Tokens of a prompt, whose prefill is counted.")
-    generated_tokens: int | None = token_flag("Tokens generated after it; with --prompt-tokens.")
-
-
-@dataclass(frozen=True)
-class DraftFlags:
-    """The model that drafts."""
-
-    speculate: bool | None = flag(
-        "Draft tokens ahead with a smaller model where it is faster. [not under fitted]", key=""
-    )
-    draft: str = flag("The model that drafts.", "llama-3-8b")
-    draft_kv_heads: int | None = flag("Its key and value heads, instead of its own.", key="")
-    acceptance: float = flag("Probability that a drafted token is accepted.", 0.8)
-
-
-@dataclass(frozen=True)
-class OwnershipFlags:
-    """What a device costs, and what all users ask of it."""
-
-    price_per_hour: float | None = flag(
-        "Rent of one device in dollars. [a typical one]", key="price_usd_per_hour"
-    )
-    capital_cost: float | None = flag(
-        "Price of one device in dollars, bought instead.", key="capital_cost_usd"
-    )
-    power_watts: float | None = flag("Of a bought device. [its file's; a design's TDP]")
-    lifetime_years: float | None = flag("Over which a bought device is written off. [6]")
-    demand: float | None = flag(
-        "Tokens per second of all users; no instance makes more.", key="demand_tokens_per_s"
-    )
-
-
-@dataclass(frozen=True)
-class InstanceFlags:
-    """One instance, and how it is split."""
-
-    devices: float | None = flag("One instance size instead of the grid; with --batch.")
-    batch: float | None = flag("One batch instead of the grid.")
-    tp: int | None = flag("Devices of a pipeline stage.")
-    pp: int | None = flag("Pipeline stages.")
-    ep: int | None = flag("Groups that share out the experts.")
-    layout: str | None = flag("Tensor parallelism along 1d or 2d. [the faster]")
-
-
-@dataclass(frozen=True)
-class GridFlags:
-    """The instances and batches that are tried."""
-
-    grid: int = flag("Batches that are tried; sizes too if continuous.", 400)
-    max_devices: float = flag("Largest instance of the grid.", 1000.0)
-    max_batch: float = flag("Largest batch of the grid.", 10_000.0)
-
-
 _FLAGS = {
     "model": "--model",
     "profile": "--profile",
@@ -168,8 +98,16 @@ def economics(
     from codesign.evaluators.economics.frontier import Grid, feasible_points
     from codesign.evaluators.economics.serving import serve
     from codesign.report.economics import EconomicsReport, to_document, to_tables
+    from codesign.report.economics_words import (
+        convention_words,
+        error_notes,
+        fitted_convention_words,
+        price_notes,
+        question_words,
+        rent_words,
+    )
 
-    _check_numbers(alpha, instance, largest)
+    check_numbers(alpha, instance, largest)
     _check_figure(figure)
     roofline_flags = {
         "--design": design is not None,
@@ -189,7 +127,7 @@ def economics(
     )
     if is_fitted:
         _check_fitted_options(options)
-    tokens = _request_tokens(request)
+    tokens = request_tokens(request)
     workload = _workload(model, request, tokens, drafting)
     limits = _limits(times, tokens)
     if drafting.draft_kv_heads is not None:
@@ -198,7 +136,7 @@ def economics(
     offer, settings = _offer(device, design, space, options)
     formats = _formats(formats_, settings)
     speculate = speculate and drafting.draft != model  # no model is faster than itself
-    split, devices = _split(instance)
+    split, devices = split_of(instance)
     batch = instance.batch
     if (devices is None) != (batch is None):
         raise InputError(
@@ -208,7 +146,7 @@ def economics(
     serving = serve(
         workload, options, offer, formats, speculate, split, drafting.draft_kv_heads, tokens
     )
-    _check_split(split, devices, batch, serving.decoding.target.shape, continuous)
+    check_split(split, devices, batch, serving.decoding.target.shape, continuous)
     tried = Grid(
         largest.grid, largest.max_devices, min(largest.max_batch, users or largest.max_batch)
     )
@@ -229,18 +167,18 @@ def economics(
         serving,
         points.frontier(),
         alpha,
-        _question(serving, formats, tokens, users, limits)
-        | {"rent": _rent_words(serving, options)}
+        question_words(serving, formats, tokens, users, limits)
+        | {"rent": rent_words(serving, options)}
         | (
-            _fitted_conventions(options)
+            fitted_convention_words(options)
             if is_fitted
-            else _conventions(serving, workload, speculate, options)
+            else convention_words(serving, workload, speculate, options)
         ),
         points=points,
         users=users,
         notes=[
-            *_notes(model, drafting.draft if speculate else None, points, tried),
-            *(_fitted_notes(device) if is_fitted else ()),
+            *price_notes(model, drafting.draft if speculate else None, points, tried),
+            *(error_notes(device or _DEVICE) if is_fitted else ()),
         ],
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
@@ -288,39 +226,6 @@ def _fitted_points(
     )
 
 
-def _fitted_conventions(options: EconomicsOptions) -> dict[str, str]:
-    demand = options.demand_tokens_per_s
-    return {
-        "times": "laws of kernels and collectives that are fitted to measurements",
-        "speculation": "none",
-        "profile": _FITTED,
-    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
-
-
-def _fitted_notes(device: str | None) -> list[str]:
-    """What is known of the errors of the device's predictions."""
-    from codesign.hardware.device import load_device
-    from codesign.machines.device.expected_error import describe_expected_error
-
-    return describe_expected_error(load_device(device or _DEVICE).key)
-
-
-def _check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> None:
-    if not (math.isfinite(alpha) and alpha >= 0):
-        raise InputError(f"expected a finite number from 0, got {alpha}", "--alpha")
-    if not 2 <= largest.grid <= 2000:
-        raise InputError(f"expected 2 to 2000 points, got {largest.grid}", "--grid")
-    counts = {
-        "--devices": instance.devices,
-        "--batch": instance.batch,
-        "--max-devices": largest.max_devices,
-        "--max-batch": largest.max_batch,
-    }
-    for name, value in counts.items():
-        if value is not None and not (math.isfinite(value) and value >= 1):
-            raise InputError(f"expected a finite number from 1, got {value}", name)
-
-
 def _check_figure(path: Path | None) -> None:
     if path is not None:
         from codesign.report.drawing import check_format
@@ -330,7 +235,7 @@ def _check_figure(path: Path | None) -> None:
 
 
 def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
-    from codesign.evaluators.economics.options import EconomicsOptions
+    from codesign.evaluators.economics.economics_options import EconomicsOptions
     from codesign.schema import Document, to_record
 
     twice = sorted((named.keys() - {"profile"}) & more.keys())
@@ -344,7 +249,7 @@ def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOpti
 def _workload(
     model: str, request: PromptFlags, tokens: RequestTokens | None, drafting: DraftFlags
 ) -> EconomicsWorkload:
-    from codesign.evaluators.economics.options import EconomicsWorkload
+    from codesign.evaluators.economics.economics_options import EconomicsWorkload
     from codesign.schema import Document, to_record
 
     context = tokens.prompt_tokens + tokens.generated_tokens if tokens else request.context_tokens
@@ -413,33 +318,6 @@ def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     return Formats(**chosen)
 
 
-def _split(instance: InstanceFlags) -> tuple[Fixed, float | None]:
-    """The requested parts of the split, and their number of devices."""
-    from codesign.evaluators.economics.load import LAYOUTS, Fixed
-
-    tp, pp, ep, layout, devices = (
-        instance.tp, instance.pp, instance.ep, instance.layout, instance.devices,
-    )  # fmt: skip
-    for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():
-        if value is not None and value < 1:
-            raise InputError(f"expected a number from 1, got {value}", name)
-    if layout is not None and layout not in LAYOUTS:
-        raise UnknownNameError("layout", layout, LAYOUTS, "--layout")
-    if tp is not None:
-        product = float(tp * (pp or 1))
-        if devices is not None and devices != product:
-            raise InputError(
-                f"expected --devices to be tp x pp = {product:g}, got {devices:g}", "--tp"
-            )
-        devices, pp = product, pp or 1
-    if (pp, ep) != (None, None) and devices is None:
-        raise InputError("a given split needs --devices and --batch")
-    number = None if layout is None else LAYOUTS.index(layout) + 1.0
-    return Fixed(number, None if pp is None else float(pp), None if ep is None else float(ep)), (
-        devices
-    )
-
-
 def _point(serving: DeviceServing, devices: float, batch: float, continuous: bool) -> Points:
     """The one instance that is asked about."""
     from codesign.evaluators.economics.buildable import buildable_point
@@ -453,65 +331,6 @@ def _point(serving: DeviceServing, devices: float, batch: float, continuous: boo
     )
 
 
-def _check_split(
-    split: Fixed,
-    devices: float | None,
-    batch: float | None,
-    shape: ModelShape,
-    continuous: bool,
-) -> None:
-    """Refuse what does not divide."""
-    if devices is None or batch is None:
-        return
-    for name, value in {"--devices": devices, "--batch": batch}.items():
-        if not continuous and value != round(value):
-            raise InputError(f"expected a whole number, or --continuous, got {value:g}", name)
-    stages = float(split.pipeline) if split.pipeline is not None else 1.0
-    most = min(shape.n_layers, batch)
-    if stages > most:
-        raise InputError(
-            f"expected at most {most:g} stages, as many as layers and requests, got {stages:g}",
-            "--pp",
-        )
-    _check_divides("--pp", devices, stages, "devices")
-    if not continuous:
-        _check_divides("--pp", shape.n_layers, stages, "layers")
-    if split.experts is not None:
-        if split.experts > shape.n_experts:
-            has = f"{shape.n_experts:g} experts" if shape.is_mixture else "no experts"
-            raise InputError(f"{shape.name} has {has}, got {split.experts:g}", "--ep")
-        _check_divides("--ep", devices / stages, float(split.experts), "devices of a stage")
-
-
-def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
-    if devices % parts == 0:
-        return
-    near = [n for n in range(1, int(devices) + 1) if devices % n == 0] or [1]
-    nearest = min(near, key=lambda n: abs(n - parts))
-    raise InputError(
-        f"expected a divisor of the {devices:g} {noun}, got {parts:g}; the nearest is {nearest}",
-        name,
-    )
-
-
-def _request_tokens(request: PromptFlags) -> RequestTokens | None:
-    """The tokens of a request, where its prompt is counted."""
-    from codesign.evaluators.economics.decoding import RequestTokens
-
-    prompt, generated = request.prompt_tokens, request.generated_tokens
-    if prompt is None and generated is None:
-        return None
-    if prompt is None or generated is None or request.context_tokens is not None:
-        raise InputError(
-            "expected both --prompt-tokens and --generated-tokens, or --context-tokens alone"
-        )
-    for name, value in {"--prompt-tokens": prompt, "--generated-tokens": generated}.items():
-        if value < 1:
-            problem = f"expected a whole number from 1, as generated tokens are priced, got {value}"
-            raise InputError(problem, name)
-    return RequestTokens(float(prompt), float(generated))
-
-
 def _limits(times: LimitFlags, tokens: RequestTokens | None) -> tuple[float | None, float | None]:
     """Limits on the time to first token and per output token, in seconds."""
     if times.first_token is not None and tokens is None:
@@ -519,112 +338,15 @@ def _limits(times: LimitFlags, tokens: RequestTokens | None) -> tuple[float | No
     return times.seconds()
 
 
-def _question(
-    serving: DeviceServing,
-    formats: Formats,
-    tokens: RequestTokens | None,
-    users: int | None,
-    limits: tuple[float | None, float | None],
-) -> dict[str, str]:
-    """What was asked, in the words of ``codesign requirements``."""
-    from codesign.report.question import context_words, format_words, limit_words, user_words
-
-    counted = "speed and price of generated tokens, "
-    if tokens is None:
-        context = f"{serving.context_tokens:,.10g} tokens"
-        context += "" if serving.context_tokens else ": no KV cache is read (--context-tokens)"
-        counted += "without any prefill (--prompt-tokens and --generated-tokens count it)"
-    else:
-        context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
-        counted += "with the prefill of their prompts"
-    formats_by_key = {f"{name}_format": value for name, value in vars(formats).items()}
-    question = {"formats": format_words(formats_by_key), "context": context}
-    question |= {} if users is None else {"users": user_words(users)}
-    question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
-    return question | {
-        "counted": counted,
-    }
-
-
-def _notes(model: str, draft: str | None, points: Points, tried: Grid) -> list[str]:
-    """What a reader could take for more than it is."""
-    from codesign.workload import load_model
-
-    notes = []
-    cheapest = int(points.usd_per_million_tokens.argmin())
-    if len(points) > 1 and points.batch[cheapest] > 0.99 * tried.most_requests > 1:
-        notes.append(
-            f"the cheapest point has the largest batch that is tried, {tried.most_requests:,g}; "
-            "--output-token limits how slow it may be"
-        )
-    if draft is not None:
-        sizes = {name: load_model(name).vocab_size for name in (model, draft)}
-        if sizes[model] != sizes[draft]:
-            notes.append(
-                f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: it cannot "
-                "draft for it, and stands for a draft of its size (--draft, --no-speculate)"
-            )
-    return notes
-
-
-def _rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
-    """What an hour of a device costs, and the range of rents that prices follow."""
-    words = f"{serving.usd_per_hour:.4g} USD/h per device"
-    if options.capital_cost_usd is not None:
-        return f"{words}, bought for {options.capital_cost_usd:,.0f} USD"
-    rent = serving.rent
-    if rent is None:
-        return words
-    words += f" ({rent.words})"
-    if rent.low == rent.high:
-        return words
-    low, high = rent.low / rent.typical, rent.high / rent.typical
-    return f"{words}; over that range prices are {low:.2g} to {high:.2g} times these"
-
-
-def _conventions(
-    serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
-) -> dict[str, str]:
-    """What the numbers rest on, in words."""
-    from codesign.units import format_engineering
-
-    machine = serving.machine
-    rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
-    flop, bandwidth, capacity = (
-        format_engineering(float(value), unit) for unit, value in rates.items()
-    )
-    speculation = f"{workload.draft}, {workload.acceptance:.0%} accepted" if speculate else "none"
-    demand = options.demand_tokens_per_s
-    return {
-        "sustained": f"{flop}, {bandwidth} of {capacity}",
-        "network": _network_words(machine.fabric),
-        "speculation": speculation,
-        "profile": options.profile,
-    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
-
-
-def _network_words(fabric: Fabric) -> str:
-    """Links within a node, if it has several devices, and between nodes, one way."""
-    within, between = (
-        f"{2 * float(rate) / 1e9:,.4g} GB/s"
-        for rate in (fabric.intra_bytes_per_s, fabric.inter_bytes_per_s)
-    )
-    if float(fabric.node_size) == 1:
-        return f"{between} between devices"
-    return f"{within} within {fabric.node_size:g} devices, {between} between"
-
-
 def _draw(economics_report: Any, path: Path | None) -> tuple[Path, ...]:
     if path is None:
         return ()
-    from codesign.report.economics_figures import save_frontiers
+    from codesign.report.economics_figures import save_frontier
 
     serving, conventions = economics_report.serving, economics_report.conventions
     title = f"{serving.decoding.target.shape.name} on {serving.machine.name}"
     words = f"{conventions['formats'].split(',')[0]}, {conventions['rent'].split(' (')[0]}"
-    return (
-        save_frontiers({words: economics_report.frontier}, path, title, economics_report.alpha),
-    )
+    return (save_frontier(economics_report.frontier, words, path, title, economics_report.alpha),)
 
 
 COMMANDS: list[Callable[..., Any]] = [economics]

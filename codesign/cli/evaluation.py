@@ -125,7 +125,7 @@ def evaluate(
     design_space = api.load_space(space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", settings)
     values = file.choose(design) if design_file is not None else _named(design_space, design)
-    _check_design({**values, **pairs}, design_space, "--design, --design-file or --set")
+    _check_design({**values, **pairs}, design_space)
     with naming(_flags(file.workload, inputs, more), pair_flags):
         result = api.evaluate(
             space=design_space,
@@ -166,16 +166,16 @@ def _of_campaign(
     from codesign import api
 
     merged = {**values, **settings}
-    _check_design(merged, campaign.problem.space, "--design, --design-file or --set")
+    _check_design(merged, campaign.problem.space)
     result = api.evaluate_as(campaign, merged)
     _say_what_moved(settings, result.design)
     return result
 
 
-def _check_design(values: Mapping[str, Any], space: DesignSpace, flags: str) -> None:
+def _check_design(values: Mapping[str, Any], space: DesignSpace) -> None:
     if not values:
         named = f"; {space.name} names {', '.join(space.designs)}" if space.designs else ""
-        raise InputError(f"expected a design: {flags}{named}")
+        raise InputError(f"expected a design: --design, --design-file or --set{named}")
 
 
 def _report(
@@ -354,7 +354,7 @@ def bench(
             raise InputError(f"cannot be written: {error.strerror}", f"--write: {write}") from error
     measured = benchmark(QUICK if quick else FULL)
     if write is not None:
-        from codesign.studies.benchmark.page import write_page
+        from codesign.studies.benchmark.benchmark_page import write_page
 
         say(f"wrote {write_page(measured, write)}")
 

@@ -14,7 +14,7 @@ from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, make_console, report
-from codesign.cli.platform_options import Model
+from codesign.cli.platform_flags import Model
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _report(
     evaluator: ForecastEvaluator, scene: Scene, n_steps: int | None, has_ratios: bool
 ) -> ForecastReport:
     from codesign.columns import column_of
-    from codesign.evaluators.forecast.explain import notes
+    from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import timeline
     from codesign.report.forecast import ForecastReport
     from codesign.report.forecast_figures import ratio_grid
@@ -290,7 +290,7 @@ def _report(
 
 
 def _phase(work: PassWork, demand: Demand, machine: ForecastMachine) -> PhaseForecast:
-    from codesign.evaluators.forecast.explain import operator_rows, totals
+    from codesign.evaluators.forecast.forecast_explanation import operator_rows, totals
     from codesign.evaluators.forecast.scenarios import times_s
     from codesign.report.forecast import PhaseForecast
 

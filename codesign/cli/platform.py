@@ -11,7 +11,7 @@ import typer
 from codesign.cli.flag_records import set_flags
 from codesign.cli.flags import naming
 from codesign.cli.output import AsJson, make_console, report
-from codesign.cli.platform_options import (
+from codesign.cli.platform_flags import (
     FLAGS,
     Batch,
     Device,

@@ -93,7 +93,7 @@ def _write(
     samples: int | None,
 ) -> str:
     """Write the page once; returns the state that it shows."""
-    from codesign.report.page.page import write_page
+    from codesign.report.page.html_page import write_page
 
     # The state first: what is stored after it was asked for does no harm.
     status = campaign.status()

@@ -10,7 +10,7 @@ import typer
 
 from codesign.cli.flags import naming, prefix_problems
 from codesign.cli.output import AsJson, report, say
-from codesign.cli.platform_options import (
+from codesign.cli.platform_flags import (
     DEGREE_FLAGS,
     FLAGS,
     Batch,

@@ -48,7 +48,7 @@ def specialization(
     from codesign.cli.progress import FrontsBar
     from codesign.processes import n_cores
     from codesign.report.drawing import check_format
-    from codesign.studies.specialization import answer_traces, page
+    from codesign.studies.specialization import answer_traces, specialization_page
     from codesign.studies.specialization.system_problems import EIGHT_BITS, SystemSetting
     from codesign.workload import list_traces, load_model, load_trace
 
@@ -69,17 +69,21 @@ def specialization(
     place.mkdir(parents=True, exist_ok=True)
     answers = answer_traces(settings, place, workers or n_cores(), FrontsBar())
     if figure is not None:
-        page.save_figure(answers, figure)
+        specialization_page.save_figure(answers, figure)
         say(f"wrote {shown_path(figure)}")
     image = None if figure is None or output is None else _relative(figure, output)
     words = _words(traces, model, limit, machines, formats)
     drawn = "" if figure is None else f" --figure {figure}"
-    write_page(output, words, lambda command: page.markdown(answers, f"{command}{drawn}", image))
+    write_page(
+        output,
+        words,
+        lambda command: specialization_page.markdown(answers, f"{command}{drawn}", image),
+    )
     report(
         "specialization",
         as_json,
-        lambda: page.document(answers),
-        lambda: page.tables(answers),
+        lambda: specialization_page.document(answers),
+        lambda: specialization_page.tables(answers),
     )
 
 

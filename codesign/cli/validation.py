@@ -48,8 +48,8 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
-    from codesign.studies.validation.page import study_tables, write_page
     from codesign.studies.validation.studies import STUDIES, compare_table
+    from codesign.studies.validation.validation_page import study_tables, write_page
 
     if table is None:
         studies = [_run(name, seed, size) for name in names or STUDIES]

@@ -18,7 +18,8 @@ import numpy as np
 from codesign.columns import BoolArray, FloatArray
 from codesign.deployments.messages import Messages
 from codesign.deployments.parallelism import Parallelism
-from codesign.workload.model import LanguageModel, parameters_by_part
+from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import parameters_by_part
 from codesign.workload.operators import OperatorTable
 from codesign.workload.request import Request
 from codesign.workload.split_rules import (

@@ -109,7 +109,7 @@ def draw_convergence(outcome: Outcome) -> Figure:
         axes.axhline(1.0, color="black", linewidth=0.8)
         axes.set_ylim(0, 1.03)
         _finish_evaluations(axes, outcome)
-    _share_labels(figure, "Evaluated designs", "Hypervolume, share of the best front's")
+    _share_labels(figure, "Hypervolume, share of the best front's")
     _share_legend(figure, outcome, "mean ± standard deviation over the seeds")
     return figure
 
@@ -125,7 +125,7 @@ def draw_regret(outcome: Outcome) -> Figure:
         axes.set_yscale("log")
         axes.set_ylim(_LEAST_REGRET, 1.2)
         _finish_evaluations(axes, outcome)
-    _share_labels(figure, "Evaluated designs", "Regret: hypervolume missing, share of the best")
+    _share_labels(figure, "Regret: hypervolume missing, share of the best")
     _share_legend(figure, outcome, "median and quartiles over the seeds")
     return figure
 
@@ -319,8 +319,8 @@ def _mark_initial(axes: Axes, outcome: Outcome) -> None:
     axes.axvspan(0, outcome.definition.initial, color="#F2F2F2", zorder=0, linewidth=0)
 
 
-def _share_labels(figure: Figure, x: str, y: str) -> None:
-    figure.supxlabel(f"{x} (shaded: the initial sample, shared by all)", fontsize=10)
+def _share_labels(figure: Figure, y: str) -> None:
+    figure.supxlabel("Evaluated designs (shaded: the initial sample, shared by all)", fontsize=10)
     figure.supylabel(y, fontsize=10)
 
 

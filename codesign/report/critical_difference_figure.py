@@ -16,7 +16,7 @@ from codesign.analysis.comparison import rank_optimizers
 from codesign.analysis.comparison.critical_difference import critical_difference
 from codesign.analysis.comparison.ranking import ALPHA
 from codesign.report.comparison_statistics import p_text
-from codesign.report.drawing import COLORS, MM_PER_INCH, USUAL_WIDTH_MM
+from codesign.report.drawing import COLORS, MM_PER_INCH, USUAL_WIDTH_MM, letters_that_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,6 @@ _BAR_LINES = 0.5
 """Between two bars, in distances of names."""
 _SIDE = 0.3
 """Most of the width that the names of one side take."""
-_LETTER = 0.6
-"""Width of a letter of DejaVu Sans, as a share of the font's size."""
 
 
 def draw_critical_difference(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM) -> Figure:
@@ -49,7 +47,7 @@ def draw_critical_difference(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM)
     nemenyi = critical_difference(ranking)
     if nemenyi is None:
         raise ValueError("a single block has no critical difference")
-    n_letters = _letters(width_mm)
+    n_letters = letters_that_fit(width_mm)
     title = textwrap.wrap(_title(outcome, ranking, nemenyi), n_letters, break_on_hyphens=False)
     names = ["\n".join(textwrap.wrap(label, int(_SIDE * n_letters))) for label in ranking.labels]
     distance = 0.2 + 0.8 * max(name.count("\n") + 1 for name in names)
@@ -67,13 +65,6 @@ def draw_critical_difference(outcome: Outcome, width_mm: float = USUAL_WIDTH_MM)
     _draw_names(axes, ranking, names, _bars_end(nemenyi), distance)
     _draw_groups(axes, ranking, nemenyi)
     return figure
-
-
-def _letters(width_mm: float) -> int:
-    """Letters of the usual size that fit a width."""
-    from matplotlib import rcParams
-
-    return int(width_mm / MM_PER_INCH * 72 / (_LETTER * rcParams["font.size"]))
 
 
 def _title(outcome: Outcome, ranking: Ranking, nemenyi: CriticalDifference) -> str:

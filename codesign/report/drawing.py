@@ -114,13 +114,11 @@ def new_figure(width_mm: float | None, height_mm: float, title: str, results: Re
         title: Its lines are broken where they do not fit.
         results: Of the campaign that it shows.
     """
-    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
     width = USUAL_WIDTH_MM if width_mm is None else width_mm
     figure = Figure((width / MM_PER_INCH, height_mm / MM_PER_INCH), layout="constrained")
-    # Letters and digits of DejaVu Sans are 0.6 of the font's size wide, narrow ones make up for it.
-    n_letters = int(width / MM_PER_INCH * 72 / (0.6 * rcParams["font.size"]))
+    n_letters = letters_that_fit(width)
     lines = [
         line
         for part in [*title.splitlines(), evaluator_words(results.reading)]
@@ -130,6 +128,16 @@ def new_figure(width_mm: float | None, height_mm: float, title: str, results: Re
         lines += [f"NOT FINISHED: {progress_words(results)}"]
     figure.suptitle("\n".join(lines), fontsize="medium")
     return figure
+
+
+def letters_that_fit(width_mm: float) -> int:
+    """Letters of the usual size in a line.
+
+    Letters and digits of DejaVu Sans are 0.6 of the font's size wide, narrow ones make up for it.
+    """
+    from matplotlib import rcParams
+
+    return int(width_mm / MM_PER_INCH * 72 / (0.6 * rcParams["font.size"]))
 
 
 def check_format(form: str) -> None:
@@ -188,6 +196,15 @@ def scale_ticks(axis: Any, unit: str) -> str:
         factor, prefix = _prefix(largest, most=1.0 if unit == "s" else math.inf)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / factor:,.6g}"))
     return prefix + unit
+
+
+def plain_log_ticks(axis: Any) -> None:
+    """Number a logarithmic axis at 1, 2 and 5 of each decade, without powers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _prefix(largest: float, most: float) -> tuple[float, str]:

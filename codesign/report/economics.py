@@ -139,10 +139,8 @@ def _headers(report: EconomicsReport) -> list[str]:
 
 def _marked_table(report: EconomicsReport) -> RenderableType:
     headers = _headers(report)
-    table = plain_table("", ["point", *headers], headers)
-    for name, point in report.marked.items():
-        table.add_row(name, *_cells(report, point))
-    return table
+    rows = ([name, *_cells(report, point)] for name, point in report.marked.items())
+    return plain_table("", ["point", *headers], headers, rows)
 
 
 def _split_words(report: EconomicsReport, point: Points) -> str:
@@ -158,10 +156,8 @@ def _split_words(report: EconomicsReport, point: Points) -> str:
 def _frontier_table(report: EconomicsReport, positions: Sequence[int]) -> RenderableType:
     headers = _headers(report)
     title = f"Frontier, {len(positions)} of {len(report.frontier)} points"
-    table = plain_table(title, headers, headers)
-    for position in positions:
-        table.add_row(*_cells(report, report.frontier.chosen(np.array([position]))))
-    return table
+    points = (report.frontier.chosen(np.array([position])) for position in positions)
+    return plain_table(title, headers, headers, (_cells(report, point) for point in points))
 
 
 def _cells(report: EconomicsReport, point: Points) -> list[str]:

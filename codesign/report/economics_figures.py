@@ -16,6 +16,7 @@ from codesign.report.drawing import (
     MM_PER_INCH,
     USUAL_WIDTH_MM,
     drawing_style,
+    plain_log_ticks,
     save_figure,
 )
 
@@ -23,66 +24,53 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def save_frontiers(
-    frontiers: dict[str, Points],
-    path: Path,
-    title: str,
-    alpha: float | None = None,
-    width_mm: float | None = None,
-) -> Path:
-    """Draw frontiers: tokens per second of a request across, price of a million tokens up.
+def save_frontier(points: Points, words: str, path: Path, title: str, alpha: float) -> Path:
+    """Draw a frontier: tokens per second of a request across, price of a million tokens up.
 
     Every system that can be built is a point; between two of them there is none. The cheapest and
     the fastest are marked with their devices.
 
     Args:
-        frontiers: By the words of the legend.
+        points: The frontier.
+        words: Of the legend.
         path: A .png or .svg file.
         title: Of the figure.
         alpha: Mark the point with most ``tokens_per_s ** alpha`` per dollar, too.
-        width_mm: How wide it will be printed; both columns of a page if None.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         InputError: The format is unknown or the file cannot be written.
     """
-    with drawing_style(width_mm):
+    with drawing_style():
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-        width = (USUAL_WIDTH_MM if width_mm is None else width_mm) / MM_PER_INCH
+        width = USUAL_WIDTH_MM / MM_PER_INCH
         figure = Figure((width, 0.66 * width + 0.4), layout="constrained")
         axes = figure.subplots()
-        for number, (name, points) in enumerate(frontiers.items()):
-            axes.plot(
-                points.tokens_per_s, points.usd_per_million_tokens, "o", markersize=2.5,
-                linestyle=LINES[number % len(LINES)], linewidth=0.5, label=name,
-                color=COLORS[number % len(COLORS)],
-            )  # fmt: skip
+        axes.plot(
+            points.tokens_per_s, points.usd_per_million_tokens, "o", markersize=2.5,
+            linestyle=LINES[0], linewidth=0.5, label=words, color=COLORS[0],
+        )  # fmt: skip
         axes.set_yscale("log")
         axes.set_xlim(left=0)
         axes.margins(y=0.15)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        plain_log_ticks(axes.yaxis)
         axes.set_xlabel("Speed of one request (token/s)")
         axes.set_ylabel("Price (USD per million tokens)")
         figure.suptitle("\n".join(textwrap.wrap(title, int(13 * width))), fontsize="medium")
         figure.legend(loc="outside lower center", ncols=2, fontsize="small")
-        for number, points in enumerate(frontiers.values()):
-            _mark(axes, points, alpha, COLORS[number % len(COLORS)])
+        _mark(axes, points, alpha)
         return save_figure(figure, path)
 
 
-def _mark(axes: Axes, points: Points, alpha: float | None, color: str) -> None:
+def _mark(axes: Axes, points: Points, alpha: float) -> None:
     """The systems that a reader looks for, by name."""
     words = {int(np.argmin(points.usd_per_million_tokens)): ["cheapest"]}
     words.setdefault(points.fastest(), []).append("fastest")
-    if alpha is not None:
-        words.setdefault(points.most_valued(alpha), []).append(f"most (token/s)^{alpha:g}/USD")
+    words.setdefault(points.most_valued(alpha), []).append(f"most (token/s)^{alpha:g}/USD")
     marked = points.chosen(np.array(list(words)))
     places = np.column_stack([marked.tokens_per_s, marked.usd_per_million_tokens])
-    axes.plot(*places.T, "D", color=color, markeredgecolor="black", markersize=5)
+    axes.plot(*places.T, "D", color=COLORS[0], markeredgecolor="black", markersize=5)
     names = [
         f"{', '.join(listed)}: {n:g} device{'' if n == 1 else 's'}"
         for listed, n in zip(words.values(), marked.n_devices.tolist(), strict=True)

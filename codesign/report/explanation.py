@@ -132,7 +132,8 @@ def _metrics_table(values: Mapping[str, float], known: Iterable[Metric]) -> Tabl
 
 
 def _limits_table(values: Mapping[str, float]) -> Table:
-    table = plain_table("Limits", ["limit", "state"])
-    for name, value in values.items():
-        table.add_row(name, "kept" if value <= 0 else f"broken by {format_value(value)}")
-    return table
+    rows = (
+        (name, "kept" if value <= 0 else f"broken by {format_value(value)}")
+        for name, value in values.items()
+    )
+    return plain_table("Limits", ["limit", "state"], rows=rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codesign.analysis.insight import FrontExplanation
     from codesign.analysis.insight.absence import Absence, Miss
-    from codesign.analysis.insight.explain import FoldedValue
+    from codesign.analysis.insight.explained_front import FoldedValue
     from codesign.analysis.insight.prices import Move, Price
     from codesign.columns import FloatArray, IntArray
 

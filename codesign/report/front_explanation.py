@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codesign.analysis.insight import FrontExplanation
     from codesign.analysis.insight.absence import Absence, Miss
     from codesign.analysis.insight.choices import FrontChoice
-    from codesign.analysis.insight.explain import FoldedValue
+    from codesign.analysis.insight.explained_front import FoldedValue
     from codesign.analysis.insight.prices import Move, Price
     from codesign.columns import FloatArray, IntArray, Value
 

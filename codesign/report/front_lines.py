@@ -116,9 +116,9 @@ def _table(
 ) -> Table:
     texts = {header: columns[header] for header in ("#", "pick") if header in columns}
     numbers = {header: cells for header, cells in columns.items() if header not in texts}
-    table = plain_table(front_title(results), [*texts, "design", *numbers], ["#", *numbers])
-    for line in zip(*texts.values(), words, *numbers.values(), strict=True):
-        table.add_row(*line)
+    lines = zip(*texts.values(), words, *numbers.values(), strict=True)
+    headers = [*texts, "design", *numbers]
+    table = plain_table(front_title(results), headers, ["#", *numbers], lines)
     left = len(folded.kept) - n_shown
     more = f"{left:,} more: --all" if left else ""
     table.caption = "; ".join(filter(None, [more, folded.summary]))

@@ -49,10 +49,9 @@ def platform_tables(
 ) -> list[RenderableType]:
     """The same for the terminal, ``width`` columns wide."""
     input_words = {name: format_cell("", value) for name, value in inputs.items()}
-    metrics = plain_table("Metrics", ["metric", "value"], ["value"])
-    for name, value in explanation.metrics.items():
-        metric = PLATFORM_METRICS[name]
-        metrics.add_row(metric_title(metric), format_metric(value, metric))
+    declared = ((PLATFORM_METRICS[name], value) for name, value in explanation.metrics.items())
+    rows = ((metric_title(metric), format_metric(value, metric)) for metric, value in declared)
+    metrics = plain_table("Metrics", ["metric", "value"], ["value"], rows)
     parts: list[RenderableType] = [pairs_table("Platform", input_words), text_line(""), metrics]
     if slo:
         parts += [text_line(""), rows_table("Limits of the use case", slo, width)]
@@ -228,10 +227,8 @@ def _fleet_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 def _unable_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     columns = ["device", *_BOUNDS.values(), "why not"]
-    table = plain_table("Devices that cannot serve it", columns, columns[1:4])
-    for row in rows:
-        table.add_row(_starred(row), *(f"{row[name]:,}" for name in _BOUNDS), row["note"])
-    return table
+    cells = ([_starred(row), *(f"{row[name]:,}" for name in _BOUNDS), row["note"]] for row in rows)
+    return plain_table("Devices that cannot serve it", columns, columns[1:4], cells)
 
 
 def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> list[RenderableType]:

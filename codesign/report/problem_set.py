@@ -86,9 +86,8 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
         "definition": f"sha256 {record.definition_sha256}",
         "front's file": f"sha256 {record.front_sha256}",
     }
-    table = plain_table("Parameters", ["name", "values"])
-    for name, values in problem.parameters.items():
-        table.add_row(name, _values(values))
+    rows = ((name, _values(values)) for name, values in problem.parameters.items())
+    table = plain_table("Parameters", ["name", "values"], rows=rows)
     description = problem.definition.definition.description
     return [pairs_table(record.label, facts), text_line(description), text_line(""), table]
 
@@ -152,11 +151,9 @@ def score_document(problem: PublicProblem, shares: FloatArray) -> dict[str, Any]
 
 def score_tables(problem: PublicProblem, shares: FloatArray) -> list[RenderableType]:
     """The same as a table."""
-    table = plain_table(
+    title, columns = (
         f"{problem.record.label}: share of the exact hypervolume",
         ["evaluations", "share"],
-        ["evaluations", "share"],
     )
-    for n in counts_to_show(len(shares)):
-        table.add_row(f"{n:,}", f"{100 * shares[n - 1]:.2f} %")
-    return [table]
+    rows = ((f"{n:,}", f"{100 * shares[n - 1]:.2f} %") for n in counts_to_show(len(shares)))
+    return [plain_table(title, columns, columns, rows)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.report.drawing import COLORS, drawing_style, save_figure
+from codesign.report.drawing import COLORS, drawing_style, plain_log_ticks, save_figure
 
 _MARKERS = ("o", "s", "^", "D")
 
@@ -46,7 +46,6 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
     across = np.array([item.token_ratio for item in listed])
     with drawing_style():
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
         figure = Figure(figsize=(7.2, 5.6), layout="constrained")
         axes = figure.subplots()
@@ -66,9 +65,7 @@ def save_ratios(points: Sequence[RatioPoint], path: Path, title: str) -> Path:
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axis.set_minor_formatter(NullFormatter())
+            plain_log_ticks(axis)
         lowest, highest = axes.get_ylim()
         axes.set_ylim(lowest / 1.5, highest)
         for item in listed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -35,8 +35,13 @@ UNIT_OF_SUFFIX = {
 """The unit that the end of a name states."""
 
 
-def plain_table(title: str, columns: Sequence[str], numbers: Iterable[str] = ()) -> Table:
-    """An empty table; the columns named in ``numbers`` are aligned to the right.
+def plain_table(
+    title: str,
+    columns: Sequence[str],
+    numbers: Iterable[str] = (),
+    rows: Iterable[Sequence[str]] = (),
+) -> Table:
+    """A table of rows; the columns named in ``numbers`` are aligned to the right.
 
     Numbers, and names before several columns, are never broken over lines; headers are.
     """
@@ -54,7 +59,28 @@ def plain_table(title: str, columns: Sequence[str], numbers: Iterable[str] = ())
             no_wrap=is_number or (position == 0 and len(columns) > 2),
             overflow="fold",
         )
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def keyed_table(
+    title: str,
+    columns: Mapping[str, str],
+    rows: Iterable[Mapping[str, str]],
+    numbers: Container[str],
+) -> Table:
+    """A table of rows by key.
+
+    Args:
+        title: Above the table.
+        columns: Header of each key, in their order.
+        rows: What lacks a key has a dash there.
+        numbers: Keys of the columns that are aligned to the right.
+    """
+    right = [header for key, header in columns.items() if key in numbers]
+    cells = ([row.get(key, "–") for key in columns] for row in rows)
+    return plain_table(title, list(columns.values()), right, cells)
 
 
 def header_lines(header: str) -> str:
@@ -122,9 +148,8 @@ def rows_table(
         for name in fitting_names
         if all(isinstance(value, int | float | None) for value in columns[name])
     ]
-    table = plain_table(title, [headers[name] for name in fitting_names], numbers)
-    for line in zip(*(cells[name] for name in fitting_names), strict=True):
-        table.add_row(*line)
+    lines = zip(*(cells[name] for name in fitting_names), strict=True)
+    table = plain_table(title, [headers[name] for name in fitting_names], numbers, lines)
     if len(fitting_names) < len(cells):
         table.caption = (
             f"{len(cells) - len(fitting_names)} more columns fit a wider terminal or --json"

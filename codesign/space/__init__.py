@@ -4,7 +4,8 @@ The package knows nothing of hardware: a memory technology is a name in a catalo
 """
 
 from codesign.space.definition import load_space, parse_space
-from codesign.space.expressions import Expression, parse_expression
+from codesign.space.expression_parser import parse_expression
+from codesign.space.expressions import Expression
 from codesign.space.parameters import Parameter
 from codesign.space.space import DesignSpace
 from codesign.space.structure import Derived, SpaceConstraint

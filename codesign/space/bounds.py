@@ -20,7 +20,7 @@ _WHOLE_BELOW = 2.0**53
 
 
 @dataclass(frozen=True)
-class Bounds:
+class MagnitudeBounds:
     """What is known of a number without looking at the design.
 
     Attributes:
@@ -36,7 +36,7 @@ class Bounds:
     is_defined: bool
 
     @classmethod
-    def of_table(cls, table: FloatArray) -> Bounds:
+    def of_table(cls, table: FloatArray) -> MagnitudeBounds:
         """From all values that it can have."""
         if not np.isfinite(table).all():
             return cls(0.0, math.inf, False, not np.isnan(table).any())
@@ -44,13 +44,13 @@ class Bounds:
         return cls(float(size.min()), float(size.max()), bool((table % 1 == 0).all()), True)
 
 
-def bounds_of(node: Node, operands: Sequence[Bounds]) -> Bounds:
+def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBounds:
     """The bounds of a node from those of its operands; never too narrow."""
     is_defined = all(part.is_defined for part in operands)
     if node.is_condition:
-        return Bounds(1.0, 1.0, True, is_defined)
+        return MagnitudeBounds(1.0, 1.0, True, is_defined)
     if isinstance(node, Count):
-        return Bounds(0.0, float(len(operands)), True, True)
+        return MagnitudeBounds(0.0, float(len(operands)), True, True)
     is_whole = all(part.is_whole for part in operands)
     largest = max(part.largest for part in operands)
     if isinstance(node, Product):
@@ -59,12 +59,12 @@ def bounds_of(node: Node, operands: Sequence[Bounds]) -> Bounds:
         largest = sum(part.largest for part in operands)
     elif isinstance(node, Call):
         largest, is_whole = largest + 1.0, is_whole or node.function != "abs"
-    return Bounds(0.0, largest, is_whole, is_defined and math.isfinite(largest))
+    return MagnitudeBounds(0.0, largest, is_whole, is_defined and math.isfinite(largest))
 
 
 def _of_product(
-    node: Product, operands: Sequence[Bounds], is_defined: bool, is_whole: bool
-) -> Bounds:
+    node: Product, operands: Sequence[MagnitudeBounds], is_defined: bool, is_whole: bool
+) -> MagnitudeBounds:
     least, largest = 1.0, 1.0
     for (is_divisor, _), part in zip(node.factors, operands, strict=True):
         if not is_divisor:
@@ -72,12 +72,12 @@ def _of_product(
         elif part.least > 0:
             least, largest = least / part.largest, largest / part.least
         else:
-            return Bounds(0.0, math.inf, False, False)
+            return MagnitudeBounds(0.0, math.inf, False, False)
     is_whole = is_whole and not any(is_divisor for is_divisor, _ in node.factors)
-    return Bounds(least, largest, is_whole, is_defined and math.isfinite(largest))
+    return MagnitudeBounds(least, largest, is_whole, is_defined and math.isfinite(largest))
 
 
-def is_order_free(node: Fold, operands: Sequence[Bounds]) -> bool:
+def is_order_free(node: Fold, operands: Sequence[MagnitudeBounds]) -> bool:
     """Whether the operands may be taken in any order and give the same bits."""
     if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
         return (

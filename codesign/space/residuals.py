@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.space.axes import ComponentAxis
-from codesign.space.bounds import Bounds, bounds_of, is_order_free
+from codesign.space.bounds import MagnitudeBounds, bounds_of, is_order_free
 from codesign.space.nodes import AllOf, AnyOf, Combination, Constant, Fold, Name, Node, Product
 from codesign.space.rules import ChoiceTable, Rule
 from codesign.space.structure import RowBatch, Structure
@@ -45,9 +45,9 @@ class Term:
         self.places = places
         self.first, self.last = min(places, default=-1), max(places, default=-1)
         self.table = None if table is None else _signs(table) if node.is_condition else table
-        known: list[Bounds] = [part.bounds for part in operands]
-        self.bounds: Bounds = (
-            bounds_of(node, known) if self.table is None else Bounds.of_table(self.table)
+        known: list[MagnitudeBounds] = [part.bounds for part in operands]
+        self.bounds: MagnitudeBounds = (
+            bounds_of(node, known) if self.table is None else MagnitudeBounds.of_table(self.table)
         )
         self._is_order_free = isinstance(node, Fold) and is_order_free(node, known)
 

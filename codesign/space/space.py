@@ -13,7 +13,8 @@ import numpy as np
 from codesign.columns import BoolArray, Column, FloatArray, IntArray, Value
 from codesign.errors import InputError, describe_unknown
 from codesign.space.components import Component, components_of
-from codesign.space.expressions import Category, Expression, parse_expression
+from codesign.space.expression_parser import parse_expression
+from codesign.space.expressions import Category, Expression
 from codesign.space.features import Feature, features_of, groups_of
 from codesign.space.moves import neighbors
 from codesign.space.parameters import Parameter

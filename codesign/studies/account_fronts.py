@@ -299,16 +299,14 @@ def tables(
     fronts: Sequence[AccountFront], designs: Sequence[dict[str, Any]]
 ) -> list[RenderableType]:
     """The fronts and the designs for people."""
-    parts: list[RenderableType] = []
-    for phase, lines in _lines(fronts).items():
-        table = plain_table(f"Exact fronts of throughput, {phase}", _FRONT_HEADER)
-        for line in lines:
-            table.add_row(*line)
-        parts.append(table)
-    table = plain_table("MemExplorer's designs: typical (all low to all high)", _PRICED_HEADER)
-    for row in designs:
-        table.add_row(*_design_cells(row, _PRICED))
-    return [*parts, table, text_line(_ENDS), text_line(_STAYING)]
+    parts = [
+        plain_table(f"Exact fronts of throughput, {phase}", _FRONT_HEADER, rows=lines)
+        for phase, lines in _lines(fronts).items()
+    ]
+    rows = (_design_cells(row, _PRICED) for row in designs)
+    title = "MemExplorer's designs: typical (all low to all high)"
+    parts.append(plain_table(title, _PRICED_HEADER, rows=rows))
+    return [*parts, text_line(_ENDS), text_line(_STAYING)]
 
 
 def markdown(

@@ -99,15 +99,15 @@ class StageAnswer:
 
 def stage_answers(
     campaigns: Sequence[str] = CAMPAIGNS,
-    folder: Path | None = None,
     workers: int = 1,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[StageAnswer]:
     """The answers of campaigns of systems with throughput and TDP as objectives.
 
+    Exact fronts are kept in the working folder's ``runs/stages``.
+
     Args:
         campaigns: Names or files.
-        folder: Where exact fronts are kept; the working folder's ``runs/stages`` if None.
         workers: Processes.
         progress: Told what is asked next.
 
@@ -122,7 +122,7 @@ def stage_answers(
                 f"{campaign}: expected a campaign of systems, got space {problem.space.name!r} "
                 "without pools"
             )
-    folder = folder or Path("runs") / "stages"
+    folder = Path("runs") / "stages"
     folder.mkdir(parents=True, exist_ok=True)
     answers = []
     for campaign, problem in problems.items():
@@ -242,10 +242,8 @@ def tables(answers: Sequence[StageAnswer]) -> list[RenderableType]:
     """The answers for people."""
     parts: list[RenderableType] = []
     for answer in answers:
-        table = plain_table(f"{answer.campaign}: {answer.n_systems:.3g} systems", _HEADER)
-        for row in _rows(answer):
-            table.add_row(*row)
-        parts += [table, text_line(reading(answer))]
+        title = f"{answer.campaign}: {answer.n_systems:.3g} systems"
+        parts += [plain_table(title, _HEADER, rows=_rows(answer)), text_line(reading(answer))]
     return parts
 
 

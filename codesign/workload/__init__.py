@@ -2,8 +2,8 @@
 
 from codesign.workload.library import list_models, load_model, summary
 from codesign.workload.lowering import lower
-from codesign.workload.model import (
-    LanguageModel,
+from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import (
     active_parameter_count,
     kv_elements_per_token,
     parameter_count,

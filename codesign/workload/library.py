@@ -10,8 +10,8 @@ from typing import Any
 from codesign.errors import InputError, UnknownNameError
 from codesign.schema import Document, parse_document, read_document, to_record
 from codesign.workload.hugging_face import from_config, is_config
-from codesign.workload.model import (
-    LanguageModel,
+from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import (
     active_parameter_count,
     kv_elements_per_token,
     parameter_count,

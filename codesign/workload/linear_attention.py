@@ -42,8 +42,10 @@ Operations of the vector unit:
 
 from __future__ import annotations
 
+from codesign.workload.layer_dims import LinearKind
 from codesign.workload.linear_layer import LinearLayer
-from codesign.workload.model import LanguageModel, LinearKind, recurrent_state_bytes
+from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import recurrent_state_bytes
 from codesign.workload.operators import Operator, elementwise
 from codesign.workload.state_space import ScalarDecay, SelectiveScan
 from codesign.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS

@@ -8,7 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from codesign.workload.model import LanguageModel, LinearDims, window_bytes
+from codesign.workload.layer_dims import LinearDims
+from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import window_bytes
 from codesign.workload.operators import Operator, projection
 from codesign.workload.vector_ops import ACTIVATION_OPS, NORM_OPS
 

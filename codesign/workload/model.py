@@ -1,22 +1,22 @@
-"""A language model as its dimensions, and what follows from them: parameters, KV cache, state.
+"""A language model as its dimensions.
 
 Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from codesign.errors import describe_unknown
 from codesign.schema import Natural, Positive, Record
+from codesign.workload.layer_dims import LatentDims, LinearDims, LinearKind, MixtureDims
 
 LayerType: TypeAlias = Literal[
     "full_attention", "sliding_attention", "linear_attention", "no_attention"
 ]
 MlpType: TypeAlias = Literal["dense", "sparse", "none"]
-LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2"]
 
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
@@ -38,12 +38,10 @@ LINEAR_KEYS = (
     "linear_conv_kernel_dim",
 )
 """Keys that a model with linear attention has, all of them."""
-_FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_SOFTMAX: tuple[LayerType, LayerType] = ("full_attention", "sliding_attention")
+SOFTMAX_LAYERS: tuple[LayerType, LayerType] = ("full_attention", "sliding_attention")
+"""Kinds of layers that keep keys and values."""
 _ROUNDING = 1e-9
 """Error of a share times what it is a share of."""
-_WINDOW_BYTES = 2
-"""Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
 
 
 class PublishedCount(Record):
@@ -57,134 +55,6 @@ class PublishedCount(Record):
     """Where the number was read."""
     rounded_to: Annotated[int, Field(ge=1, strict=True)] = 1
     """The published number's last digit counts this many; 1 if it is exact."""
-
-
-class LatentDims(NamedTuple):
-    """Dimensions of multi-head latent attention (MLA)."""
-
-    q_lora_rank: int | None
-    kv_lora_rank: int
-    qk_nope_head_dim: int
-    qk_rope_head_dim: int
-    v_head_dim: int
-
-
-class MixtureDims(NamedTuple):
-    """Dimensions of a mixture of experts (MoE); all shared experts together are one MLP."""
-
-    n_routed_experts: int
-    num_experts_per_tok: int
-    moe_intermediate_size: int
-    shared_width: int
-    has_shared_gate: bool
-    has_router_bias: bool
-
-
-class LinearForm(NamedTuple):
-    """What sets a kind of linear attention apart from the others.
-
-    ``linear_attention.py`` has the recurrences and their sources.
-    """
-
-    convolves_keys: bool
-    """Whether the convolution is over queries and keys too; if not, over the values."""
-    has_conv_bias: bool
-    """Whether the convolution has a bias per channel."""
-    projects_keys: bool
-    """Whether queries and keys come from the input projection; if not, from the values."""
-    projected_per_head: int
-    """Numbers of each value head that the input projection gives besides: decay, rate."""
-    weights_per_head: int
-    """Weights of each value head: decay, bias of the rate, skipped value."""
-    norms_all_heads: bool
-    """Whether the output's norm has weights for all value heads; if not, those of one."""
-
-
-LINEAR_FORMS: dict[LinearKind, LinearForm] = {
-    "gated_delta": LinearForm(True, False, True, 2, 2, False),
-    "lightning": LinearForm(True, False, True, 0, 0, True),
-    "mamba2": LinearForm(True, True, True, 1, 3, True),
-    "mamba": LinearForm(False, True, False, 0, 0, False),
-}
-
-
-class LinearDims(NamedTuple):
-    """Dimensions of linear attention, whose kinds have queries, keys and values in common.
-
-    In Mamba's words, the queries are C, the keys B, the values x; in Mamba 1 each channel is a
-    value head of width 1 with ``time_step_rank`` numbers for its rate.
-    """
-
-    n_key_heads: int
-    n_value_heads: int
-    key_dim: int
-    value_dim: int
-    conv_kernel: int
-    kind: LinearKind = "gated_delta"
-    time_step_rank: int = 0
-
-    @property
-    def form(self) -> LinearForm:
-        """What sets the kind apart."""
-        return LINEAR_FORMS[self.kind]
-
-    @property
-    def key_width(self) -> int:
-        """Width of all keys of a token, and of all its queries: a head of either serves its value
-        heads."""
-        return self.n_key_heads * self.key_dim
-
-    @property
-    def value_width(self) -> int:
-        """Width of all values of a token."""
-        return self.n_value_heads * self.value_dim
-
-    @property
-    def conv_channels(self) -> int:
-        """Queries, keys and values that a filter of their own convolves; 0 without any."""
-        if not self.conv_kernel:
-            return 0
-        return 2 * self.key_width * self.form.convolves_keys + self.value_width
-
-    @property
-    def conv_weights(self) -> int:
-        """Weights of the convolution."""
-        return self.conv_channels * (self.conv_kernel + self.form.has_conv_bias)
-
-    @property
-    def gate_width(self) -> int:
-        """Outputs of the input projection besides queries, keys and values."""
-        return self.value_width + self.form.projected_per_head * self.n_value_heads
-
-    @property
-    def projected_width(self) -> int:
-        """Outputs of the input projection: queries, keys, values, gate, decays and rates."""
-        return 2 * self.key_width * self.form.projects_keys + self.value_width + self.gate_width
-
-    @property
-    def norm_width(self) -> int:
-        """Weights of the norm of the output; Mamba 1 has none."""
-        if self.kind == "mamba":
-            return 0
-        return self.value_width if self.form.norms_all_heads else self.value_dim
-
-    @property
-    def head_parameters(self) -> int:
-        """Weights of the value heads that are no matrix; in Mamba 1 one per element of the state
-        and two per channel."""
-        if self.kind == "mamba":
-            return self.state_elements + 2 * self.n_value_heads
-        return self.form.weights_per_head * self.n_value_heads
-
-    @property
-    def state_elements(self) -> int:
-        """Elements of the recurrent state of a layer: one matrix per value head."""
-        return self.n_value_heads * self.key_dim * self.value_dim
-
-    @property
-    def window_elements(self) -> int:
-        """Elements of earlier inputs that the convolution still needs."""
-        return max(self.conv_kernel - 1, 0) * self.conv_channels
 
 
 class LanguageModel(Record):
@@ -561,7 +431,7 @@ class LanguageModel(Record):
     @property
     def n_attention_layers(self) -> int:
         """Layers with full or sliding attention, which keep keys and values."""
-        return sum(self.n_layers(kind) for kind in _SOFTMAX)
+        return sum(self.n_layers(kind) for kind in SOFTMAX_LAYERS)
 
     def n_kv_heads(self, kind: LayerType, *, of_own: bool = False) -> int:
         """Heads with keys and values in all layers of a kind, each of which reads them.
@@ -579,7 +449,7 @@ class LanguageModel(Record):
     @property
     def n_own_kv_heads(self) -> int:
         """Heads whose keys and values are computed and kept, over all layers."""
-        return sum(self.n_kv_heads(kind, of_own=True) for kind in _SOFTMAX)
+        return sum(self.n_kv_heads(kind, of_own=True) for kind in SOFTMAX_LAYERS)
 
     def _mlp_kinds(self) -> tuple[MlpType, ...]:
         if self.mlp_layer_types is not None:
@@ -645,106 +515,6 @@ class LanguageModel(Record):
         return 1 if self.norm == "rmsnorm" else 2
 
 
-def parameters_by_part(model: LanguageModel) -> dict[str, int]:
-    """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
-
-    Gemma 3n's matrices beside attention and MLP are part of ``mlp``.
-    Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
-    """
-    hidden = model.hidden_size
-    routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
-    router = hidden * routed + (routed if model.has_router_bias else 0)
-    norms = model.n_norms * hidden * model.n_norm_vectors
-    norms += model.n_attention_layers * _attention_norms(model)
-    if model.n_linear_layers:
-        norms += model.n_linear_layers * model.linear_dims.norm_width
-    return {
-        "embedding": _embedding_parameters(model),
-        "attention": _attention_parameters(model),
-        "linear_attention": model.n_linear_layers * _linear_parameters(model),
-        "mlp": _dense_parameters(model),
-        "experts": model.n_moe_layers * routed * _expert_parameters(model),
-        "shared_experts": model.n_moe_layers * _shared_parameters(model),
-        "router": model.n_moe_layers * router,
-        "norm": norms,
-        "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * model.embedding_width,
-    }
-
-
-def parameter_count(model: LanguageModel) -> int:
-    """Number of all parameters; tied weights count once."""
-    return sum(parameters_by_part(model).values())
-
-
-def active_parameter_count(model: LanguageModel) -> int:
-    """Parameters that one token meets: all but the routed experts that it does not use.
-
-    The embedding table counts in full, as in Mixtral's published 12.9 B.
-    """
-    parts = parameters_by_part(model)
-    if not model.is_mixture:
-        return sum(parts.values())
-    moe = model.moe_dims
-    used = parts["experts"] // moe.n_routed_experts * moe.num_experts_per_tok
-    return sum(parts.values()) - parts["experts"] + used
-
-
-def weight_elements(model: LanguageModel) -> int:
-    """Elements that memory must hold for the weights: every parameter."""
-    return parameter_count(model)
-
-
-def kv_elements_per_token(model: LanguageModel) -> int:
-    """Elements that one token of context takes in the KV cache, over all layers that hold it.
-
-    Keys and values of each KV head; with MLA the latent and the one rotated key. Layers with
-    linear attention have none (see :func:`state_bytes`), nor have those that share an earlier
-    layer's.
-    """
-    return sum(_kv_elements(model, kind) for kind in _SOFTMAX)
-
-
-def kv_elements(model: LanguageModel, n_tokens: int) -> int:
-    """Elements of the KV cache of a sequence; sliding layers hold no more than their window."""
-    in_window = min(n_tokens, model.sliding_window or n_tokens)
-    full, sliding = (_kv_elements(model, kind) for kind in _SOFTMAX)
-    return n_tokens * full + in_window * sliding
-
-
-def sliding_share(model: LanguageModel) -> float:
-    """Share of the KV cache of a token that sliding layers hold; 0 without a cache."""
-    return _kv_elements(model, "sliding_attention") / (kv_elements_per_token(model) or 1)
-
-
-def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
-    """Elements of a token in all layers of a kind."""
-    if model.is_latent:
-        width = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
-        return model.n_layers(kind) * width
-    return 2 * model.n_kv_heads(kind, of_own=True) * model.head_dim
-
-
-def recurrent_state_bytes(model: LanguageModel) -> int:
-    """Bytes of the recurrent state of one request in one layer with linear attention."""
-    return model.linear_dims.state_elements * _FLOAT_BYTES[model.mamba_ssm_dtype]
-
-
-def window_bytes(model: LanguageModel) -> int:
-    """Bytes of the convolution's window of one request in one layer with linear attention."""
-    return model.linear_dims.window_elements * _WINDOW_BYTES
-
-
-def state_bytes(model: LanguageModel) -> int:
-    """Bytes of what linear attention keeps of one request, whatever its length, over all layers.
-
-    The recurrent state in the format of the model's configuration, and the inputs that the
-    convolution still needs, as Qwen3-Next's code caches them; 0 without such layers.
-    """
-    if not model.n_linear_layers:
-        return 0
-    return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
-
-
 def describe_unlike_attention(
     model: LanguageModel, *, windows_may_differ: bool = False
 ) -> str | None:
@@ -758,7 +528,7 @@ def describe_unlike_attention(
         One line for an error, or None if it can do all.
     """
     kinds = model.layers_by_type
-    allowed: set[LayerType] = set(_SOFTMAX)
+    allowed: set[LayerType] = set(SOFTMAX_LAYERS)
     has_unlike = len(kinds) > 1 and not (windows_may_differ and kinds.keys() <= allowed)
     if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
@@ -766,84 +536,3 @@ def describe_unlike_attention(
     if model.attn_output_gate:
         return "expected a model without a gate on the attention's output, got attn_output_gate"
     return None
-
-
-def _embedding_parameters(model: LanguageModel) -> int:
-    """Tables of tokens, of learned positions and of layers' inputs; matrices from and to them."""
-    positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
-    tables = model.vocab_size * model.embedding_width + positions * model.hidden_size
-    tables += model.vocab_size_per_layer_input * model.layer_inputs_width
-    copies = 2 * (model.altup_num_inputs - 1) * model.hidden_size**2
-    return tables + copies + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
-
-
-def _attention_parameters(model: LanguageModel) -> int:
-    """Parameters of softmax attention in all layers that have it."""
-    layers, hidden = model.n_attention_layers, model.hidden_size
-    if model.is_latent:
-        return layers * _latent_parameters(model)
-    queries = layers * model.num_attention_heads * model.head_dim
-    keys = model.n_own_kv_heads * model.head_dim
-    projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
-    biases = (projected if model.attention_bias else 0) + (
-        layers * hidden if model.attention_output_bias else 0
-    )
-    sinks = layers * model.num_attention_heads if model.has_attention_sinks else 0
-    return hidden * projected + queries * hidden + biases + sinks
-
-
-def _linear_parameters(model: LanguageModel) -> int:
-    """Projections in and out, convolution, and what each value head has besides."""
-    if not model.n_linear_layers:
-        return 0
-    hidden, dims = model.hidden_size, model.linear_dims
-    matrices = hidden * dims.projected_width + dims.value_width * hidden
-    # Mamba 1's rates, keys and queries come from the values.
-    rank, channels = dims.time_step_rank, dims.value_width
-    matrices += channels * (rank + 2 * dims.key_dim) + rank * channels if rank else 0
-    return matrices + dims.conv_weights + dims.head_parameters
-
-
-def _latent_parameters(model: LanguageModel) -> int:
-    hidden, heads, dims = model.hidden_size, model.num_attention_heads, model.latent_dims
-    query = heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim)
-    down = (dims.q_lora_rank or query) + dims.kv_lora_rank + dims.qk_rope_head_dim
-    matrices = hidden * down + (dims.q_lora_rank or 0) * query
-    matrices += dims.kv_lora_rank * heads * (dims.qk_nope_head_dim + dims.v_head_dim)
-    matrices += heads * dims.v_head_dim * hidden
-    return (
-        matrices
-        + (down if model.attention_bias else 0)
-        + (hidden if model.attention_output_bias else 0)
-    )
-
-
-def _attention_norms(model: LanguageModel) -> int:
-    if model.is_latent:
-        return (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
-    return 2 * model.head_dim if model.qk_norm else 0
-
-
-def _dense_parameters(model: LanguageModel) -> int:
-    """Parameters of the dense MLPs of all layers."""
-    matrices = _mlp_parameters(model, model.dense_width)
-    beyond_first = (model.n_dense_layers - 1) * model.hidden_size
-    beside = 3 * model.layer_inputs_width + 2 * model.num_hidden_layers * model.laurel_rank
-    return matrices + (beyond_first if model.mlp_bias else 0) + beside * model.hidden_size
-
-
-def _mlp_parameters(model: LanguageModel, width: int) -> int:
-    matrices = (model.n_up_matrices + 1) * model.hidden_size * width
-    return matrices + (model.n_up_matrices * width + model.hidden_size if model.mlp_bias else 0)
-
-
-def _expert_parameters(model: LanguageModel) -> int:
-    return _mlp_parameters(model, model.moe_dims.moe_intermediate_size) if model.is_mixture else 0
-
-
-def _shared_parameters(model: LanguageModel) -> int:
-    """The shared experts of a layer, and the gate of a gated one."""
-    if not model.is_mixture or not model.moe_dims.shared_width:
-        return 0
-    gate = model.hidden_size if model.moe_dims.has_shared_gate else 0
-    return _mlp_parameters(model, model.moe_dims.shared_width) + gate

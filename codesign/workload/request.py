@@ -12,12 +12,8 @@ from codesign.errors import InputError
 from codesign.schema import Positive, Record, checked
 from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
-from codesign.workload.model import (
-    LanguageModel,
-    kv_elements,
-    parameters_by_part,
-    state_bytes,
-)
+from codesign.workload.model import LanguageModel
+from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention
 from codesign.workload.traces import Trace, load_trace

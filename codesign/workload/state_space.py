@@ -35,7 +35,7 @@ The limiting assumptions are those of ``linear_attention.py``. Operations of the
 from __future__ import annotations
 
 from codesign.workload.linear_layer import LinearLayer
-from codesign.workload.model import recurrent_state_bytes
+from codesign.workload.model_size import recurrent_state_bytes
 from codesign.workload.operators import Operator, projection
 
 CHUNK_TOKENS = 256

@@ -22,7 +22,7 @@ from codesign.errors import CodesignError
 from codesign.memtech import load_technology
 from codesign.resources import listed
 from codesign.schema import Document, read_count, to_record
-from codesign.space.expressions import parse_expression
+from codesign.space.expression_parser import parse_expression
 from codesign.units import Unit, parse_quantity
 from codesign.workload import load_model, summary
 from codesign.workload.request import Request

@@ -59,14 +59,15 @@ from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.shape import ModelShape, shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
-from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.placement import KINDS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.hardware.nccl import Fabric
 from codesign.workload import list_models, load_model, parameter_count
-from codesign.workload.model import describe_unlike_attention, kv_elements, state_bytes
+from codesign.workload.model import describe_unlike_attention
+from codesign.workload.model_size import kv_elements, state_bytes
 from codesign.workload.request import Request
 
 PROMPT, GENERATED, BATCH = 1000, 24, 3

@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codesign.errors import InputError
-from codesign.space.expressions import Category, parse_expression
+from codesign.space.expression_parser import parse_expression
+from codesign.space.expressions import Category
 from codesign.units import parse_unit
 
 UNITS = {"a": parse_unit(""), "b": parse_unit(""), "m.w": parse_unit("B"), "t[0]": parse_unit("")}

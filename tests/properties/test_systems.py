@@ -15,7 +15,7 @@ from codesign.errors import InfeasibleError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.options import SystemOptions
+from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated

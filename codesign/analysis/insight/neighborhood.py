@@ -47,23 +47,20 @@ class Neighborhood:
         return {name: value for name, value in excess.items() if value > 0}
 
 
-def neighborhood(
-    problem: Problem, rows: IntArray, metrics: Sequence[str], most: int = MOST_NEIGHBORS
-) -> Neighborhood:
+def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Neighborhood:
     """The designs one move away from any of (k, d) ``rows``, without these.
 
     Args:
         problem: Of the designs.
         rows: Their centers.
         metrics: To be computed besides those that decide.
-        most: Designs at most.
     """
     space = problem.space
     moved = np.concatenate([np.empty((0, rows.shape[1]), int), *map(space.neighbors, rows)])
     moved = np.unique(moved, axis=0)
     moved = moved[~np.isin(space.keys(moved), space.keys(rows))]
-    if len(moved) > most:
-        moved = moved[np.linspace(0, len(moved) - 1, most).round().astype(np.int64)]
+    if len(moved) > MOST_NEIGHBORS:
+        moved = moved[np.linspace(0, len(moved) - 1, MOST_NEIGHBORS).round().astype(np.int64)]
     names = list(dict.fromkeys([*problem.deciding_metrics, *metrics]))
     observed = problem.evaluate(moved, names)
     of_metrics = zip(observed.violation_names, observed.violations.T, strict=True)

@@ -23,13 +23,13 @@ from codesign import plugins
 from codesign.columns import Columns, FloatArray
 from codesign.errors import InputError, UnknownNameError, describe_unknown
 from codesign.evaluators.base import Evaluation, Evaluator, Failure
-from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
-from codesign.evaluators.command.options import (
+from codesign.evaluators.command.command_options import (
     CheaperModel,
     CommandOptions,
     CommandWorkload,
     TemplateFile,
 )
+from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
 from codesign.evaluators.command.placeholders import filled, fixed_values, unknown_placeholders
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun, run_program
 from codesign.metrics import Metric

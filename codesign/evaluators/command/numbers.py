@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codesign.errors import InputError
-from codesign.evaluators.command.options import NumberSource
+from codesign.evaluators.command.command_options import NumberSource
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun
 from codesign.units import parse_quantity, parse_unit
 

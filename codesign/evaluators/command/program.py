@@ -68,13 +68,13 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
         raise JobError(f"command {command[0]!r} cannot be started: {error.strerror}") from error
     with process:
         assert process.stdout is not None and process.stderr is not None
-        streams = [_Reader(process.stdout, process), _Reader(process.stderr, process)]
+        streams = [_OutputReader(process.stdout, process), _OutputReader(process.stderr, process)]
         code = process.wait()
         texts = [stream.text() for stream in streams]
     return ProgramRun(code, texts[0], texts[1], any(stream.is_cut for stream in streams))
 
 
-class _Reader:
+class _OutputReader:
     """Reads a stream in a thread; ends the process when it writes too much."""
 
     def __init__(self, stream: IO[bytes], process: subprocess.Popen[bytes]) -> None:

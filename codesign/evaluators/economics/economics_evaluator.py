@@ -28,10 +28,10 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,

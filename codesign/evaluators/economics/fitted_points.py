@@ -17,9 +17,9 @@ from codesign.errors import InputError
 from codesign.evaluators.economics.buildable import divisors
 from codesign.evaluators.economics.frontier import Grid, Points, priced
 from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.parallelism import DEGREES, columns_of
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device

@@ -85,7 +85,7 @@ class _Stage:
     stages: FloatArray
 
 
-class _Work(NamedTuple):
+class _StepWork(NamedTuple):
     """The tokens that pass a stage together.
 
     Attributes:
@@ -190,7 +190,7 @@ class ForwardPass:
         self,
         load: Load,
         stage: _Stage,
-        works: Sequence[_Work],
+        works: Sequence[_StepWork],
         candidate: int,
         layout: int,
         best: _Best,
@@ -226,10 +226,10 @@ class ForwardPass:
         share = 1.0 / self.shape.n_layers
         return Parts(*(np.asarray(a + b * share) for a, b in zip(block, rest, strict=True)))
 
-    def _work(self, stage: _Stage, queries: int) -> _Work:
+    def _work(self, stage: _Stage, queries: int) -> _StepWork:
         """The part of a pass that does not depend on how matrices are sliced."""
         tokens = stage.requests * queries
-        return _Work(tokens, self._experts_met(tokens), self._rest(stage, tokens))
+        return _StepWork(tokens, self._experts_met(tokens), self._rest(stage, tokens))
 
     def _stage(self, load: Load, depth: int) -> _Stage:
         deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
@@ -319,7 +319,7 @@ class ForwardPass:
             arithmetic_s=(2.0 * shape.attention_parameters / devices + scores) / machine.flop_per_s,
         )
 
-    def _feedforward(self, stage: _Stage, layout: int, work: _Work) -> Parts:
+    def _feedforward(self, stage: _Stage, layout: int, work: _StepWork) -> Parts:
         """A layer's MLP or experts."""
         if not self.shape.is_mixture:
             return self._block(stage, layout, work, np.ones_like(stage.devices))
@@ -338,7 +338,7 @@ class ForwardPass:
             *(np.where(is_open, a, b) for a, b in zip(searched_parts, fixed_parts, strict=True))
         )
 
-    def _block(self, stage: _Stage, layout: int, load: _Work, degree: FloatArray) -> Parts:
+    def _block(self, stage: _Stage, layout: int, load: _StepWork, degree: FloatArray) -> Parts:
         """The block with its experts over ``degree`` groups of devices."""
         shape, machine = self.shape, self.machine
         devices = stage.devices / degree

@@ -9,10 +9,10 @@ import numpy as np
 
 from codesign.errors import InputError
 from codesign.evaluators.economics.decoding import Decoding, RequestTokens, Speculation
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Points, priced
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.rents import Rent, list_rents
 from codesign.evaluators.economics.sustained_device import (
     SustainedDevice,

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from codesign.errors import InputError
-from codesign.workload.model import (
-    LanguageModel,
-    describe_unlike_attention,
+from codesign.workload.model import LanguageModel, describe_unlike_attention
+from codesign.workload.model_size import (
     kv_elements_per_token,
     parameter_count,
     parameters_by_part,

@@ -19,9 +19,9 @@ def characterize(
     variant: Variant,
     profile: Profile,
     *,
-    past_tokens: float = 0.0,
-    batch_size: int = 1,
-    tile: int = 1,
+    past_tokens: float,
+    batch_size: int,
+    tile: int,
 ) -> PassWork:
     """The work of one pass under a profile's conventions.
 

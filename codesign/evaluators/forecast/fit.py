@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from codesign.evaluators.forecast.explain import Forecast
-from codesign.evaluators.forecast.options import ForecastRequest
+from codesign.evaluators.forecast.forecast_explanation import Forecast
+from codesign.evaluators.forecast.forecast_options import ForecastRequest
 from codesign.units import format_engineering
 
 NARROW = {"weight_format": "int4", "kv_format": "int4"}

@@ -17,8 +17,8 @@ import numpy as np
 from codesign.columns import Columns, FloatArray, IntArray, Value
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
-from codesign.evaluators.forecast.explain import Forecast, to_explanation
-from codesign.evaluators.forecast.options import ForecastOptions, ForecastRequest
+from codesign.evaluators.forecast.forecast_explanation import Forecast, to_explanation
+from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import (
     Demand,
     compute_time_s,

@@ -21,13 +21,8 @@ from codesign.evaluators.forecast.variants import (
 from codesign.evaluators.forecast.work import PassWork
 from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
-from codesign.workload.model import (
-    LanguageModel,
-    describe_unlike_attention,
-    kv_elements,
-    parameters_by_part,
-    state_bytes,
-)
+from codesign.workload.model import LanguageModel, describe_unlike_attention
+from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
 
 
 @dataclass(frozen=True)

@@ -124,9 +124,7 @@ def weight_bytes_per_element(variant: Variant) -> float:
     return own + (SCALE_BYTES + own) / variant.group_size
 
 
-def with_attention(
-    model: LanguageModel, variant: Variant, where: str = "attention"
-) -> LanguageModel:
+def with_attention(model: LanguageModel, variant: Variant) -> LanguageModel:
     """The model with the variant's kind of attention instead of its own.
 
     ``mla`` has keys of ``head_dim`` unrotated and half of that rotated elements a head, and
@@ -139,7 +137,8 @@ def with_attention(
         return model
     if model.is_latent:
         raise InputError(
-            f"expected native for {model.name}, which has MLA, got {variant.attention!r}", where
+            f"expected native for {model.name}, which has MLA, got {variant.attention!r}",
+            "attention",
         )
     changed: dict[str, object] = {"parameters": None}
     if variant.attention == "mla":
@@ -157,7 +156,9 @@ def with_attention(
         return LanguageModel.model_validate({**model.model_dump(), **changed})
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise InputError(f"{model.name} cannot have {variant.attention}: {reason}", where) from None
+        raise InputError(
+            f"{model.name} cannot have {variant.attention}: {reason}", "attention"
+        ) from None
 
 
 def _kv_heads(model: LanguageModel, variant: Variant) -> int:

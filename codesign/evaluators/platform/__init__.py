@@ -1,7 +1,7 @@
 """The ``platform`` evaluator: inference on several devices with links between them."""
 
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 
 __all__ = ["PlatformEvaluator", "PlatformOptions", "PlatformRequest"]

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.hardware.collectives import (
     Link,
     hierarchical_all_gather_s,

@@ -19,7 +19,7 @@ from codesign.deployments.queueing import (
 from codesign.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
-from codesign.workload.model import kv_elements_per_token
+from codesign.workload.model_size import kv_elements_per_token
 from codesign.workload.precision import bits_per_element
 
 MEMORY_FRACTION = 0.9

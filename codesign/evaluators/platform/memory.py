@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
-from codesign.workload.model import (
-    kv_elements_per_token,
-    parameters_by_part,
-    state_bytes,
-)
+from codesign.workload.model_size import kv_elements_per_token, parameters_by_part, state_bytes
 from codesign.workload.operators import OperatorTable
 from codesign.workload.split_rules import state_part
 

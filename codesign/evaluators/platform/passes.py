@@ -9,10 +9,10 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.memory import CachedTokens
-from codesign.evaluators.platform.options import PlatformOptions
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
-from codesign.workload.model import sliding_share
+from codesign.workload.model_size import sliding_share
 from codesign.workload.operators import OperatorTable
 
 

@@ -15,11 +15,11 @@ from codesign.columns import Columns, FloatArray, Value
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
-from codesign.evaluators.platform.explain import explain
 from codesign.evaluators.platform.limits import limits
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_explanation import explain
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platforms import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,

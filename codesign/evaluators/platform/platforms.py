@@ -9,8 +9,8 @@ import numpy as np
 
 from codesign.columns import Column, Columns, FloatArray
 from codesign.errors import UnknownNameError
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns, product_columns
 from codesign.evaluators.platform.rules import rules_of
 from codesign.hardware.collectives import Link

@@ -23,8 +23,8 @@ from codesign.evaluators.platform.memory import (
     Residence,
     footprint,
 )
-from codesign.evaluators.platform.options import PlatformOptions, rules_class
 from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions, rules_class
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.roofline import Rooflines
 from codesign.evaluators.platform.sharding import Sharding

@@ -10,10 +10,10 @@ from codesign.columns import FloatArray
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.memory import DeviceFootprint, Residence, reside
 from codesign.evaluators.platform.messages import list_messages
-from codesign.evaluators.platform.options import PlatformOptions
 from codesign.evaluators.platform.pass_time import TimedPass, time_pass
 from codesign.evaluators.platform.passes import Prompt, RequestPasses
 from codesign.evaluators.platform.platform import Platform
+from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.work import list_work

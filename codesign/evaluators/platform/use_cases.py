@@ -46,12 +46,12 @@ def list_use_cases() -> list[str]:
     return list(_use_cases())
 
 
-def load_use_case(name: str, where: str | None = None) -> UseCase:
+def load_use_case(name: str) -> UseCase:
     """The use case of that name.
 
     Raises:
         UnknownNameError: No such use case; the nearest is offered.
     """
     if name not in _use_cases():
-        raise UnknownNameError("use case", name, _use_cases(), where)
+        raise UnknownNameError("use case", name, _use_cases())
     return _use_cases()[name]

@@ -28,9 +28,9 @@ from codesign.evaluators.system.hand_over import (
     TIME_METRIC,
     HandOverBytes,
 )
-from codesign.evaluators.system.options import MachineOptions
 from codesign.evaluators.system.parts import PoolPrices
 from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import list_devices, load_device
 from codesign.metrics import ALL_METRICS, POOL_METRICS, Metric

@@ -8,7 +8,7 @@ from codesign.columns import Columns, FloatArray
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.metrics import PLATFORM_METRICS, POOL_METRICS, SYSTEM_METRICS
-from codesign.workload.model import kv_elements, state_bytes
+from codesign.workload.model_size import kv_elements, state_bytes
 from codesign.workload.precision import bits_per_element
 
 TIME_METRIC = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}

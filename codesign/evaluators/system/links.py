@@ -10,7 +10,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.errors import InputError
 from codesign.evaluators.base import LinkDescription
-from codesign.evaluators.system.parts import LinkRates
+from codesign.evaluators.system.parts import PoolLinkRates
 from codesign.evaluators.system.roles import PoolTask
 
 LINK_PARAMETERS = ("bandwidth_bytes_per_s", "latency_s", "energy_joules_per_byte")
@@ -29,10 +29,10 @@ def link_value(
     return shared[name]
 
 
-def link_rates(link: LinkDescription, shared: Mapping[str, FloatArray]) -> LinkRates:
+def link_rates(link: LinkDescription, shared: Mapping[str, FloatArray]) -> PoolLinkRates:
     """What a link can do; ports send side by side."""
     bandwidth, latency, energy = (link_value(link, name, shared) for name in LINK_PARAMETERS)
-    return LinkRates(bandwidth * link_value(link, "ports", shared), latency, energy)
+    return PoolLinkRates(bandwidth * link_value(link, "ports", shared), latency, energy)
 
 
 def ports_usd(

@@ -108,7 +108,7 @@ class PoolFlow:
 
 
 @dataclass(frozen=True)
-class LinkRates:
+class PoolLinkRates:
     """What a link can do; every array is (n,).
 
     Attributes:
@@ -146,7 +146,7 @@ class ExchangeFlow:
     attention: PoolFlow
     ffn: PoolFlow
     n_layers: int
-    rates: LinkRates
+    rates: PoolLinkRates
 
     @property
     def sending_pool(self) -> PoolFlow:
@@ -239,7 +239,7 @@ class HandOverFlow:
     sender: StageFlow
     receiver: StageFlow
     n_layers: int
-    rates: LinkRates
+    rates: PoolLinkRates
 
     @property
     def sending_pool(self) -> PoolFlow:

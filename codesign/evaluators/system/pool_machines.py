@@ -12,8 +12,8 @@ from codesign.evaluators.base import PoolDescription
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.npu_pool import NpuPool
-from codesign.evaluators.system.options import MachineOptions
 from codesign.evaluators.system.roles import PoolTask
+from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.workload.precision import bits_per_element, bits_per_weight
 

@@ -30,7 +30,6 @@ from codesign.evaluators.system.decisive_metrics import (
     metrics_of_pool,
 )
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.explain import explain, explain_pools
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import TIME_METRIC
 from codesign.evaluators.system.links import (
@@ -41,10 +40,11 @@ from codesign.evaluators.system.links import (
     ports_usd,
 )
 from codesign.evaluators.system.npu_pool import NpuPool
-from codesign.evaluators.system.options import SystemOptions
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.evaluators.system.pool_machines import pool_machine
 from codesign.evaluators.system.roles import PoolTask, pool_tasks
+from codesign.evaluators.system.system_explanation import explain, explain_pools
+from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import MemoryTechnology, Range
 from codesign.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric

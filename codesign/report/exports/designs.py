@@ -127,6 +127,6 @@ def need_tiers(chosen: ChosenDesign, form: str) -> None:
         raise InputError(f"{form} needs an off-chip memory, the design has none", chosen.title)
 
 
-def commented(lines: Sequence[str], sign: str = "#") -> str:
+def commented(lines: Sequence[str]) -> str:
     """Lines as comments."""
-    return "".join(f"{sign} {line}".rstrip() + "\n" for line in lines)
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)

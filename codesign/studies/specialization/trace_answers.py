@@ -27,7 +27,7 @@ from codesign.studies.specialization.system_problems import (
     problem_of,
 )
 from codesign.workload import bits_per_element
-from codesign.workload.model import kv_elements
+from codesign.workload.model_size import kv_elements
 from codesign.workload.traces import load_trace
 
 _OF_MACHINE = (

@@ -13,8 +13,8 @@ import yaml
 from codesign.columns import FloatArray, column_of
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.options import MachineOptions
 from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 
 DATA = Path(__file__).parent / "data"

@@ -17,9 +17,9 @@ import numpy as np
 import yaml
 
 from codesign.evaluators.economics.closed_form import fastest
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
 from codesign.evaluators.economics.load import Load
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.serving import DeviceServing, Formats, device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
@@ -108,7 +108,7 @@ def closed_form_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def frontier_rows(n_points: int = _GRID) -> list[dict[str, Any]]:
+def frontier_rows(n_points: int) -> list[dict[str, Any]]:
     """Tables 2 and 3."""
     table = load_tables()["frontiers"]
     held, rows = table["tolerance"], []
@@ -171,13 +171,13 @@ def text_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def long_context_rows(n_points: int = _LONG_GRID) -> list[dict[str, Any]]:
+def long_context_rows() -> list[dict[str, Any]]:
     """Section 4.3's ratio of least prices at long contexts, without a draft and with one."""
     case = load_tables()["long_context"]
     rows = []
     for label, speculates in (("without a draft", False), ("with a draft", True)):
         dear, cheap = (
-            least_price(case[which], case["device"], case["context_tokens"], speculates, n_points)
+            least_price(case[which], case["device"], case["context_tokens"], speculates)
             for which in ("dearer", "cheaper")
         )
         allowed = None if speculates else case["tolerance"] * case["printed"]
@@ -190,7 +190,6 @@ def least_price(
     device: str,
     context_tokens: float,
     speculates: bool,
-    n_points: int = _LONG_GRID,
 ) -> float:
     """Dollars of a million tokens at the cheapest instance and batch, however slow.
 
@@ -199,12 +198,11 @@ def least_price(
         device: The device that serves it.
         context_tokens: Context length of every request.
         speculates: Whether it has the draft of Figs. 9 and 10, which has one key and value head.
-        n_points: Points of the grid along either axis.
     """
     heads = _LONG_DRAFT_KV_HEADS if speculates else None
     instance = serving(served["model"], served["format"], device, context_tokens, speculates, heads)
     points = feasible_points(
-        instance.decoding, instance.usd_per_hour, Grid(n_points), context_tokens
+        instance.decoding, instance.usd_per_hour, Grid(_LONG_GRID), context_tokens
     )
     return float(points.usd_per_million_tokens.min())
 

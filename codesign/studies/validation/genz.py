@@ -27,7 +27,7 @@ from codesign.hardware.device import load_device
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
 from codesign.studies.validation.study import Study, summarize
 from codesign.workload.library import list_models, load_model
-from codesign.workload.model import active_parameter_count, kv_elements, parameter_count
+from codesign.workload.model_size import active_parameter_count, kv_elements, parameter_count
 
 _FOLDER = Path(__file__).parent / "data"
 TOLERANCE = 1e-6

@@ -37,7 +37,6 @@ from codesign.workload import LanguageModel, list_models, load_model
 _FOLDER = Path(__file__).parent / "data"
 _MODEL = "llama-2-7b"
 _GIB, _MIB = 2.0**30, 2.0**20
-_ATTENTIONS = ("mha", "gqa", "mqa", "mla")
 _ALL_LAYERS = "all layers"
 
 

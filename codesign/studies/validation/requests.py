@@ -29,7 +29,7 @@ from codesign.studies.validation.request_cases import (
 )
 from codesign.studies.validation.study import Study, summarize
 from codesign.workload import load_model
-from codesign.workload.model import kv_elements_per_token, weight_elements
+from codesign.workload.model_size import kv_elements_per_token, weight_elements
 from codesign.workload.precision import bits_per_element
 
 _REPOSITORY = Path(__file__).parents[3]

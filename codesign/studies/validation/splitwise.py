@@ -17,7 +17,7 @@ from codesign.evaluators.base import LinkDescription, PoolDescription
 from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.options import SystemOptions
+from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import load_device
 from codesign.studies.validation.device_pools import (

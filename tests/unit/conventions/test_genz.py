@@ -13,7 +13,7 @@ import codesign
 from codesign.columns import column_of
 from codesign.conventions.genz import GenzRules
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.options import Profile
+from codesign.evaluators.platform.platform_options import Profile
 from codesign.evaluators.platform.rules import ServingRules, rules_of
 
 PHYSICS = Path(codesign.__file__).parent / "evaluators" / "platform"
@@ -24,7 +24,9 @@ def test_the_physics_of_platforms_names_the_tool_only_where_its_profile_is_regis
         path.name: [line for line in path.read_text("utf-8").splitlines() if "genz" in line]
         for path in PHYSICS.glob("*.py")
     }
-    assert {name: len(lines) for name, lines in named.items() if lines} == {"options.py": 2}
+    assert {name: len(lines) for name, lines in named.items() if lines} == {
+        "platform_options.py": 2
+    }
 
 
 def test_the_physics_of_platforms_never_asks_which_profile_it_serves() -> None:

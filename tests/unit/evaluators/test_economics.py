@@ -16,10 +16,10 @@ from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_point, buildable_points
 from codesign.evaluators.economics.closed_form import fastest
 from codesign.evaluators.economics.decoding import RequestTokens, Speculation
+from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
-from codesign.evaluators.economics.options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.serving import (
     DeviceServing,
     Formats,
@@ -39,12 +39,8 @@ from codesign.space import load_space
 from codesign.studies.validation.epoch import model_name
 from codesign.testing import check_evaluator
 from codesign.workload import list_models, load_model
-from codesign.workload.model import (
-    describe_unlike_attention,
-    kv_elements_per_token,
-    parameter_count,
-    parameters_by_part,
-)
+from codesign.workload.model import describe_unlike_attention
+from codesign.workload.model_size import kv_elements_per_token, parameter_count, parameters_by_part
 
 H100 = SustainedDevice("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
 LLAMA = shape_of(load_model("llama-3.3-70b"))

@@ -36,7 +36,7 @@ from codesign.machines.device.expert_exchange import partners
 from codesign.metrics import PLATFORM_METRICS
 from codesign.testing import check_evaluator
 from codesign.workload import load_model, parameter_count
-from codesign.workload.model import kv_elements_per_token
+from codesign.workload.model_size import kv_elements_per_token
 
 IDEAL = {"profile": "ideal", "warm_up": "5 us"}
 

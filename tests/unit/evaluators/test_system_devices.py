@@ -14,8 +14,8 @@ from codesign.evaluators.base import LinkDescription, PoolDescription
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.options import MachineOptions, SystemOptions
 from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.system_options import MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import load_device
 from codesign.machines.device.constants import load_constants

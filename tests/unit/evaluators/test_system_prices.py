@@ -18,7 +18,7 @@ from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.npu import NpuOptions
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system import SystemEvaluator
-from codesign.evaluators.system.options import MachineOptions, SystemOptions
+from codesign.evaluators.system.system_options import MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import load_library
 from codesign.problem import build_problem

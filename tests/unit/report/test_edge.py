@@ -9,7 +9,7 @@ import codesign
 from codesign.memtech import load_library
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.explanation import to_tables
-from codesign.report.library import technology_tables
+from codesign.report.library_tables import technology_tables
 
 
 def _evaluated(design, space="memexplorer"):

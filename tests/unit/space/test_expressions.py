@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from codesign.errors import InputError
-from codesign.space.expressions import MAX_LENGTH, Category, parse_expression
+from codesign.space.expression_parser import MAX_LENGTH, parse_expression
+from codesign.space.expressions import Category
 from codesign.units import parse_unit
 
 UNITS = {

@@ -9,7 +9,7 @@ import pytest
 from codesign.cli.app import main
 from codesign.errors import InfeasibleError
 from codesign.studies import specialization
-from codesign.studies.specialization import answer_traces, page
+from codesign.studies.specialization import answer_traces, specialization_page
 from codesign.studies.specialization.system_problems import (
     EIGHT_BITS,
     KINDS,
@@ -106,7 +106,7 @@ def test_the_ratio_on_paper_is_arithmetic_over_bytes():
 
 
 def test_the_page_says_what_the_numbers_say(tmp_path):
-    text = page.markdown(answers(), "codesign specialization", "ratio.svg")
+    text = specialization_page.markdown(answers(), "codesign specialization", "ratio.svg")
     for item in answers():
         gain = item.gains["one-machine"]
         assert f"{gain - 1.0:.0%} ({item.setting.trace})" in text
@@ -114,14 +114,16 @@ def test_the_page_says_what_the_numbers_say(tmp_path):
         assert f"{item.prompt_tokens:,}:{item.generated_tokens:,}" in text
     assert "![Ratio of prefill to decode machines](ratio.svg)" in text
     assert "weight_format mxint8" in text
-    files = [page.save_figure(answers(), tmp_path / name) for name in ("a.svg", "b.svg")]
+    files = [
+        specialization_page.save_figure(answers(), tmp_path / name) for name in ("a.svg", "b.svg")
+    ]
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_a_single_workload_has_no_trend(tmp_path):
     alone = answers()[:1]
-    assert not any("with the power" in line for line in page.reading(alone))
-    assert page.save_figure(alone, tmp_path / "a.png").exists()
+    assert not any("with the power" in line for line in specialization_page.reading(alone))
+    assert specialization_page.save_figure(alone, tmp_path / "a.png").exists()
 
 
 def test_specialization_is_printed_as_published(tmp_path, capsys, monkeypatch, check_document):

@@ -24,7 +24,7 @@ from codesign.workload import (
     state_bytes,
 )
 from codesign.workload.families import FAMILIES, known_types
-from codesign.workload.model import kv_elements
+from codesign.workload.model_size import kv_elements
 from codesign.workload.split_rules import largest_parts, split_rule
 
 _TABLE = Path(__file__).parents[2] / "golden" / "tables" / "models_families.yaml"

@@ -67,7 +67,7 @@ MOST = {"compute": 1.25, "narrow_compute": 1.0, "bandwidth": 1.0, "wave": 1.0} |
 
 
 @dataclass(frozen=True)
-class _Case:
+class _ProductCase:
     """The kernel that rows with the same device and formats run; None if it is not known."""
 
     kernel: ProductFormat | None
@@ -110,10 +110,10 @@ def _law(table: KernelTable) -> Callable[[GemmConstants], FloatArray]:
     return lambda constants: gemm_time_s(products, rates, constants)
 
 
-def _cases(table: KernelTable) -> list[_Case]:
+def _cases(table: KernelTable) -> list[_ProductCase]:
     columns = ("operator", "weight_dtype", "activation_dtype", "framework")
     words = zip(*(table.words(name).tolist() for name in columns), strict=True)
-    known: dict[tuple[str, ...], _Case] = {}
+    known: dict[tuple[str, ...], _ProductCase] = {}
     cases = []
     for device, row in zip(table.devices, words, strict=True):
         key = (device.key if device else "", *row)
@@ -125,9 +125,9 @@ def _cases(table: KernelTable) -> list[_Case]:
 
 def _case(
     device: Device | None, operator: str, weight: str, activation: str, framework: str
-) -> _Case:
+) -> _ProductCase:
     if operator != "gemm" or device is None:
-        return _Case(None, np.nan, "")  # said by others
+        return _ProductCase(None, np.nan, "")  # said by others
     if (device.key, weight) == ("l40s", "fp8_block128"):
         weight, activation = "fp8", "bf16"  # so the table's description, and so do its times
     # SGLang's int8 products find a scale for every row of their input.
@@ -136,8 +136,8 @@ def _case(
         wanted = product_format(weight, activation, is_input_quantized=scales_rows)
         kernel = format_on(device, wanted)
     except UnknownNameError as error:
-        return _Case(None, np.nan, f"its formats are not known: {error}")
-    return _Case(kernel, device.peak_flop_per_s(kernel.multiply), "")
+        return _ProductCase(None, np.nan, f"its formats are not known: {error}")
+    return _ProductCase(kernel, device.peak_flop_per_s(kernel.multiply), "")
 
 
 def _products(table: KernelTable) -> Products:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +19,19 @@ from codesign.report.plain import to_json_text
 from codesign.studies.benchmark import FULL, QUICK, benchmark, timing
 from codesign.studies.benchmark import machine as machine_module
 from codesign.studies.benchmark.benchmark import OTHERS
-from codesign.studies.benchmark.page import write_page
+from codesign.studies.benchmark.benchmark_page import write_page
 from codesign.studies.benchmark.rates import SWEPT, benchmark_space, random_rows, swept_rows
 from codesign.studies.benchmark.search import _front
 from codesign.studies.benchmark.tables import benchmark_tables
 from codesign.studies.benchmark.timing import best_seconds, ways, working
 from codesign.workload import load_model
 
+SMALL = replace(QUICK, n_designs=256)
+
 
 @pytest.fixture(scope="module")
 def measured() -> dict:
-    return benchmark(QUICK)
+    return benchmark(SMALL)
 
 
 def test_every_rate_is_designs_over_seconds(measured: dict) -> None:
@@ -38,7 +41,7 @@ def test_every_rate_is_designs_over_seconds(measured: dict) -> None:
 
 
 def test_every_model_phase_way_and_number_of_cores_is_measured(measured: dict) -> None:
-    batch = f"batch of {QUICK.n_designs:,}"
+    batch = f"batch of {SMALL.n_designs:,}"
     found = {
         (row["model"], row["phase"], row["way"], row["cores"])
         for row in measured["rates"]
@@ -60,7 +63,7 @@ def test_ratios_are_of_the_fastest_batch_to_the_time_of_others(measured: dict) -
             for rate in measured["rates"]
             if rate["phase"] == row["phase"]
             and rate["cores"] == 1
-            and rate["what"] == f"batch of {QUICK.n_designs:,}"
+            and rate["what"] == f"batch of {SMALL.n_designs:,}"
         )
         assert row["ratio"] == pytest.approx(best * row["its_time_s"])
         if row["against"] in OTHERS:

@@ -11,7 +11,7 @@ from codesign.analysis.insight.absence import recoded
 from codesign.cli.app import main
 from codesign.pareto import non_dominated
 from codesign.report.plain import to_json_text
-from codesign.studies.conclusions import CLAIMS, Answer, answer_claims, page
+from codesign.studies.conclusions import CLAIMS, Answer, answer_claims, conclusions_page
 from codesign.studies.conclusions.claims import (
     ACTIVATIONS_FIRST,
     HBF,
@@ -194,15 +194,15 @@ def test_every_claim_names_settings_that_can_be_built() -> None:
 
 def test_page_and_tables_state_the_same_answer() -> None:
     found = [answer(Setting("plain", fixed=PREFILL_ARRAY), only("3d-sram", "blocking"))]
-    text = page.markdown(found, "codesign conclusions --output page.md")
+    text = conclusions_page.markdown(found, "codesign conclusions --output page.md")
     assert "`codesign conclusions --output page.md`" in text
     assert "### plain: no" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text
     assert "On paper: Without 3D SRAM" in text
-    assert len(list(page.tables(found, with_details=True))) > len(
-        list(page.tables(found, with_details=False))
+    assert len(list(conclusions_page.tables(found, with_details=True))) > len(
+        list(conclusions_page.tables(found, with_details=False))
     )
-    data = json.loads(to_json_text(page.document(found)))
+    data = json.loads(to_json_text(conclusions_page.document(found)))
     assert data["answers"][0]["verdict"] == "no"
 
 

@@ -17,7 +17,7 @@ from codesign.studies.validation.device_pools import (
 from codesign.studies.validation.request_cases import SPLITWISE_FILE, read_requests
 from codesign.studies.validation.requests import predict
 from codesign.workload import load_model, parameter_count
-from codesign.workload.model import kv_elements_per_token
+from codesign.workload.model_size import kv_elements_per_token
 
 
 @cache

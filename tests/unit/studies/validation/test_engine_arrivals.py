@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codesign.errors import InputError
-from codesign.studies.validation.arrivals import SERVED_FILE, compare, read_experiments, run
+from codesign.studies.validation.engine_arrivals import SERVED_FILE, compare, read_experiments, run
 
 
 def table(path: Path, n: int | None = 12, **changes: str) -> Path:

@@ -15,7 +15,7 @@ import pytest
 from codesign.errors import InputError, MissingExtraError
 from codesign.report.page.designs import carry
 from codesign.report.page.facts import digest
-from codesign.report.page.page import page_document, write_page
+from codesign.report.page.html_page import page_document, write_page
 
 
 def _packed(text: str, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,10 @@ import numpy as np
 
 from codesign.report.labels import format_value
 from codesign.report.ratio_figure import RatioPoint, save_ratios
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import keyed_table, text_line
 from codesign.studies.specialization.system_problems import KINDS, Kind
 from codesign.studies.specialization.trace_answers import BestSystem, RolePart, TraceAnswer
-from codesign.text import markdown_table
+from codesign.text import keyed_markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -89,9 +89,9 @@ def _plain_answer(answer: TraceAnswer) -> dict[str, Any]:
 
 def tables(answers: Sequence[TraceAnswer]) -> Iterator[RenderableType]:
     """The answers for people."""
-    yield _table(_gain_title(answers), _GAIN_COLUMNS, _gain_rows(answers))
-    yield _table("Prefill to decode", _RATIO_COLUMNS, _ratio_rows(answers))
-    yield _table("Machines", _DESIGN_COLUMNS, _design_rows(answers))
+    yield keyed_table(_gain_title(answers), _GAIN_COLUMNS, _gain_rows(answers), _NUMBERS)
+    yield keyed_table("Prefill to decode", _RATIO_COLUMNS, _ratio_rows(answers), _NUMBERS)
+    yield keyed_table("Machines", _DESIGN_COLUMNS, _design_rows(answers), _NUMBERS)
     yield from (text_line(line) for line in (*reading(answers), *_notes(answers)))
 
 
@@ -114,12 +114,12 @@ def markdown(answers: Sequence[TraceAnswer], command: str, figure: str | None) -
         "## Reading",
         *reading(answers),
         "## What specialising buys",
-        _pipe_table(_GAIN_COLUMNS, _gain_rows(answers)),
+        keyed_markdown_table(_GAIN_COLUMNS, _gain_rows(answers)),
         "## Ratios",
         *([f"![Ratio of prefill to decode machines]({figure})"] if figure else []),
-        _pipe_table(_RATIO_COLUMNS, _ratio_rows(answers)),
+        keyed_markdown_table(_RATIO_COLUMNS, _ratio_rows(answers)),
         "## Machines",
-        _pipe_table(_DESIGN_COLUMNS, _design_rows(answers)),
+        keyed_markdown_table(_DESIGN_COLUMNS, _design_rows(answers)),
         "## What is counted",
         *_notes(answers),
     ]
@@ -380,18 +380,3 @@ def _design_rows(answers: Sequence[TraceAnswer]) -> list[dict[str, str]]:
 def _gain_title(answers: Sequence[TraceAnswer]) -> str:
     first = answers[0].setting
     return f"What a design for each phase buys: {first.model}, {first.limit_watts:,.0f} W"
-
-
-def _table(
-    title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]
-) -> RenderableType:
-    numbers = [text for name, text in columns.items() if name in _NUMBERS]
-    table = plain_table(title, list(columns.values()), numbers)
-    for row in rows:
-        table.add_row(*(row.get(name, "–") for name in columns))
-    return table
-
-
-def _pipe_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
-    cells = ([row.get(name, "–") for name in columns] for row in rows)
-    return markdown_table(list(columns.values()), cells)

@@ -93,10 +93,8 @@ def _in_unit(value: float, unit: str) -> str:
 
 def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:
     """One line per design space."""
-    table = plain_table("Design spaces", ["name", "designs", "description"], ["designs"])
-    for name, space in spaces.items():
-        table.add_row(name, size_text(space), space.description.strip())
-    return table
+    rows = ((name, size_text(item), item.description.strip()) for name, item in spaces.items())
+    return plain_table("Design spaces", ["name", "designs", "description"], ["designs"], rows)
 
 
 def size_text(space: DesignSpace) -> str:
@@ -166,29 +164,23 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
     parts: list[RenderableType] = [pairs_table(space.name, facts)]
     if space.description.strip():
         parts.append(text_line(space.description.strip() + "\n"))
-    constraints = plain_table("Constraints", ["what must hold"])
-    for constraint in space.constraints:
-        constraints.add_row(constraint.text)
-    designs = plain_table("Named designs", ["name", "design"])
-    for name, design in space.designs.items():
-        designs.add_row(name, _design_text(space, design))
+    conditions = ([item.text] for item in space.constraints)
+    named = ((name, _design_text(space, design)) for name, design in space.designs.items())
     tables = [
         _pools_table(space),
         _links_table(space),
         _parameters_table(space),
-        constraints,
+        plain_table("Constraints", ["what must hold"], rows=conditions),
         _components_table(space),
-        designs,
+        plain_table("Named designs", ["name", "design"], rows=named),
     ]
     return parts + [item for table in tables if table.row_count for item in (table, text_line(""))]
 
 
 def _components_table(space: DesignSpace) -> Table:
     """The factors of the size: groups of parameters that depend on one another."""
-    table = plain_table("Independent groups", ["parameters", "choices"], ["choices"])
-    for component in space.components:
-        table.add_row(", ".join(component.names), f"{component.size:,}")
-    return table
+    rows = ((", ".join(item.names), f"{item.size:,}") for item in space.components)
+    return plain_table("Independent groups", ["parameters", "choices"], ["choices"], rows)
 
 
 def _pools_table(space: DesignSpace) -> Table:
@@ -274,9 +266,9 @@ def model_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     facts["attention of layers"] = ", ".join(
         f"{count} {kind.split('_')[0]}" for kind, count in kinds
     )
-    parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"])
-    for part, count in summary["parameters_by_part"].items():
-        parts.add_row(part.replace("_", " "), f"{count:,}")
+    counts = summary["parameters_by_part"].items()
+    rows = ((part.replace("_", " "), f"{count:,}") for part, count in counts)
+    parts = plain_table("Parameters by part", ["part", "parameters"], ["parameters"], rows)
     tables: list[RenderableType] = [pairs_table(summary["name"], facts), text_line(""), parts]
     if summary.get("counted"):
         tables.append(text_line(f"Counted: {summary['counted']}"))

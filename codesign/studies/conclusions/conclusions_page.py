@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from codesign.report.labels import format_value
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import keyed_table, text_line
 from codesign.studies.conclusions.answer import Answer
 from codesign.studies.conclusions.claims import Claim, Measure
 from codesign.studies.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from codesign.studies.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
-from codesign.text import markdown_table
+from codesign.text import keyed_markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -59,7 +59,7 @@ def markdown(answers: Sequence[Answer], command: str) -> str:
         "`osworld-prefill` and `osworld-decode` (Llama-3.3-70B, 90,000 tokens of prompt, 8,000 "
         "generated, 8 bits, throughput against TDP), under `plain` physics and under the profile "
         f"that is fitted to the paper's tables. This page is made by `{command}`.",
-        _pipe_table(_SUMMARY, _summary(answers)),
+        keyed_markdown_table(_SUMMARY, _summary(answers)),
         _rule(),
         "Throughput is read at a cap on TDP; a front up to "
         f"{LARGEST_CAP_WATTS:,.0f} W holds the fronts of all lower caps. Tokens per joule are "
@@ -89,7 +89,7 @@ def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
     for answer in answers:
         yield f"### {_NAMES[answer.profile]}: {answer.verdict}"
         yield "\n".join(f"- {line}" for line in _facts(answer))
-        yield _pipe_table(_columns(claim), _rows(answer))
+        yield keyed_markdown_table(_columns(claim), _rows(answer))
 
 
 def _facts(answer: Answer) -> Iterator[str]:
@@ -230,19 +230,12 @@ def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]
 ) -> RenderableType:
     numbers = [name for name in columns if name.endswith(("_all", "_without", "_lost"))]
-    # Two columns are called the same; rich tells them apart by place, the alignment by name.
-    table = plain_table(title, list(columns.values()), [columns[name] for name in numbers])
+    plain = ({name: _plain(text) for name, text in row.items()} for row in rows)
+    table = keyed_table(title, columns, plain, numbers)
     table.columns[0].no_wrap = False
-    for row in rows:
-        table.add_row(*(_plain(row.get(name, "–")) for name in columns))
     return table
 
 
 def _plain(text: str) -> str:
     """Without the marks of Markdown."""
     return text.replace("`", "")
-
-
-def _pipe_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
-    cells = ([row.get(name, "–") for name in columns] for row in rows)
-    return markdown_table(list(columns.values()), cells)

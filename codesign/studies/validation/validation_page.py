@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.files import replacing
-from codesign.report.tables import plain_table, text_line
+from codesign.report.tables import keyed_table, text_line
 from codesign.studies.validation.study import Study
-from codesign.text import markdown_table
+from codesign.text import keyed_markdown_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -121,8 +121,11 @@ def _markdown(studies: Sequence[Study], command: str) -> str:
 
 
 def _pipe_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> str:
-    cells = ([_cell(name, row.get(name)) for name in columns] for row in rows)
-    return markdown_table(list(columns.values()), cells)
+    return keyed_markdown_table(columns, _texts(columns, rows))
+
+
+def _texts(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [{name: _cell(name, row.get(name)) for name in columns} for row in rows]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -141,14 +144,10 @@ def _table(
 ) -> RenderableType:
     rows = list(rows)
     numbers = [
-        header
-        for name, header in columns.items()
-        if any(isinstance(row.get(name), int | float) for row in rows)
+        name for name in columns if any(isinstance(row.get(name), int | float) for row in rows)
     ]
-    table = plain_table(title, list(columns.values()), numbers)
+    table = keyed_table(title, columns, _texts(columns, rows), numbers)
     table.columns[0].no_wrap = False  # long names fold, so that no number is cut
-    for row in rows:
-        table.add_row(*(_cell(name, row.get(name)) for name in columns))
     return table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codesign import plugins
-from codesign.report.library import plugin_document, plugins_table
+from codesign.report.library_tables import plugin_document, plugins_table
 from codesign.report.plain import to_plain
 
 

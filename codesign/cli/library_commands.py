@@ -26,7 +26,7 @@ def memtech(
 ) -> None:
     """List the memory technologies, or show one with its sources."""
     from codesign.memtech import load_technology
-    from codesign.report import library
+    from codesign.report import library_tables
 
     if name is None:
         technologies = _usable("memtech", load_technology)
@@ -34,11 +34,16 @@ def memtech(
             "technologies",
             as_json,
             lambda: {"technologies": dict(technologies)},
-            lambda: [library.technologies_table(technologies)],
+            lambda: [library_tables.technologies_table(technologies)],
         )
         return
     technology = load_technology(name)
-    report("technology", as_json, lambda: technology, lambda: library.technology_tables(technology))
+    report(
+        "technology",
+        as_json,
+        lambda: technology,
+        lambda: library_tables.technology_tables(technology),
+    )
 
 
 def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
@@ -56,7 +61,7 @@ def _usable(kind: Kind, load: Callable[[str], T]) -> dict[str, T]:
 def spaces(as_json: AsJson = False) -> None:
     """List the design spaces."""
     from codesign.memtech import TechnologyLibrary, load_technology
-    from codesign.report import library
+    from codesign.report import library_tables
     from codesign.space import load_space
 
     technologies = TechnologyLibrary(_usable("memtech", load_technology))
@@ -65,12 +70,12 @@ def spaces(as_json: AsJson = False) -> None:
 
     def document() -> dict[str, Any]:
         documents = {
-            name: library.space_document(design_space)
+            name: library_tables.space_document(design_space)
             for name, design_space in design_spaces.items()
         }
         return {"spaces": documents}
 
-    report("spaces", as_json, document, lambda: [library.spaces_table(design_spaces)])
+    report("spaces", as_json, document, lambda: [library_tables.spaces_table(design_spaces)])
 
 
 def space(
@@ -84,14 +89,14 @@ def space(
 ) -> None:
     """Show a design space: parameters, constraints, size, named designs."""
     from codesign import api
-    from codesign.report import library
+    from codesign.report import library_tables
 
     design_space = api.load_space(name)
     report(
         "space",
         as_json,
-        lambda: library.space_document(design_space),
-        lambda: library.space_tables(design_space),
+        lambda: library_tables.space_document(design_space),
+        lambda: library_tables.space_tables(design_space),
     )
 
 
@@ -106,7 +111,7 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List the language models, or show one with its parameters counted."""
-    from codesign.report import library
+    from codesign.report import library_tables
     from codesign.workload import list_models, load_model, summary
 
     if name is None:
@@ -115,16 +120,16 @@ def models(
             "models",
             as_json,
             lambda: {"models": summaries},
-            lambda: [library.models_table(summaries)],
+            lambda: [library_tables.models_table(summaries)],
         )
         return
     model = summary(load_model(name))
-    report("model", as_json, lambda: model, lambda: library.model_tables(model))
+    report("model", as_json, lambda: model, lambda: library_tables.model_tables(model))
 
 
 def workloads(as_json: AsJson = False) -> None:
     """List the named workloads: prompt and generated tokens."""
-    from codesign.report import library
+    from codesign.report import library_tables
     from codesign.workload import list_traces, load_trace
 
     traces = {name: load_trace(name).model_dump() for name in list_traces()}
@@ -132,20 +137,20 @@ def workloads(as_json: AsJson = False) -> None:
         "workloads",
         as_json,
         lambda: {"workloads": traces},
-        lambda: [library.traces_table(traces)],
+        lambda: [library_tables.traces_table(traces)],
     )
 
 
 def metrics(as_json: AsJson = False) -> None:
     """List the metrics of the built-in evaluators and what they mean."""
     from codesign.metrics import ALL_METRICS
-    from codesign.report import library
+    from codesign.report import library_tables
 
     report(
         "metrics",
         as_json,
         lambda: {"metrics": ALL_METRICS},
-        lambda: [library.metrics_table(ALL_METRICS.values())],
+        lambda: [library_tables.metrics_table(ALL_METRICS.values())],
     )
 
 
@@ -160,14 +165,14 @@ def evaluators(as_json: AsJson = False) -> None:
 
 
 def _list_plugins(group: Any, as_json: bool) -> None:
-    from codesign.report import library
+    from codesign.report import library_tables
 
     documents = _plugins(group)
     report(
         group,
         as_json,
         lambda: {group: documents},
-        lambda: [library.plugins_table(group, documents)],
+        lambda: [library_tables.plugins_table(group, documents)],
     )
 
 
@@ -175,7 +180,7 @@ def _plugins(group: Any) -> dict[str, Mapping[str, Any]]:
     """Every registered plug-in; one that cannot be imported says why instead of failing all."""
     from codesign import plugins
     from codesign.errors import CodesignError
-    from codesign.report.library import plugin_document
+    from codesign.report.library_tables import plugin_document
 
     documents: dict[str, Mapping[str, Any]] = {}
     for name in plugins.names(group):

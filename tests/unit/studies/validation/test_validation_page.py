@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from codesign.errors import UnknownNameError
-from codesign.studies.validation.page import study_tables, write_page
 from codesign.studies.validation.studies import run_study
 from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.validation_page import study_tables, write_page
 
 ROWS = [
     {"what": f"case {i}", "group": "even" if i % 2 == 0 else "odd", "reference": 100.0,

@@ -1,0 +1,187 @@
+"""What ``codesign economics`` reads of the command line: flags, and what they must agree on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codesign.cli.flag_records import flag, token_flag
+from codesign.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from codesign.evaluators.economics.decoding import RequestTokens
+    from codesign.evaluators.economics.load import Fixed
+    from codesign.evaluators.economics.shape import ModelShape
+
+
+@dataclass(frozen=True)
+class OperandFlags:
+    """Number formats."""
+
+    weight_format: str | None = flag("Of the weights, such as bf16, int8, int4. [bf16]")
+    activation_format: str | None = flag("Of the activations. [bf16]")
+    kv_format: str | None = flag("Of the KV cache. [as the activations]")
+
+
+@dataclass(frozen=True)
+class PromptFlags:
+    """The tokens of a request."""
+
+    context_tokens: float | None = flag(
+        "Tokens that every request attends to, prompts not counted. [0]"
+    )
+    prompt_tokens: int | None = token_flag("Tokens of a prompt, whose prefill is counted.")
+    generated_tokens: int | None = token_flag("Tokens generated after it; with --prompt-tokens.")
+
+
+@dataclass(frozen=True)
+class DraftFlags:
+    """The model that drafts."""
+
+    speculate: bool | None = flag(
+        "Draft tokens ahead with a smaller model where it is faster. [not under fitted]", key=""
+    )
+    draft: str = flag("The model that drafts.", "llama-3-8b")
+    draft_kv_heads: int | None = flag("Its key and value heads, instead of its own.", key="")
+    acceptance: float = flag("Probability that a drafted token is accepted.", 0.8)
+
+
+@dataclass(frozen=True)
+class OwnershipFlags:
+    """What a device costs, and what all users ask of it."""
+
+    price_per_hour: float | None = flag(
+        "Rent of one device in dollars. [a typical one]", key="price_usd_per_hour"
+    )
+    capital_cost: float | None = flag(
+        "Price of one device in dollars, bought instead.", key="capital_cost_usd"
+    )
+    power_watts: float | None = flag("Of a bought device. [its file's; a design's TDP]")
+    lifetime_years: float | None = flag("Over which a bought device is written off. [6]")
+    demand: float | None = flag(
+        "Tokens per second of all users; no instance makes more.", key="demand_tokens_per_s"
+    )
+
+
+@dataclass(frozen=True)
+class InstanceFlags:
+    """One instance, and how it is split."""
+
+    devices: float | None = flag("One instance size instead of the grid; with --batch.")
+    batch: float | None = flag("One batch instead of the grid.")
+    tp: int | None = flag("Devices of a pipeline stage.")
+    pp: int | None = flag("Pipeline stages.")
+    ep: int | None = flag("Groups that share out the experts.")
+    layout: str | None = flag("Tensor parallelism along 1d or 2d. [the faster]")
+
+
+@dataclass(frozen=True)
+class GridFlags:
+    """The instances and batches that are tried."""
+
+    grid: int = flag("Batches that are tried; sizes too if continuous.", 400)
+    max_devices: float = flag("Largest instance of the grid.", 1000.0)
+    max_batch: float = flag("Largest batch of the grid.", 10_000.0)
+
+
+def check_numbers(alpha: float, instance: InstanceFlags, largest: GridFlags) -> None:
+    if not (math.isfinite(alpha) and alpha >= 0):
+        raise InputError(f"expected a finite number from 0, got {alpha}", "--alpha")
+    if not 2 <= largest.grid <= 2000:
+        raise InputError(f"expected 2 to 2000 points, got {largest.grid}", "--grid")
+    counts = {
+        "--devices": instance.devices,
+        "--batch": instance.batch,
+        "--max-devices": largest.max_devices,
+        "--max-batch": largest.max_batch,
+    }
+    for name, value in counts.items():
+        if value is not None and not (math.isfinite(value) and value >= 1):
+            raise InputError(f"expected a finite number from 1, got {value}", name)
+
+
+def request_tokens(request: PromptFlags) -> RequestTokens | None:
+    """The tokens of a request, where its prompt is counted."""
+    from codesign.evaluators.economics.decoding import RequestTokens
+
+    prompt, generated = request.prompt_tokens, request.generated_tokens
+    if prompt is None and generated is None:
+        return None
+    if prompt is None or generated is None or request.context_tokens is not None:
+        raise InputError(
+            "expected both --prompt-tokens and --generated-tokens, or --context-tokens alone"
+        )
+    for name, value in {"--prompt-tokens": prompt, "--generated-tokens": generated}.items():
+        if value < 1:
+            problem = f"expected a whole number from 1, as generated tokens are priced, got {value}"
+            raise InputError(problem, name)
+    return RequestTokens(float(prompt), float(generated))
+
+
+def split_of(instance: InstanceFlags) -> tuple[Fixed, float | None]:
+    """The requested parts of the split, and their number of devices."""
+    from codesign.evaluators.economics.load import LAYOUTS, Fixed
+
+    tp, pp, ep, layout, devices = (
+        instance.tp, instance.pp, instance.ep, instance.layout, instance.devices,
+    )  # fmt: skip
+    for name, value in {"--tp": tp, "--pp": pp, "--ep": ep}.items():
+        if value is not None and value < 1:
+            raise InputError(f"expected a number from 1, got {value}", name)
+    if layout is not None and layout not in LAYOUTS:
+        raise UnknownNameError("layout", layout, LAYOUTS, "--layout")
+    if tp is not None:
+        product = float(tp * (pp or 1))
+        if devices is not None and devices != product:
+            raise InputError(
+                f"expected --devices to be tp x pp = {product:g}, got {devices:g}", "--tp"
+            )
+        devices, pp = product, pp or 1
+    if (pp, ep) != (None, None) and devices is None:
+        raise InputError("a given split needs --devices and --batch")
+    number = None if layout is None else LAYOUTS.index(layout) + 1.0
+    return Fixed(number, None if pp is None else float(pp), None if ep is None else float(ep)), (
+        devices
+    )
+
+
+def check_split(
+    split: Fixed,
+    devices: float | None,
+    batch: float | None,
+    shape: ModelShape,
+    continuous: bool,
+) -> None:
+    """Refuse what does not divide."""
+    if devices is None or batch is None:
+        return
+    for name, value in {"--devices": devices, "--batch": batch}.items():
+        if not continuous and value != round(value):
+            raise InputError(f"expected a whole number, or --continuous, got {value:g}", name)
+    stages = float(split.pipeline) if split.pipeline is not None else 1.0
+    most = min(shape.n_layers, batch)
+    if stages > most:
+        raise InputError(
+            f"expected at most {most:g} stages, as many as layers and requests, got {stages:g}",
+            "--pp",
+        )
+    _check_divides("--pp", devices, stages, "devices")
+    if not continuous:
+        _check_divides("--pp", shape.n_layers, stages, "layers")
+    if split.experts is not None:
+        if split.experts > shape.n_experts:
+            has = f"{shape.n_experts:g} experts" if shape.is_mixture else "no experts"
+            raise InputError(f"{shape.name} has {has}, got {split.experts:g}", "--ep")
+        _check_divides("--ep", devices / stages, float(split.experts), "devices of a stage")
+
+
+def _check_divides(name: str, devices: float, parts: float, noun: str) -> None:
+    if devices % parts == 0:
+        return
+    near = [n for n in range(1, int(devices) + 1) if devices % n == 0] or [1]
+    nearest = min(near, key=lambda n: abs(n - parts))
+    raise InputError(
+        f"expected a divisor of the {devices:g} {noun}, got {parts:g}; the nearest is {nearest}",
+        name,
+    )

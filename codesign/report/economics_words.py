@@ -1,0 +1,119 @@
+"""What prices rest on, in words: the question, the rent, the conventions, the notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codesign.hardware.device import load_device
+from codesign.machines.device.expected_error import describe_expected_error
+from codesign.report.question import context_words, format_words, limit_words, user_words
+from codesign.units import format_engineering
+from codesign.workload import load_model
+
+if TYPE_CHECKING:
+    from codesign.evaluators.economics.decoding import RequestTokens
+    from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
+    from codesign.evaluators.economics.frontier import Grid, Points
+    from codesign.evaluators.economics.serving import DeviceServing, Formats
+    from codesign.hardware.nccl import Fabric
+
+
+def question_words(
+    serving: DeviceServing,
+    formats: Formats,
+    tokens: RequestTokens | None,
+    users: int | None,
+    limits: tuple[float | None, float | None],
+) -> dict[str, str]:
+    """What was asked, in the words of ``codesign requirements``."""
+    counted = "speed and price of generated tokens, "
+    if tokens is None:
+        context = f"{serving.context_tokens:,.10g} tokens"
+        context += "" if serving.context_tokens else ": no KV cache is read (--context-tokens)"
+        counted += "without any prefill (--prompt-tokens and --generated-tokens count it)"
+    else:
+        context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
+        counted += "with the prefill of their prompts"
+    formats_by_key = {f"{name}_format": value for name, value in vars(formats).items()}
+    question = {"formats": format_words(formats_by_key), "context": context}
+    question |= {} if users is None else {"users": user_words(users)}
+    question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
+    return question | {"counted": counted}
+
+
+def price_notes(model: str, draft: str | None, points: Points, tried: Grid) -> list[str]:
+    """What a reader could take for more than it is."""
+    notes = []
+    cheapest = int(points.usd_per_million_tokens.argmin())
+    if len(points) > 1 and points.batch[cheapest] > 0.99 * tried.most_requests > 1:
+        notes.append(
+            f"the cheapest point has the largest batch that is tried, {tried.most_requests:,g}; "
+            "--output-token limits how slow it may be"
+        )
+    if draft is not None:
+        sizes = {name: load_model(name).vocab_size for name in (model, draft)}
+        if sizes[model] != sizes[draft]:
+            notes.append(
+                f"{draft} knows {sizes[draft]:,} tokens and {model} {sizes[model]:,}: it cannot "
+                "draft for it, and stands for a draft of its size (--draft, --no-speculate)"
+            )
+    return notes
+
+
+def rent_words(serving: DeviceServing, options: EconomicsOptions) -> str:
+    """What an hour of a device costs, and the range of rents that prices follow."""
+    words = f"{serving.usd_per_hour:.4g} USD/h per device"
+    if options.capital_cost_usd is not None:
+        return f"{words}, bought for {options.capital_cost_usd:,.0f} USD"
+    rent = serving.rent
+    if rent is None:
+        return words
+    words += f" ({rent.words})"
+    if rent.low == rent.high:
+        return words
+    low, high = rent.low / rent.typical, rent.high / rent.typical
+    return f"{words}; over that range prices are {low:.2g} to {high:.2g} times these"
+
+
+def convention_words(
+    serving: DeviceServing, workload: EconomicsWorkload, speculate: bool, options: EconomicsOptions
+) -> dict[str, str]:
+    """What the numbers rest on, in words."""
+    machine = serving.machine
+    rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}
+    flop, bandwidth, capacity = (
+        format_engineering(float(value), unit) for unit, value in rates.items()
+    )
+    speculation = f"{workload.draft}, {workload.acceptance:.0%} accepted" if speculate else "none"
+    demand = options.demand_tokens_per_s
+    return {
+        "sustained": f"{flop}, {bandwidth} of {capacity}",
+        "network": _network_words(machine.fabric),
+        "speculation": speculation,
+        "profile": options.profile,
+    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+
+
+def _network_words(fabric: Fabric) -> str:
+    """Links within a node, if it has several devices, and between nodes, one way."""
+    within, between = (
+        f"{2 * float(rate) / 1e9:,.4g} GB/s"
+        for rate in (fabric.intra_bytes_per_s, fabric.inter_bytes_per_s)
+    )
+    if float(fabric.node_size) == 1:
+        return f"{between} between devices"
+    return f"{within} within {fabric.node_size:g} devices, {between} between"
+
+
+def fitted_convention_words(options: EconomicsOptions) -> dict[str, str]:
+    demand = options.demand_tokens_per_s
+    return {
+        "times": "laws of kernels and collectives that are fitted to measurements",
+        "speculation": "none",
+        "profile": "fitted",
+    } | ({} if demand is None else {"demand": f"{demand:g} token/s"})
+
+
+def error_notes(device: str) -> list[str]:
+    """What is known of the errors of the device's predictions."""
+    return describe_expected_error(load_device(device).key)

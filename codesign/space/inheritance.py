@@ -1,0 +1,55 @@
+"""A file of a space over the files that it is based on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from codesign.errors import InputError
+from codesign.resources import find
+from codesign.schema import (
+    Document,
+    overlaid,
+    read_document,
+)
+
+
+def with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Document:
+    """The document over the space that it is based on, which may be based on another."""
+    name = document.data.get("based_on")
+    if not (isinstance(name, str) and name):
+        return document  # anything else is refused with the rest of the file
+    where = document.where("based_on")
+    path = find("spaces", name, where).resolve()
+    if path in derivatives:
+        raise InputError(f"{name} is based on itself", where)
+    base = with_base(read_document(path), (*derivatives, path))
+    return overlaid(_with_whole_parts(document, base), base)
+
+
+def _with_whole_parts(document: Document, base: Document) -> Document:
+    """Repeated parts that are stated in part, over those of the base key by key.
+
+    One with ``maximum`` and ``parameters`` is stated as a whole and replaces that of the base.
+    """
+    stated, inherited = document.data.get("repeated"), base.data.get("repeated")
+    if not (isinstance(stated, dict) and isinstance(inherited, dict)):
+        return document
+    repeated = {
+        name: part
+        if not isinstance(part, dict) or {"maximum", "parameters"} <= part.keys()
+        else _over(part, inherited.get(name))
+        for name, part in stated.items()
+    }
+    return replace(document, data={**document.data, "repeated": repeated})
+
+
+def _over(stated: Any, inherited: Any) -> Any:
+    """What is stated over what is inherited; ``null`` takes a key out."""
+    if isinstance(stated, list) and isinstance(inherited, dict):
+        stated = {"values": stated}  # a parameter's values stand for it
+    if not (isinstance(stated, dict) and isinstance(inherited, dict)):
+        return stated
+    merged = inherited | {key: _over(value, inherited.get(key)) for key, value in stated.items()}
+    return {key: value for key, value in merged.items() if value is not None}

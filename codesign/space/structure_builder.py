@@ -1,0 +1,465 @@
+"""From the records of a space's file to its structure.
+
+Parameters come first, then what names them: the order of repeated parts, conditions, derived
+quantities, constraints. All problems of a stage are reported together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from codesign.catalog import Catalog
+from codesign.columns import Value
+from codesign.errors import InputError, UnknownNameError
+from codesign.schema import (
+    Document,
+    KeyPath,
+)
+from codesign.space import nodes
+from codesign.space.expression_parser import parse_expression
+from codesign.space.expression_tokens import KEYWORDS
+from codesign.space.expressions import PRESENT, Expression, describe_unit
+from codesign.space.parameters import (
+    MAX_LEVELS,
+    Kind,
+    Parameter,
+    RepeatedPart,
+    contents_of,
+    numbers_of,
+    read_values,
+    repeated_part,
+)
+from codesign.space.records import ParameterRecord, RepeatedRecord, SpaceRecord
+from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
+from codesign.units import Unit, parse_unit
+
+
+@dataclass
+class ProblemList:
+    """Problems found so far."""
+
+    messages: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            self.messages += error.problems
+
+    def raise_any(self) -> None:
+        if self.messages:
+            raise InputError(self.messages)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A parameter, where it was written, and the names that stand beside it."""
+
+    parameter: Parameter
+    path: KeyPath
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+class StructureBuilder:
+    """Builds the structure of one space, stage by stage."""
+
+    def __init__(
+        self, document: Document, record: SpaceRecord, catalogs: Mapping[str, Catalog]
+    ) -> None:
+        self.document = document
+        self.record = record
+        self.catalogs = catalogs
+        self.drafts: dict[str, _Draft] = {}
+        self.fixes: list[SpaceConstraint] = []
+        self.symbols = Symbols()
+        self.problems = ProblemList()
+
+    def where(self, *path: str | int) -> str:
+        return self.document.where(*path)
+
+    # Parameters
+
+    def read_parameters(self) -> None:
+        """Read every parameter, the repeated ones once for each repetition."""
+        for name, record in self.record.parameters.items():
+            with self.problems.caught():
+                self._add(name, record, ("parameters", name))
+        for part, repeated in self.record.repeated.items():
+            for number in range(1, repeated.maximum + 1):
+                with self.problems.caught():
+                    self._add_repetition(part, number, repeated)
+        self.problems.messages = list(dict.fromkeys(self.problems.messages))
+        self.problems.raise_any()
+
+    def _add(self, name: str, record: ParameterRecord, path: KeyPath) -> None:
+        where = self.where(*path)
+        self._check_name(name, where)
+        self.drafts[name] = _Draft(self._parameter(name, record, path), path)
+
+    def _check_name(self, name: str, where: str) -> None:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in KEYWORDS:
+            raise InputError(
+                f"{name!r} cannot be a name: use letters, digits and underscores, and none of "
+                + ", ".join(sorted(KEYWORDS)),
+                where,
+            )
+        if name in self.drafts:
+            raise InputError(f"there are two parameters {name!r}", where)
+
+    def _add_repetition(self, part: str, number: int, repeated: RepeatedRecord) -> None:
+        aliases = {short: f"{part}{number}_{short}" for short in repeated.parameters}
+        first = next(iter(repeated.parameters))
+        for short, record in repeated.parameters.items():
+            path: KeyPath = ("repeated", part, "parameters", short)
+            where = self.where(*path)
+            self._check_name(aliases[short], where)
+            parameter = self._parameter(aliases[short], record, path)
+            if short == first and (record.optional or record.when):
+                raise InputError(
+                    "the first parameter of a repeated part says whether the part is there: "
+                    "it has neither 'optional' nor 'when'",
+                    where,
+                )
+            if short == first:
+                parameter = replace(parameter, optional=number > repeated.minimum, part=part)
+            else:
+                presence = f"{aliases[first]} != none" if number > repeated.minimum else ""
+                condition = " and ".join(filter(None, [presence, record.when]))
+                parameter = replace(parameter, when=condition, part=part)
+            self.drafts[aliases[short]] = _Draft(parameter, path, aliases)
+
+    def _parameter(self, name: str, record: ParameterRecord, path: KeyPath) -> Parameter:
+        kind, values, unit = self._values(name, record, path)
+        parameter = Parameter(
+            name, kind, values, record.optional, record.scale, record.when, unit,
+            record.catalog or "", description=record.description, declared=values,
+        )  # fmt: skip
+        if record.scale == "log":
+            if not parameter.is_numeric:
+                raise InputError("only numbers have a logarithm", self.where(*path, "scale"))
+            if min(numbers_of(values)) <= 0:
+                raise InputError(
+                    f"a logarithmic scale needs values above 0, got {values[0]}",
+                    self.where(*path, "scale"),
+                )
+        return parameter
+
+    def _values(
+        self, name: str, record: ParameterRecord, path: KeyPath
+    ) -> tuple[Kind, tuple[Value, ...], str]:
+        if record.catalog is not None:
+            return "categorical", self._names(record, record.catalog, path), ""
+        if record.low is not None and record.high is not None:
+            return "integer", self._range(record, record.low, record.high, path), ""
+        where = self.where(*path, "values")
+        try:
+            values, unit = read_values(record.values or [], name)
+        except InputError as error:
+            raise InputError(error.problems, where) from None
+        return _kind_of(values, record.kind, where), values, unit
+
+    def _range(
+        self, record: ParameterRecord, low: int, high: int, path: KeyPath
+    ) -> tuple[Value, ...]:
+        where = self.where(*path)
+        if low > high:
+            raise InputError(f"low {low} is above high {high}", where)
+        if (high - low) % record.step:
+            raise InputError(f"steps of {record.step} from {low} do not reach {high}", where)
+        if (high - low) // record.step >= MAX_LEVELS:
+            raise InputError(f"more than {MAX_LEVELS} values: use a larger step", where)
+        if record.kind not in (None, "integer"):
+            raise InputError(f"low and high make an integer, not {record.kind}", where)
+        return tuple(range(low, high + 1, record.step))
+
+    def _names(self, record: ParameterRecord, catalog: str, path: KeyPath) -> tuple[Value, ...]:
+        if catalog not in self.catalogs:
+            where = self.where(*path, "from")
+            raise UnknownNameError("catalog", catalog, self.catalogs, where)
+        known = self.catalogs[catalog].entries
+        where = self.where(*path, "values")
+        names = list(known) if record.values is None else record.values
+        for name in names:
+            if not isinstance(name, str) or name not in known:
+                raise UnknownNameError(f"entry of {catalog}", name, known, where)
+        if record.kind not in (None, "categorical"):
+            raise InputError(f"entries of a catalog are categorical, not {record.kind}", where)
+        try:
+            return read_values(names, path[-1] if isinstance(path[-1], str) else "")[0]
+        except InputError as error:
+            raise InputError(error.problems, where) from None
+
+    # Fixing
+
+    def fix(self, overrides: Mapping[str, object], where: str | None) -> None:
+        """Leave one value of each of these parameters."""
+        for name, value in overrides.items():
+            here = where or self.where("fixed", name)
+            with self.problems.caught():
+                if name not in self.drafts:
+                    raise UnknownNameError("parameter", name, self.drafts, here)
+                try:
+                    self._fix(self.drafts[name], value)
+                except InputError as error:
+                    raise InputError(error.problems, here) from None
+        self.problems.raise_any()
+
+    def _fix(self, draft: _Draft, value: object) -> None:
+        parameter = draft.parameter
+        declared = replace(parameter, values=parameter.declared)
+        is_absent = value is None or (isinstance(value, str) and value == "none")
+        if is_absent and not (parameter.optional or parameter.when):
+            raise InputError(f"{parameter.name} cannot be absent")
+        chosen = None if is_absent else declared.values[declared.code_of(value)]
+        if is_absent or parameter.part:
+            # The repetitions of a part keep equal values, so that they can still be sorted.
+            self.fixes.append(SpaceConstraint(_is_fixed_to(declared, chosen), "fixed"))
+            fixed = declared
+        else:
+            fixed = replace(parameter, values=(chosen,), optional=False)
+        self.drafts[parameter.name] = replace(draft, parameter=fixed)
+
+    # What names the parameters
+
+    def structure(self) -> Structure:
+        """The whole structure; raises all problems of a stage together."""
+        parameters = tuple(draft.parameter for draft in self.drafts.values())
+        self._name_everything(parameters)
+        parts = self._parts(parameters)
+        conditions = self._conditions(parameters)
+        self.problems.raise_any()
+        structure = Structure(parameters, parts, conditions, (), {}, (), self.symbols)
+        structure = replace(structure, steps=tuple(self._steps(structure)))
+        structure = replace(structure, derived=self._derived())
+        structure = replace(structure, constraints=self._constraints(structure))
+        self.problems.raise_any()
+        return structure
+
+    def _name_everything(self, parameters: Sequence[Parameter]) -> None:
+        for column, parameter in enumerate(parameters):
+            self.symbols.add_parameter(column, parameter)
+            if not parameter.catalog:
+                continue
+            catalog = self.catalogs[parameter.catalog]
+            for attribute, unit in catalog.units.items():
+                numbers = [catalog.entries[str(name)][attribute] for name in parameter.values]
+                key = f"{parameter.name}.{attribute}"
+                self.symbols.add_attribute(key, column, numbers, _coherent(unit))
+            for attribute, by_name in catalog.words.items():
+                words = [by_name[str(name)] for name in parameter.values]
+                key = f"{parameter.name}.{attribute}"
+                self.symbols.add_word(key, column, words, sorted(set(by_name.values())))
+        for label, catalog in self.catalogs.items():
+            for entry, attributes in catalog.entries.items():
+                for attribute, number in attributes.items():
+                    key = f"{label}.{entry}.{attribute}"
+                    self.symbols.add_constant(key, number, _coherent(catalog.units[attribute]))
+        for part, repeated in self.record.repeated.items():
+            self.symbols.parts[part] = [
+                {short: f"{part}{number}_{short}" for short in repeated.parameters}
+                for number in range(1, repeated.maximum + 1)
+            ]
+
+    def _parse(self, text: str, where: str, aliases: Mapping[str, str] | None = None) -> Expression:
+        return parse_expression(
+            text,
+            self.symbols.units,
+            where,
+            categories=self.symbols.categories,
+            parts=self.symbols.parts,
+            aliases=aliases,
+            unit_in_name=(),
+        )
+
+    def _parts(self, parameters: Sequence[Parameter]) -> tuple[RepeatedPart, ...]:
+        parts = []
+        for name, repeated in self.record.repeated.items():
+            with self.problems.caught():
+                parts.append(self._part(name, repeated, parameters))
+        return tuple(parts)
+
+    def _part(
+        self, name: str, repeated: RepeatedRecord, parameters: Sequence[Parameter]
+    ) -> RepeatedPart:
+        position = {parameter.name: column for column, parameter in enumerate(parameters)}
+        repetitions = self.symbols.parts[name]
+        columns = np.array([[position[full] for full in names.values()] for names in repetitions])
+        members = [(short, parameters[position[full]]) for short, full in repetitions[0].items()]
+        try:
+            contents = contents_of([len(parameter.values) for _, parameter in members])
+        except InputError as error:
+            raise InputError(error.problems, self.where("repeated", name)) from None
+        rows = np.full((len(contents), len(parameters)), -1, dtype=np.int64)
+        rows[:, columns[0]] = contents
+        batch, keys = RowBatch(rows, self.symbols), []
+        for number, text in enumerate(repeated.order):
+            where = self.where("repeated", name, "order", number)
+            key = self._parse(text, where, repetitions[0])
+            if not self._columns_of(key) <= set(columns[0].tolist()):
+                raise InputError("the order of a part may use its own parameters only", where)
+            keys.append(np.broadcast_to(key.evaluate(batch), (len(rows),)))
+        return repeated_part(name, members, columns, repeated.minimum, tuple(repeated.order), keys)
+
+    def _columns_of(self, expression: Expression) -> set[int]:
+        tables = self.symbols.tables
+        return {tables[name][0] for name in expression.names if name in tables}
+
+    def _conditions(self, parameters: Sequence[Parameter]) -> dict[int, Expression]:
+        conditions = {}
+        for column, draft in enumerate(self.drafts.values()):
+            written = draft.parameter.when
+            if draft.parameter.part:
+                # That a member goes with its part is known; sorting the part sees to it.
+                written = (
+                    self.record.repeated[draft.parameter.part].parameters[str(draft.path[-1])].when
+                )
+            if not written:
+                continue
+            with self.problems.caught():
+                where = self.where(*draft.path, "when")
+                condition = self._parse(written, where, draft.aliases)
+                _require_condition(condition, where)
+                self._check_condition(condition, draft, parameters, where)
+                conditions[column] = condition
+        return conditions
+
+    def _check_condition(
+        self, condition: Expression, draft: _Draft, parameters: Sequence[Parameter], where: str
+    ) -> None:
+        used = [parameters[column] for column in self._columns_of(condition)]
+        if not used:
+            raise InputError(f"{condition.text!r} names no parameter", where)
+        own = set(draft.aliases.values())
+        for parameter in used:
+            is_sibling = parameter.part != "" and parameter.part == draft.parameter.part
+            if is_sibling and parameter.name not in own:
+                raise InputError(
+                    "a condition inside a repeated part may not use another repetition "
+                    f"({parameter.name})",
+                    where,
+                )
+
+    def _steps(self, structure: Structure) -> Iterator[Step]:
+        """Conditions and parts in an order in which each comes after what it depends on."""
+        done: set[object] = set()
+        path: list[str] = []
+
+        def visit(step: Step) -> Iterator[Step]:
+            label = step.name if isinstance(step, RepeatedPart) else structure.parameters[step].name
+            if label in path:
+                circle = " -> ".join([*path[path.index(label) :], label])
+                names = self.drafts[label].path if label in self.drafts else ("repeated", label)
+                raise InputError(f"the conditions go in a circle: {circle}", self.where(*names))
+            if label in done:
+                return
+            path.append(label)
+            for earlier in _prerequisites(structure, step):
+                yield from visit(earlier)
+            path.pop()
+            done.add(label)
+            yield step
+
+        steps: list[Step] = [*structure.conditions, *structure.parts]
+        for step in steps:
+            yield from visit(step)
+
+    def _derived(self) -> dict[str, Derived]:
+        derived: dict[str, Derived] = {}
+        for name, record in self.record.derived.items():
+            with self.problems.caught():
+                where = self.where("derived", name)
+                self._check_name(name, where)
+                expression = self._parse(record.value, where)
+                if expression.unit is None:
+                    raise InputError("expected a quantity, got a condition", where)
+                try:
+                    unit = parse_unit(record.unit)
+                except InputError as error:
+                    raise InputError(error.problems, self.where("derived", name, "unit")) from None
+                if record.unit and unit.exponents != expression.unit.exponents:
+                    got = describe_unit(expression.unit)
+                    raise InputError(f"the value is in {got}, not in {record.unit}", where)
+                self.symbols.units[name] = expression.unit
+                derived[name] = Derived(
+                    name, expression, record.unit, record.feature, record.description
+                )
+        return derived
+
+    def _constraints(self, structure: Structure) -> tuple[SpaceConstraint, ...]:
+        constraints: dict[str, SpaceConstraint] = {}
+        for number, record in enumerate(self.record.constraints):
+            with self.problems.caught():
+                where = self.where("constraints", number)
+                expression = self._parse(record.condition, where)
+                _require_condition(expression, where)
+                if expression.text in constraints:
+                    raise InputError(f"{expression.text!r} is listed twice", where)
+                if not structure.roots(expression.names):
+                    raise InputError(f"{expression.text!r} names no parameter", where)
+                constraints[expression.text] = SpaceConstraint(
+                    expression, record.description, where
+                )
+        for rule in self.fixes:
+            constraints.setdefault(rule.text, rule)
+        return tuple(constraints.values())
+
+
+def _kind_of(values: tuple[Value, ...], wanted: Kind | None, where: str) -> Kind:
+    is_numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    if wanted == "categorical" or (wanted is None and not is_numeric):
+        return "categorical"
+    if not is_numeric:
+        raise InputError(f"an {wanted} parameter needs numbers", where)
+    if any(after <= before for before, after in pairwise(numbers_of(values))):
+        raise InputError("numbers must increase; else say 'kind: categorical'", where)
+    if wanted == "integer" and not all(isinstance(value, int) for value in values):
+        raise InputError("an integer parameter needs whole numbers", where)
+    return wanted or "ordinal"
+
+
+def _require_condition(expression: Expression, where: str) -> None:
+    if not expression.is_condition:
+        raise InputError(
+            f"expected a condition such as 'a <= 3', got the quantity {expression.text!r}", where
+        )
+
+
+def _coherent(unit: str) -> Unit:
+    """A catalog's numbers are in coherent SI units, whatever unit gives their dimension."""
+    return Unit(1.0, parse_unit(unit).exponents)
+
+
+def _prerequisites(structure: Structure, step: Step) -> Iterator[Step]:
+    if isinstance(step, RepeatedPart):
+        columns = [int(column) for column in step.columns.flat]
+        yield from (column for column in columns if column in structure.conditions)
+        return
+    own = structure.columns_in_parts.get(step)
+    for column in sorted(structure.roots(structure.conditions[step].names)):
+        part = structure.columns_in_parts.get(column)
+        if part is not None and part is not own:
+            yield part
+        elif column in structure.conditions:
+            yield column
+
+
+def _is_fixed_to(parameter: Parameter, value: Value) -> Expression:
+    """The condition that a parameter has one value."""
+    name, text = parameter.name, f"{parameter.name} == {parameter.show(value)}"
+    if not parameter.is_numeric:
+        code = -1 if value is None else parameter.code_of(value)
+        return Expression(text, nodes.HasLevel(name, (code,)), frozenset({name}), None)
+    presence = nodes.HasLevel(name + PRESENT, (int(value is not None),))
+    if value is None:
+        return Expression(text, presence, frozenset({name + PRESENT}), None)
+    (number,) = numbers_of([value])
+    same = nodes.Compare("==", nodes.Name(name), nodes.Constant(number))
+    conjunction = nodes.AllOf((presence, same))
+    return Expression(text, conjunction, frozenset({name, name + PRESENT}), None)

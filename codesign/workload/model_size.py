@@ -1,0 +1,190 @@
+"""What follows from a model's dimensions: parameters, KV cache, state."""
+
+from __future__ import annotations
+
+from codesign.workload.model import SOFTMAX_LAYERS, LanguageModel, LayerType
+
+_FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_WINDOW_BYTES = 2
+"""Bytes of an element of a convolution's window, which is kept as the activations are: 16 bits."""
+
+
+def parameters_by_part(model: LanguageModel) -> dict[str, int]:
+    """Parameters of the embedding, both kinds of attention, MLP, experts, router, norms, LM head.
+
+    Gemma 3n's matrices beside attention and MLP are part of ``mlp``.
+    Tied weights count once, as ``embedding``; a multi-token-prediction module is not counted.
+    """
+    hidden = model.hidden_size
+    routed = model.moe_dims.n_routed_experts if model.is_mixture else 0
+    router = hidden * routed + (routed if model.has_router_bias else 0)
+    norms = model.n_norms * hidden * model.n_norm_vectors
+    norms += model.n_attention_layers * _attention_norms(model)
+    if model.n_linear_layers:
+        norms += model.n_linear_layers * model.linear_dims.norm_width
+    return {
+        "embedding": _embedding_parameters(model),
+        "attention": _attention_parameters(model),
+        "linear_attention": model.n_linear_layers * _linear_parameters(model),
+        "mlp": _dense_parameters(model),
+        "experts": model.n_moe_layers * routed * _expert_parameters(model),
+        "shared_experts": model.n_moe_layers * _shared_parameters(model),
+        "router": model.n_moe_layers * router,
+        "norm": norms,
+        "lm_head": 0 if model.tie_word_embeddings else model.vocab_size * model.embedding_width,
+    }
+
+
+def parameter_count(model: LanguageModel) -> int:
+    """Number of all parameters; tied weights count once."""
+    return sum(parameters_by_part(model).values())
+
+
+def active_parameter_count(model: LanguageModel) -> int:
+    """Parameters that one token meets: all but the routed experts that it does not use.
+
+    The embedding table counts in full, as in Mixtral's published 12.9 B.
+    """
+    parts = parameters_by_part(model)
+    if not model.is_mixture:
+        return sum(parts.values())
+    moe = model.moe_dims
+    used = parts["experts"] // moe.n_routed_experts * moe.num_experts_per_tok
+    return sum(parts.values()) - parts["experts"] + used
+
+
+def weight_elements(model: LanguageModel) -> int:
+    """Elements that memory must hold for the weights: every parameter."""
+    return parameter_count(model)
+
+
+def kv_elements_per_token(model: LanguageModel) -> int:
+    """Elements that one token of context takes in the KV cache, over all layers that hold it.
+
+    Keys and values of each KV head; with MLA the latent and the one rotated key. Layers with
+    linear attention have none (see :func:`state_bytes`), nor have those that share an earlier
+    layer's.
+    """
+    return sum(_kv_elements(model, kind) for kind in SOFTMAX_LAYERS)
+
+
+def kv_elements(model: LanguageModel, n_tokens: int) -> int:
+    """Elements of the KV cache of a sequence; sliding layers hold no more than their window."""
+    in_window = min(n_tokens, model.sliding_window or n_tokens)
+    full, sliding = (_kv_elements(model, kind) for kind in SOFTMAX_LAYERS)
+    return n_tokens * full + in_window * sliding
+
+
+def sliding_share(model: LanguageModel) -> float:
+    """Share of the KV cache of a token that sliding layers hold; 0 without a cache."""
+    return _kv_elements(model, "sliding_attention") / (kv_elements_per_token(model) or 1)
+
+
+def _kv_elements(model: LanguageModel, kind: LayerType) -> int:
+    """Elements of a token in all layers of a kind."""
+    if model.is_latent:
+        width = model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim
+        return model.n_layers(kind) * width
+    return 2 * model.n_kv_heads(kind, of_own=True) * model.head_dim
+
+
+def recurrent_state_bytes(model: LanguageModel) -> int:
+    """Bytes of the recurrent state of one request in one layer with linear attention."""
+    return model.linear_dims.state_elements * _FLOAT_BYTES[model.mamba_ssm_dtype]
+
+
+def window_bytes(model: LanguageModel) -> int:
+    """Bytes of the convolution's window of one request in one layer with linear attention."""
+    return model.linear_dims.window_elements * _WINDOW_BYTES
+
+
+def state_bytes(model: LanguageModel) -> int:
+    """Bytes of what linear attention keeps of one request, whatever its length, over all layers.
+
+    The recurrent state in the format of the model's configuration, and the inputs that the
+    convolution still needs, as Qwen3-Next's code caches them; 0 without such layers.
+    """
+    if not model.n_linear_layers:
+        return 0
+    return model.n_linear_layers * (recurrent_state_bytes(model) + window_bytes(model))
+
+
+def _embedding_parameters(model: LanguageModel) -> int:
+    """Tables of tokens, of learned positions and of layers' inputs; matrices from and to them."""
+    positions = (model.max_position_embeddings or 0) if model.position == "learned" else 0
+    tables = model.vocab_size * model.embedding_width + positions * model.hidden_size
+    tables += model.vocab_size_per_layer_input * model.layer_inputs_width
+    copies = 2 * (model.altup_num_inputs - 1) * model.hidden_size**2
+    return tables + copies + 2 * model.hidden_size * (model.word_embed_proj_dim or 0)
+
+
+def _attention_parameters(model: LanguageModel) -> int:
+    """Parameters of softmax attention in all layers that have it."""
+    layers, hidden = model.n_attention_layers, model.hidden_size
+    if model.is_latent:
+        return layers * _latent_parameters(model)
+    queries = layers * model.num_attention_heads * model.head_dim
+    keys = model.n_own_kv_heads * model.head_dim
+    projected = queries * (2 if model.attn_output_gate else 1) + 2 * keys
+    biases = (projected if model.attention_bias else 0) + (
+        layers * hidden if model.attention_output_bias else 0
+    )
+    sinks = layers * model.num_attention_heads if model.has_attention_sinks else 0
+    return hidden * projected + queries * hidden + biases + sinks
+
+
+def _linear_parameters(model: LanguageModel) -> int:
+    """Projections in and out, convolution, and what each value head has besides."""
+    if not model.n_linear_layers:
+        return 0
+    hidden, dims = model.hidden_size, model.linear_dims
+    matrices = hidden * dims.projected_width + dims.value_width * hidden
+    # Mamba 1's rates, keys and queries come from the values.
+    rank, channels = dims.time_step_rank, dims.value_width
+    matrices += channels * (rank + 2 * dims.key_dim) + rank * channels if rank else 0
+    return matrices + dims.conv_weights + dims.head_parameters
+
+
+def _latent_parameters(model: LanguageModel) -> int:
+    hidden, heads, dims = model.hidden_size, model.num_attention_heads, model.latent_dims
+    query = heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim)
+    down = (dims.q_lora_rank or query) + dims.kv_lora_rank + dims.qk_rope_head_dim
+    matrices = hidden * down + (dims.q_lora_rank or 0) * query
+    matrices += dims.kv_lora_rank * heads * (dims.qk_nope_head_dim + dims.v_head_dim)
+    matrices += heads * dims.v_head_dim * hidden
+    return (
+        matrices
+        + (down if model.attention_bias else 0)
+        + (hidden if model.attention_output_bias else 0)
+    )
+
+
+def _attention_norms(model: LanguageModel) -> int:
+    if model.is_latent:
+        return (model.latent_dims.q_lora_rank or 0) + model.latent_dims.kv_lora_rank
+    return 2 * model.head_dim if model.qk_norm else 0
+
+
+def _dense_parameters(model: LanguageModel) -> int:
+    """Parameters of the dense MLPs of all layers."""
+    matrices = _mlp_parameters(model, model.dense_width)
+    beyond_first = (model.n_dense_layers - 1) * model.hidden_size
+    beside = 3 * model.layer_inputs_width + 2 * model.num_hidden_layers * model.laurel_rank
+    return matrices + (beyond_first if model.mlp_bias else 0) + beside * model.hidden_size
+
+
+def _mlp_parameters(model: LanguageModel, width: int) -> int:
+    matrices = (model.n_up_matrices + 1) * model.hidden_size * width
+    return matrices + (model.n_up_matrices * width + model.hidden_size if model.mlp_bias else 0)
+
+
+def _expert_parameters(model: LanguageModel) -> int:
+    return _mlp_parameters(model, model.moe_dims.moe_intermediate_size) if model.is_mixture else 0
+
+
+def _shared_parameters(model: LanguageModel) -> int:
+    """The shared experts of a layer, and the gate of a gated one."""
+    if not model.is_mixture or not model.moe_dims.shared_width:
+        return 0
+    gate = model.hidden_size if model.moe_dims.has_shared_gate else 0
+    return _mlp_parameters(model, model.moe_dims.shared_width) + gate

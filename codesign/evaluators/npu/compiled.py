@@ -122,6 +122,11 @@ def is_worthwhile(n: int) -> bool:
     return _can_load()
 
 
+def is_in_use() -> bool:
+    """Whether the loop has been loaded, so that others are worth loading too."""
+    return bool(_loop.cache_info().currsize) and switch() is not False and _can_load()
+
+
 def load_now() -> None:
     """Load the loop, or compile it, before many designs are evaluated one by one.
 
@@ -239,12 +244,6 @@ _SHARED: tuple[Callable[..., Any], ...] = (
 @cache
 def _loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
-    import numba
-    from numba.extending import overload, register_jitable
-
-    for operation, on_numbers in _ON_NUMBERS.items():
-        # Not strict: the names of arguments may differ.
-        overload(operation, strict=False)(partial(_implementation, on_numbers))
     own: tuple[Callable[..., Any], ...] = (
         _is_tried,
         _pass_sums,
@@ -254,7 +253,23 @@ def _loop() -> Loop:
         _one_operator,
         _one_shape,
     )
-    for function in (*_SHARED, *own):
+    return cast(Loop, compile_loop(_choose_over_designs, (*_SHARED, *own)))
+
+
+def compile_loop(
+    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...]
+) -> Callable[..., Any]:
+    """A loop as machine code, made when it is first called, or read from the disk if it is there.
+
+    Args:
+        loop: A function of numbers, arrays, and tuples of them.
+        helpers: All that it calls, the operations of ``elementwise.py`` apart.
+    """
+    import numba
+    from numba.extending import register_jitable
+
+    _define_operations()
+    for function in helpers:
         register_jitable(forceinline=True)(function)
     folder = _cache_folder()
     config: Any = numba.config
@@ -263,9 +278,19 @@ def _loop() -> Loop:
     try:
         # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
         compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
-        return cast(Loop, compile_(_choose_over_designs))
+        return cast(Callable[..., Any], compile_(loop))
     finally:
         config.CACHE_DIR = before
+
+
+@cache
+def _define_operations() -> None:
+    """Say what the operations of ``elementwise.py`` are in compiled loops."""
+    from numba.extending import overload
+
+    for operation, on_numbers in _ON_NUMBERS.items():
+        # Not strict: the names of arguments may differ.
+        overload(operation, strict=False)(partial(_implementation, on_numbers))
 
 
 _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -534,7 +559,7 @@ def _cache_folder() -> Path | None:
     """
     content = hashlib.sha256()
     package = Path(__file__).parents[2]
-    for folder in (package / "hardware", package / "evaluators" / "npu"):
+    for folder in (package / "hardware", package / "accounts", package / "evaluators" / "npu"):
         for path in sorted(folder.glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())

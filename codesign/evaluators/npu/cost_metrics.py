@@ -27,6 +27,8 @@ from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
 from codesign.columns import FloatArray, Value
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.compiled import is_in_use
+from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.power import thermal_design_watts
@@ -104,20 +106,27 @@ class SiliconMetrics:
     @cached_property
     def plan(self) -> Floorplan:
         """Area by block of one device."""
-        link_bytes_per_s = self._options.link_bandwidth if self._n_devices > 1 else 0.0
         first, second = self._bits
-        return floorplan(self._hardware, first, second, self.constants, link_bytes_per_s)
+        return floorplan(self._hardware, first, second, self.constants, self._link_bytes_per_s)
+
+    @property
+    def _link_bytes_per_s(self) -> float:
+        return float(self._options.link_bandwidth) if self._n_devices > 1 else 0.0
 
     @cached_property
     def unit(self) -> Unit:
         """Dies, package and memories of one device."""
+        if is_in_use():
+            return compiled_cheapest_unit(
+                self._hardware, self._bits, self._link_bytes_per_s, self.constants
+            )
         return cheapest_unit(self.plan, self._hardware.levels, self.constants)
 
     @property
     def area_mm2(self) -> FloatArray:
-        stacks, plan = self.unit.stacks, self.plan
-        of_device = stacks.n_dies * (stacks.base_mm2 + plan.n_layers * stacks.layer_mm2)
-        return of_device * self._n_devices
+        stacks, n_layers = self.unit.stacks, self._hardware.n_layers
+        of_device = stacks.n_dies * (stacks.base_mm2 + n_layers * stacks.layer_mm2)
+        return np.asarray(of_device * self._n_devices)
 
     @property
     def unit_cost_usd(self) -> FloatArray:
@@ -341,7 +350,10 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     plan, stacks = silicon.plan, silicon.unit.stacks
     parts = {name: float(usd[0]) for name, usd in silicon.unit.parts.items()}
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
-    blocks = {_ROWS[name]: float(values[0]) for name, values in plan.blocks.items()}
+    areas = np.broadcast_arrays(*plan.blocks)
+    blocks = {
+        _ROWS[name]: float(mm2[0]) for name, mm2 in zip(plan.blocks._fields, areas, strict=True)
+    }
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
     per_mm2 = parts.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])

@@ -44,7 +44,6 @@ LOAD_AFTER = 150_000
 COMPILE_AFTER = 1_500_000
 """Designs on NumPy after which it is compiled: 6 s / 4 us."""
 
-N_SUMS = 2 + len(records.Moved._fields)
 LANES = 8
 """Operators that are worked on side by side: a register of the widest processors has 8 numbers."""
 _N_OPERATOR = len(records.StageOperator._fields) * LANES
@@ -74,11 +73,11 @@ def choose_compiled(
         modelling: The options.
 
     Returns:
-        (9, n) time, cycles, then what is moved, in the order of ``Moved``; (n,) positions of the
-        batch sizes chosen; (n,) of the orders.
+        (21, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`; (n,) positions
+        of the batch sizes chosen; (n,) of the orders.
     """
     n = len(kind)
-    sums = np.empty((N_SUMS, n))
+    sums = np.empty((records.N_TOTALS, n))
     sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     contiguous = records.DesignInputs(*(_contiguous(item) for item in designs))
     # One array, as a place in a tuple of arrays takes the loop long to find.
@@ -221,6 +220,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.design_of,
     stage.tails_of,
     stage.pinned_shares,
+    stage.kv_held_shares,
     stage._sustained_bandwidth,
     stage._ports,
     stage._first_latency_s,
@@ -317,14 +317,14 @@ def _choose_over_designs(
     sizes: IntArray,
     orders: IntArray,
 ) -> None:
-    """Compiled: fills (9, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
+    """Compiled: fills (21, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
     Operators and shapes come as ``_blocks``. A choice is worked out only if its least time says
     that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    table, totals = np.empty(N_SUMS * LANES), np.empty(N_SUMS)
+    table, totals = np.empty(records.N_SUMS * LANES), np.empty(records.N_TOTALS)
     for i in range(len(kind)):
         best: Any = -np.inf
         request_s = designs.activation_bytes[i] * message_byte_s
@@ -364,7 +364,7 @@ def _choose_over_designs(
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
                     best, sizes[i], orders[i] = value, size, order
-                    for which in range(N_SUMS):
+                    for which in range(records.N_TOTALS):
                         sums[which, i] = totals[which]
 
 
@@ -382,7 +382,7 @@ def _pass_sums(
     table: FloatArray,
     totals: FloatArray,
 ) -> None:
-    """Fill ``totals``, the ``N_SUMS`` sums over a pass of one design, a block after the other."""
+    """Fill ``totals``, of a pass of one design, a block of operators after the other."""
     design = stage.design_of(inputs, modelling)
     usable, in_flight = modelling.offchip_efficiency, modelling.requests_in_flight
     totals[:] = 0.0
@@ -400,7 +400,7 @@ def _pass_sums(
         else:
             known = records.Modelling(True, False, False, False, usable, in_flight)
             _fill_table(some, own, design, known, table)
-        for which in range(N_SUMS):
+        for which in range(records.N_SUMS):
             total = totals[which]
             for lane in range(LANES):
                 total += table[which * LANES + lane]
@@ -414,6 +414,11 @@ def _pass_sums(
     bandwidth = (near, tiers[0], tiers[1], tiers[2])
     least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
     totals[0] = elementwise.larger(totals[0], least_s)
+    held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
+    for level in range(4):
+        totals[records.N_SUMS + level] = reads[level]
+        totals[records.N_SUMS + 4 + level] = writes[level]
+        totals[records.N_SUMS + 8 + level] = held[level]
 
 
 def _fill_table(
@@ -425,7 +430,7 @@ def _fill_table(
 ) -> None:
     """What each operator of a block adds to the sums, all its instances together."""
     # Counted from the table: of a number that it knows, the compiler would make a plain loop.
-    for lane in range(len(table) // N_SUMS):
+    for lane in range(len(table) // records.N_SUMS):
         operator, shape = _one_operator(operators, lane), _one_shape(shapes, lane)
         moved = stage.moved_bytes(operator, shape, design, modelling)
         times = stage.operator_times(operator, shape, design, moved, modelling)

@@ -128,7 +128,7 @@ class SiliconMetrics:
         of_device = stacks.n_dies * (stacks.base_mm2 + n_layers * stacks.layer_mm2)
         return np.asarray(of_device * self._n_devices)
 
-    @property
+    @cached_property
     def unit_cost_usd(self) -> FloatArray:
         return self.unit.usd * self._n_devices
 
@@ -139,10 +139,18 @@ class SiliconMetrics:
 
     def heat(self, footprint_mm2: FloatArray | None = None) -> Heat:
         """Of one device, on its own dies if none are stated."""
-        first, second = self._bits
-        watts = thermal_design_watts(self._hardware, first, second)
-        footprint = self.footprint_mm2 if footprint_mm2 is None else footprint_mm2
-        return heat_of(self._hardware, watts, footprint, self.constants)
+        if footprint_mm2 is None:
+            return self._own_heat
+        return heat_of(self._hardware, self.tdp_by_component, footprint_mm2, self.constants)
+
+    @cached_property
+    def _own_heat(self) -> Heat:
+        return self.heat(self.footprint_mm2)
+
+    @cached_property
+    def tdp_by_component(self) -> dict[str, FloatArray]:
+        """TDP of each component of one device."""
+        return thermal_design_watts(self._hardware, *self._bits)
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:
@@ -152,7 +160,7 @@ class SiliconMetrics:
     def junction_temperature_celsius(self) -> FloatArray:
         return self.heat().junction_celsius(self.constants, self._options.cooling)
 
-    @property
+    @cached_property
     def embodied_kgco2e(self) -> FloatArray:
         of_device = embodied_kgco2e(self.unit.stacks, self._hardware.levels, self.constants)
         return of_device * self._n_devices
@@ -284,7 +292,7 @@ class CostMetrics:
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
         requests_per_s = work.batch_size / work.phase_time_s
         imported = self.chosen.footprint.kv_bytes * prompt_share * requests_per_s
-        return np.asarray(rates + imported * work.held_share(_KV))
+        return np.asarray(rates + imported * work.kv_held_share)
 
     @cached_property
     def lifetime_years(self) -> FloatArray:
@@ -330,9 +338,6 @@ class CostMetrics:
 
 
 _TINY = float(np.finfo(float).tiny)
-_KV = 1
-"""Position of the KV cache among the kinds of data that are placed."""
-
 _ROWS = {
     "array": "array", "vector": "vector", "sram": "on_chip", "tier1": "tier1 interface",
     "tier2": "tier2 interface", "tier3": "tier3 interface", "links": "links",

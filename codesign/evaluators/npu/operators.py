@@ -15,6 +15,7 @@ from codesign.columns import BoolArray, FloatArray, IntArray, combined, distinct
 from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.evaluators.npu.operator_stage import (
     design_of,
+    kv_held_shares,
     moved_bytes,
     operator_times,
     pinned_shares,
@@ -52,6 +53,8 @@ ArrayKind: TypeAlias = tuple[float, float, int, int]
 """Depth, width, organization and dataflow of an array."""
 ArrayShape: TypeAlias = tuple[ArrayKind, float]
 """An array with a batch size."""
+_KV = 1
+"""Position of the KV cache among the kinds of data that are placed."""
 _MATRIX_SHARES = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
 
 
@@ -459,19 +462,15 @@ class Stage:
         return self._shape.cycles
 
     @cached_property
-    def sums(self) -> FloatArray:
-        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``.
-
-        The seconds are longer than those of the operators where a memory is at its power limit.
-        """
+    def totals(self) -> FloatArray:
+        """(21, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`."""
         count = self._pass.table.count
         tables = (self.times.time_s, self.cycles, *self.moved)
         sums = np.stack([sum_over_operators(values, count) for values in tables])
-        levels = self._setup.accelerators.levels
-        least_s = power_limited_s(
-            *self._setup.port_traffic(Moved(*sums[2:])),
-            levels.bandwidth_bytes_per_s,
-            levels.write_energy_ratio,
-        )
-        sums[0] = np.maximum(sums[0], least_s)
-        return sums
+        setup, levels = self._setup, self._setup.accelerators.levels
+        reads, writes = setup.port_traffic(Moved(*sums[2:]))
+        bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
+        sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
+        beyond = setup.tails[_KV]
+        held = kv_held_shares(setup.pinned[_KV], (beyond[1], beyond[2]))
+        return np.concatenate([sums, reads, writes, np.stack(held)])

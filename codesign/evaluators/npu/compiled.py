@@ -44,6 +44,8 @@ LOAD_AFTER = 150_000
 COMPILE_AFTER = 1_500_000
 """Designs on NumPy after which it is compiled: 6 s / 4 us."""
 
+_LARGEST_ADAPTED_BYTES = (1 << 25) - (1 << 16)
+"""Just below the largest array to which glibc adapts."""
 LANES = 8
 """Operators that are worked on side by side: a register of the widest processors has 8 numbers."""
 _N_OPERATOR = len(records.StageOperator._fields) * LANES
@@ -141,7 +143,19 @@ def _can_load() -> bool:
         _loop()
     except ImportError:  # a numba that does not know this version of NumPy says so by this
         return False
+    _keep_freed_memory()
     return True
+
+
+def _keep_freed_memory() -> None:
+    """Have the C library keep what a batch frees, instead of handing it back to the system.
+
+    The arrays of a batch take some MiB. Handed back and taken again for the next batch, each of
+    their pages costs a fault, which doubles what the accounts add to the time of an evaluation.
+    glibc keeps twice as much as the largest array that it has freed, of up to 32 MiB (mallopt(3),
+    M_MMAP_THRESHOLD). Nothing is written to this one, so that it takes no memory.
+    """
+    np.empty(_LARGEST_ADAPTED_BYTES, dtype=np.uint8)
 
 
 def switch() -> bool | None:

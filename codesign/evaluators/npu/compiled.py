@@ -60,6 +60,7 @@ def choose_compiled(
     least_work: records.LeastWork,
     kind: IntArray,
     designs: records.DesignInputs,
+    groups: records.WeightGroups,
     choices: records.Choices,
     modelling: records.Modelling,
 ) -> tuple[FloatArray, IntArray, IntArray]:
@@ -71,6 +72,7 @@ def choose_compiled(
         least_work: Arrays (k * s,).
         kind: (n,) the kind of each design's array.
         designs: Arrays (n,), with the first batch size and order.
+        groups: Arrays (g, n), layers by the format of their weights.
         choices: What they choose from.
         modelling: The options.
 
@@ -100,6 +102,7 @@ def choose_compiled(
         least_work,
         kind,
         contiguous,
+        records.WeightGroups(*map(_contiguous, groups)),
         tiers,
         choices._replace(allowed=_contiguous(choices.allowed)),
         modelling,
@@ -232,6 +235,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     hierarchy.parallel_time_s_at,
     hierarchy.in_flight_bandwidth_bytes_per_s,
     stage.design_of,
+    stage.with_weight_bytes,
     stage.tails_of,
     stage.pinned_shares,
     stage.kv_held_shares,
@@ -260,6 +264,7 @@ def _loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
     own: tuple[Callable[..., Any], ...] = (
         _is_tried,
+        _sums,
         _pass_sums,
         _fill_table,
         _one_design,
@@ -324,6 +329,7 @@ def _choose_over_designs(
     least_work: records.LeastWork,
     kind: IntArray,
     designs: records.DesignInputs,
+    groups: records.WeightGroups,
     tiers: FloatArray,
     choices: records.Choices,
     modelling: records.Modelling,
@@ -338,7 +344,8 @@ def _choose_over_designs(
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    table, totals = np.empty(records.N_SUMS * LANES), np.empty(records.N_TOTALS)
+    n_sums, n_totals = records.N_SUMS, records.N_TOTALS
+    table, part, totals = np.empty(n_sums * LANES), np.empty(n_sums), np.empty(n_totals)
     for i in range(len(kind)):
         best: Any = -np.inf
         request_s = designs.activation_bytes[i] * message_byte_s
@@ -373,7 +380,9 @@ def _choose_over_designs(
                 at_best = pass_time.score(requests, least_s, least_s, longest_s)
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
-                _pass_sums(operators, shapes, shape_of, inputs, modelling, table, totals)
+                _sums(
+                    operators, shapes, shape_of, inputs, groups, i, modelling, table, part, totals
+                )
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
@@ -387,17 +396,54 @@ def _is_tried(choices: records.Choices, i: int, order: int, is_gaining: bool) ->
     return bool(choices.allowed[order, i] == BY_BANDWIDTH or is_gaining)
 
 
-def _pass_sums(
+def _sums(
     operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
     inputs: records.DesignInputs,
+    groups: records.WeightGroups,
+    i: int,
+    modelling: records.Modelling,
+    table: FloatArray,
+    part: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Fill ``totals``, the sums over a pass of design ``i``, a group of layers after the other."""
+    design = stage.design_of(inputs, modelling)
+    totals[:] = 0.0
+    for group in range(len(groups.shares)):
+        share = groups.shares[group, i]
+        if share > 0.0:
+            of_group = stage.with_weight_bytes(design, groups.weight_bytes[group, i])
+            _pass_sums(operators, shapes, shape_of, of_group, modelling, table, part)
+            for which in range(records.N_SUMS):
+                totals[which] += share * part[which]
+    moved = records.Moved(
+        totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
+    )
+    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
+    reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
+    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
+    bandwidth = (near, tiers[0], tiers[1], tiers[2])
+    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
+    totals[0] = elementwise.larger(totals[0], least_s)
+    held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
+    for level in range(4):
+        totals[records.N_SUMS + level] = reads[level]
+        totals[records.N_SUMS + 4 + level] = writes[level]
+        totals[records.N_SUMS + 8 + level] = held[level]
+
+
+def _pass_sums(
+    operators: FloatArray,
+    shapes: FloatArray,
+    shape_of: int,
+    design: records.StageDesign,
     modelling: records.Modelling,
     table: FloatArray,
     totals: FloatArray,
 ) -> None:
-    """Fill ``totals``, of a pass of one design, a block of operators after the other."""
-    design = stage.design_of(inputs, modelling)
+    """Fill ``totals``, the sums as if all layers were of one format, a block after the other."""
     usable, in_flight = modelling.offchip_efficiency, modelling.requests_in_flight
     totals[:] = 0.0
     n_blocks = len(operators) // _N_OPERATOR
@@ -419,20 +465,6 @@ def _pass_sums(
             for lane in range(LANES):
                 total += table[which * LANES + lane]
             totals[which] = total
-    moved = records.Moved(
-        totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
-    )
-    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
-    reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
-    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
-    bandwidth = (near, tiers[0], tiers[1], tiers[2])
-    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
-    totals[0] = elementwise.larger(totals[0], least_s)
-    held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
-    for level in range(4):
-        totals[records.N_SUMS + level] = reads[level]
-        totals[records.N_SUMS + 4 + level] = writes[level]
-        totals[records.N_SUMS + 8 + level] = held[level]
 
 
 def _fill_table(

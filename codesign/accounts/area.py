@@ -10,15 +10,45 @@ widths, as in :func:`codesign.hardware.power.mac_energy_joules`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from codesign.accounts.constants import Constants
 from codesign.columns import FloatArray
 from codesign.hardware.accelerator import AcceleratorBatch
+from codesign.hardware.elementwise import larger, where
 
 RETICLE_MM2 = 858.0
 """Field of a lithography scanner, 26 mm x 33 mm: no die is larger."""
+
+
+class Blocks(NamedTuple):
+    """Areas in mm2 of what stands beside one another on the base.
+
+    Attributes:
+        array: Matrix array.
+        vector: Vector unit.
+        sram: On-chip memory that is not stacked.
+        tier1: PHYs of the first tier.
+        tier2: Of the second.
+        tier3: Of the third.
+        links: To other devices.
+        host: Its interface.
+        uncore: Control, network, clocks and gaps.
+        filler: Where a layer is larger than all else.
+    """
+
+    array: FloatArray
+    vector: FloatArray
+    sram: FloatArray
+    tier1: FloatArray
+    tier2: FloatArray
+    tier3: FloatArray
+    links: FloatArray | float
+    host: FloatArray | float
+    uncore: FloatArray
+    filler: FloatArray
 
 
 @dataclass(frozen=True)
@@ -26,20 +56,19 @@ class Floorplan:
     """Areas of ``n`` accelerators before they are cut into dies; every array is (n,).
 
     Attributes:
-        blocks: Area by block of the base: ``array``, ``vector``, ``sram``, ``tier1`` to ``tier3``
-            (PHYs), ``links``, ``host``, ``uncore``, and ``filler``, where a layer is larger.
+        blocks: Of the base.
         layer_mm2: Of one stacked layer; 0 without.
         n_layers: Stacked layers.
     """
 
-    blocks: dict[str, FloatArray]
+    blocks: Blocks
     layer_mm2: FloatArray
     n_layers: FloatArray
 
     @property
     def base_mm2(self) -> FloatArray:
         """(n,) area of the base: all that stands beside one another."""
-        return np.asarray(sum(self.blocks.values(), start=np.zeros(len(self.layer_mm2))))
+        return np.asarray(base_mm2_of(self.blocks))
 
 
 def mac_mtransistors(
@@ -54,12 +83,55 @@ def mac_mtransistors(
         0.009673
     """
     bare = constants.transistors_per_bit_product * first_bits * second_bits
-    return np.asarray(constants.mac_overhead * (bare + constants.mac_fixed_transistors) / 1e6)
+    return constants.mac_overhead * (bare + constants.mac_fixed_transistors) / 1e6
 
 
 def sram_mm2(capacity_bytes: FloatArray, constants: Constants) -> FloatArray:
     """Area of an SRAM, decoders included."""
-    return np.asarray(capacity_bytes / 1e6 * constants.sram_mm2_per_megabyte)
+    return capacity_bytes / 1e6 * constants.sram_mm2_per_megabyte
+
+
+def base_mm2_of(blocks: Blocks) -> FloatArray:
+    """Area of all blocks."""
+    known = blocks.array + blocks.vector + blocks.sram + blocks.tier1 + blocks.tier2
+    known = known + blocks.tier3 + blocks.links + blocks.host
+    return known + blocks.uncore + blocks.filler
+
+
+def blocks_of(
+    hardware: tuple[FloatArray, FloatArray, FloatArray],
+    bits: tuple[FloatArray, FloatArray],
+    interfaces: tuple[FloatArray, FloatArray, FloatArray],
+    layer_mm2: FloatArray,
+    link_bytes_per_s: float,
+    constants: Constants,
+) -> Blocks:
+    """The blocks of a base; the arguments broadcast.
+
+    Args:
+        hardware: Multiply-accumulates a cycle, vector lanes, bytes of on-chip memory that is not
+            stacked.
+        bits: Widths of the array's two operands.
+        interfaces: Area in mm2 of the PHYs of each tier.
+        layer_mm2: Of one stacked layer; 0 without.
+        link_bytes_per_s: To other devices, one way; 0 without.
+        constants: Of the process.
+    """
+    logic = constants.logic_mm2_per_mtransistor
+    macs, lanes, planar_bytes = hardware
+    array = macs * mac_mtransistors(bits[0], bits[1], constants) * logic
+    vector = lanes * (constants.lane_mtransistors * logic)
+    sram = sram_mm2(planar_bytes, constants)
+    tier1, tier2, tier3 = interfaces
+    links = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
+    host = constants.host_interface_mm2
+    known = array + vector + sram + tier1 + tier2 + tier3 + links + host
+    uncore = constants.uncore_share * known
+    beside = tier1 + tier2 + tier3 + links + host
+    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
+    covered = where(layer_mm2 > 0, covered, 0.0)
+    filler = larger(covered - known - uncore, 0.0)
+    return Blocks(array, vector, sram, tier1, tier2, tier3, links, host, uncore, filler)
 
 
 def floorplan(
@@ -81,24 +153,14 @@ def floorplan(
     Returns:
         NaN in the block whose area nobody knows.
     """
-    logic = constants.logic_mm2_per_mtransistor
-    mac = mac_mtransistors(first_bits, second_bits, constants)
-    n = len(hardware.array_depth)
-    link_mm2 = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
-    interfaces = hardware.levels.interface_area_mm2[1:]
-    blocks = {
-        "array": hardware.macs_per_cycle * mac * logic,
-        "vector": hardware.vector_length * (constants.lane_mtransistors * logic),
-        "sram": sram_mm2(hardware.planar_sram_bytes, constants),
-        **{f"tier{i}": values for i, values in enumerate(interfaces, start=1)},
-        "links": np.full(n, link_mm2),
-        "host": np.full(n, constants.host_interface_mm2),
-    }
-    known = sum(blocks.values(), start=np.zeros(n))
-    blocks["uncore"] = constants.uncore_share * known
-    layer_mm2 = sram_mm2(hardware.layer_bytes, constants)
-    beside = interfaces.sum(axis=0) + link_mm2 + constants.host_interface_mm2
-    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
-    covered = np.where(layer_mm2 > 0, covered, 0.0)
-    blocks["filler"] = np.maximum(covered - known - blocks["uncore"], 0.0)
+    tier1, tier2, tier3 = hardware.levels.interface_area_mm2[1:]
+    layer_mm2 = np.asarray(sram_mm2(hardware.layer_bytes, constants))
+    blocks = blocks_of(
+        (hardware.macs_per_cycle, hardware.vector_length, hardware.planar_sram_bytes),
+        (first_bits, second_bits),
+        (tier1, tier2, tier3),
+        layer_mm2,
+        link_bytes_per_s,
+        constants,
+    )
     return Floorplan(blocks, layer_mm2, hardware.n_layers)

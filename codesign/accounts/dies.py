@@ -10,19 +10,19 @@ bonded, so that a bad one wastes itself alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from codesign.accounts.area import RETICLE_MM2, Floorplan
 from codesign.accounts.constants import Constants
 from codesign.columns import FloatArray, IntArray
+from codesign.hardware.elementwise import larger, square_root, where
 
 WAFER_DIAMETER_MM = 300.0
 
 
-@dataclass(frozen=True)
-class Stacks:
+class Stacks(NamedTuple):
     """The dies of ``n`` accelerators, cut and bonded; every array is (n,).
 
     Attributes:
@@ -43,11 +43,6 @@ class Stacks:
     bonding_usd: FloatArray
     wafer_mm2: FloatArray
 
-    @property
-    def usd(self) -> FloatArray:
-        """(n,) dollars of all dies, bonded."""
-        return self.base_usd + self.layers_usd + self.bonding_usd
-
 
 def dies_per_wafer(area_mm2: FloatArray) -> FloatArray:
     """Whole dies on a wafer, as a smooth function of their area ([Feng2022]_; de Vries 2005).
@@ -57,8 +52,14 @@ def dies_per_wafer(area_mm2: FloatArray) -> FloatArray:
         640.2
     """
     radius = WAFER_DIAMETER_MM / 2
-    edge = np.pi * WAFER_DIAMETER_MM / np.sqrt(2.0 * area_mm2)
-    return np.asarray(np.pi * radius**2 / area_mm2 - edge)
+    edge = np.pi * WAFER_DIAMETER_MM / square_root(2.0 * area_mm2)
+    return np.pi * radius**2 / area_mm2 - edge
+
+
+def defects_factor(area_mm2: FloatArray, constants: Constants) -> FloatArray:
+    """What a power makes the yield of dies: one and the fatal defects of a cluster."""
+    fatal = area_mm2 / 100.0 * constants.defects_per_cm2 * constants.fatal_share
+    return 1.0 + fatal / constants.defect_clustering
 
 
 def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
@@ -69,16 +70,19 @@ def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
         >>> round(float(die_yield(800.0, constants_at("n5", "high"))), 3)  # (1 + 8 x 0.15 / 10)^-10
         0.322
     """
-    fatal = area_mm2 / 100.0 * constants.defects_per_cm2 * constants.fatal_share
-    clustering = constants.defect_clustering
-    return np.asarray((1.0 + fatal / clustering) ** -clustering)
+    return yield_of(defects_factor(area_mm2, constants), constants)
+
+
+def yield_of(factor: FloatArray, constants: Constants) -> FloatArray:
+    """Yield of what :func:`defects_factor` gives."""
+    return np.asarray(factor**-constants.defect_clustering)
 
 
 def die_usd(area_mm2: FloatArray, constants: Constants) -> FloatArray:
     """Dollars of a tested die, good or bad; 0 for no area."""
-    area = np.maximum(area_mm2, 1e-9)
+    area = larger(area_mm2, 1e-9)
     cost = constants.wafer_usd / dies_per_wafer(area) + constants.test_usd_per_mm2 * area
-    return np.where(area_mm2 > 0, cost, area_mm2)
+    return where(area_mm2 > 0, cost, area_mm2)
 
 
 def repeated(share: float, times: FloatArray) -> FloatArray:
@@ -87,7 +91,7 @@ def repeated(share: float, times: FloatArray) -> FloatArray:
     return np.asarray(table[times.astype(np.int64)])
 
 
-def _distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:
+def distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:
     """Numbers among which all (n,) values are, and where each is: of 0 and another one, if so."""
     largest = np.max(values, initial=0.0)
     is_largest = values == largest
@@ -96,32 +100,67 @@ def _distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:
     return values, slice(None)
 
 
-def cut_into(n_dies: float, whole_mm2: FloatArray, plan: Floorplan, constants: Constants) -> Stacks:
-    """The dies, if the base is cut into so many.
+def cut_areas(
+    n_dies: float, whole_mm2: FloatArray, layer_mm2: FloatArray, constants: Constants
+) -> tuple[FloatArray, FloatArray]:
+    """Areas of a base die and of a die of a layer, if the base is cut into so many.
 
     Args:
         n_dies: Of the base, and of each layer.
-        whole_mm2: (n,) area of the base.
-        plan: All areas.
+        whole_mm2: Of the base.
+        layer_mm2: Of a layer.
         constants: Of the process.
 
     Returns:
-        NaN where an area is not known, or a die does not fit the reticle.
+        The base's is NaN where it is not known, or a die does not fit the reticle.
     """
-    own_links = 1.0 + (constants.die_to_die_share if n_dies > 1 else 0.0)
-    base, layer = whole_mm2 * own_links / n_dies, plan.layer_mm2 / n_dies
-    base = np.where((base <= RETICLE_MM2) & (layer <= RETICLE_MM2), base, np.nan)
-    # Layers have few areas, so they are looked up.
-    few, number = _distinct_few(layer)
-    layer_yield, layer_usd = die_yield(few, constants)[number], die_usd(few, constants)[number]
-    base_yield = die_yield(base, constants)
+    own_links = 1.0 + where(n_dies > 1, constants.die_to_die_share, 0.0)
+    base, layer = whole_mm2 * own_links / n_dies, layer_mm2 / n_dies
+    return where((base <= RETICLE_MM2) & (layer <= RETICLE_MM2), base, np.nan), layer
+
+
+def bonded(
+    n_dies: FloatArray,
+    areas_mm2: tuple[FloatArray, FloatArray],
+    yields: tuple[FloatArray, FloatArray],
+    n_layers: FloatArray,
+    layer_usd: FloatArray,
+    kept_share: FloatArray,
+    constants: Constants,
+) -> Stacks:
+    """The dies of accelerators, cut and bonded; the arguments broadcast.
+
+    Args:
+        n_dies: Of the base, and of each layer.
+        areas_mm2: Of a base die and of a die of a layer.
+        yields: Of these.
+        n_layers: Stacked layers.
+        layer_usd: Of a tested die of a layer, good or bad.
+        kept_share: Part of the stacks that bonding does not lose.
+        constants: Of the process.
+    """
+    (base, layer), (base_yield, layer_yield) = areas_mm2, yields
     base_usd = n_dies * die_usd(base, constants) / base_yield
-    n_layer_dies = n_dies * plan.n_layers
+    n_layer_dies = n_dies * n_layers
     layers_usd = n_layer_dies * layer_usd / layer_yield
     process_usd = n_layer_dies * layer * constants.bond_usd_per_mm2
-    good = repeated(1.0 - constants.bond_loss, plan.n_layers)
-    bonding_usd = (base_usd + layers_usd + process_usd) / good - base_usd - layers_usd
+    bonding_usd = (base_usd + layers_usd + process_usd) / kept_share - base_usd - layers_usd
     wafer_mm2 = n_dies * base / base_yield + n_layer_dies * layer / layer_yield
-    return Stacks(
-        np.full_like(base, n_dies), base, layer, base_usd, layers_usd, bonding_usd, wafer_mm2 / good
-    )
+    return Stacks(n_dies, base, layer, base_usd, layers_usd, bonding_usd, wafer_mm2 / kept_share)
+
+
+def stacks_usd(stacks: Stacks) -> FloatArray:
+    """Dollars of all dies, bonded."""
+    return stacks.base_usd + stacks.layers_usd + stacks.bonding_usd
+
+
+def cut_into(n_dies: float, whole_mm2: FloatArray, plan: Floorplan, constants: Constants) -> Stacks:
+    """The dies of a plan, if a base of an area, (n,), is cut into so many; see ``cut_areas``."""
+    base, layer = cut_areas(n_dies, whole_mm2, plan.layer_mm2, constants)
+    # Layers have few areas, so they are looked up.
+    few, number = distinct_few(np.asarray(layer))
+    layer_usd, layer_yield = die_usd(few, constants)[number], die_yield(few, constants)[number]
+    yields = die_yield(base, constants), layer_yield
+    kept_share = repeated(1.0 - constants.bond_loss, plan.n_layers)
+    each = np.full_like(base, n_dies)
+    return bonded(each, (base, layer), yields, plan.n_layers, layer_usd, kept_share, constants)

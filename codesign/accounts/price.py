@@ -9,21 +9,23 @@ so that a larger design never costs less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from codesign.accounts.area import Floorplan
 from codesign.accounts.constants import Constants
-from codesign.accounts.dies import Stacks, cut_into, repeated
+from codesign.accounts.dies import Stacks, cut_into, repeated, stacks_usd
 from codesign.columns import BoolArray, FloatArray
 from codesign.hardware.accelerator import MemoryLevels
+from codesign.hardware.elementwise import where
 
 INTERPOSER_MARGIN = 1.1
 """Area of an interposer over that of what stands on it [ours]."""
 NUMBERS_OF_DIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Dies that a base may be cut into."""
-_ALWAYS_TRIED, _LARGE_MM2 = 4.0, 1200.0
+ALWAYS_TRIED, LARGE_MM2 = 4.0, 1200.0
 """More dies than the first can pay only for a base of more than the second."""
 
 
@@ -49,7 +51,7 @@ class Unit:
     def usd(self) -> FloatArray:
         """(n,) all of it; NaN where nobody knows a price or an area."""
         bought = self.memory_usd.sum(axis=0) + self.assembly_usd
-        return np.asarray(self.stacks.usd + self.package_usd + bought + self.lost_usd)
+        return np.asarray(stacks_usd(self.stacks) + self.package_usd + bought + self.lost_usd)
 
     @property
     def parts(self) -> dict[str, FloatArray]:
@@ -83,57 +85,108 @@ def cheapest_unit(
         constants: Of the process.
         numbers: Of dies that may be chosen, ascending.
     """
-    bill = _Bill(plan, levels, constants)
-    best, best_usd = bill.unit(numbers[0])
+    whole_mm2 = plan.base_mm2
+    memory_usd = levels.price_usd[1:] * constants.memory_price_factor
+    bill = bill_of(
+        _three(memory_usd),
+        _three(levels.package_area_mm2[1:]),
+        _three(levels.packaged_units[1:]),
+        constants,
+    )
+
+    def unit_of(n_dies: float) -> tuple[Unit, FloatArray]:
+        stacks = cut_into(n_dies, whole_mm2, plan, constants)
+        kept_share = repeated(1.0 - constants.attach_loss, n_dies + np.asarray(bill.n_beside))
+        package_usd, lost_usd, decided = assembled(
+            n_dies, stacks, bill.beside_mm2, bill.at_stake_usd, kept_share, constants
+        )
+        return Unit(stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd), decided
+
+    best, best_usd = unit_of(numbers[0])
     for n_dies in numbers[1:]:
-        allowed = bill.base_mm2 > _LARGE_MM2 if n_dies > _ALWAYS_TRIED else True
+        allowed = whole_mm2 > LARGE_MM2 if n_dies > ALWAYS_TRIED else True
         if not np.any(allowed):
             break
-        unit, usd = bill.unit(n_dies)
+        unit, usd = unit_of(n_dies)
         is_better = ((usd < best_usd) | np.isnan(best_usd)) & allowed
         if is_better.any():
             best, best_usd = _chosen(is_better, unit, best), np.where(is_better, usd, best_usd)
     return best
 
 
-class _Bill:
-    """What of the price depends on the number of dies, and what does not."""
+class Bill(NamedTuple):
+    """What of a price does not depend on the number of dies.
 
-    def __init__(self, plan: Floorplan, levels: MemoryLevels, constants: Constants) -> None:
-        self._plan, self._constants = plan, constants
-        self.base_mm2 = plan.base_mm2
-        self._memory_usd = levels.price_usd[1:] * constants.memory_price_factor
-        area, units = levels.package_area_mm2[1:], levels.packaged_units[1:]
-        self._beside_mm2, self._n_beside = area.sum(axis=0), units.sum(axis=0)
-        packaged_usd = np.where(area > 0, self._memory_usd, 0.0).sum(axis=0)
-        self._at_stake_usd = packaged_usd + constants.assembly_usd
+    Attributes:
+        beside_mm2: Area of the memories that stand on the package.
+        n_beside: How many these are.
+        at_stake_usd: Their price and that of the assembly, lost with a package that fails.
+    """
 
-    def unit(self, n_dies: float) -> tuple[Unit, FloatArray]:
-        """The accelerators with so many dies, and the part of their price that this decides."""
-        constants = self._constants
-        stacks = cut_into(n_dies, self.base_mm2, self._plan, constants)
-        die_mm2 = n_dies * stacks.base_mm2
-        per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
-        package_usd = (die_mm2 + self._beside_mm2) * per_mm2
-        if n_dies == 1:
-            plain = die_mm2 * constants.substrate_usd_per_mm2
-            package_usd = np.where(self._beside_mm2 > 0, package_usd, plain)
-        at_stake = stacks.usd + package_usd + self._at_stake_usd
-        decided = at_stake / repeated(1.0 - constants.attach_loss, n_dies + self._n_beside)
-        lost_usd = decided - at_stake
-        unit = Unit(stacks, package_usd, self._memory_usd, constants.assembly_usd, lost_usd)
-        return unit, decided
+    beside_mm2: FloatArray
+    n_beside: FloatArray
+    at_stake_usd: FloatArray
 
 
-_STACK_FIELDS = tuple(item.name for item in fields(Stacks))
+def bill_of(
+    memory_usd: tuple[FloatArray, FloatArray, FloatArray],
+    area_mm2: tuple[FloatArray, FloatArray, FloatArray],
+    units: tuple[FloatArray, FloatArray, FloatArray],
+    constants: Constants,
+) -> Bill:
+    """Memories on the package, each argument by tier.
+
+    Args:
+        memory_usd: Price of the memories.
+        area_mm2: Area that they take on the package; 0 on the board.
+        units: How many of them stand on it.
+        constants: Of the process.
+    """
+    packaged_usd = where(area_mm2[0] > 0, memory_usd[0], 0.0)
+    packaged_usd = packaged_usd + where(area_mm2[1] > 0, memory_usd[1], 0.0)
+    packaged_usd = packaged_usd + where(area_mm2[2] > 0, memory_usd[2], 0.0)
+    return Bill(
+        area_mm2[0] + area_mm2[1] + area_mm2[2],
+        units[0] + units[1] + units[2],
+        packaged_usd + constants.assembly_usd,
+    )
+
+
+def assembled(
+    n_dies: float,
+    stacks: Stacks,
+    beside_mm2: FloatArray,
+    beside_usd: FloatArray,
+    kept_share: FloatArray,
+    constants: Constants,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What package and failed assemblies cost, and what of the price the number of dies decides.
+
+    Args:
+        n_dies: Base dies of one accelerator.
+        stacks: Its dies.
+        beside_mm2: Area of the memories that stand on the package.
+        beside_usd: See ``at_stake_usd`` of :class:`Bill`.
+        kept_share: Part of the packages on which no part fails.
+        constants: Of the process.
+    """
+    die_mm2 = n_dies * stacks.base_mm2
+    per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
+    on_interposer = (die_mm2 + beside_mm2) * per_mm2
+    needs_interposer = (n_dies > 1) | (beside_mm2 > 0)
+    package_usd = where(needs_interposer, on_interposer, die_mm2 * constants.substrate_usd_per_mm2)
+    at_stake = stacks_usd(stacks) + package_usd + beside_usd
+    decided = at_stake / kept_share
+    return package_usd, decided - at_stake, decided
+
+
+def _three(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return rows[0], rows[1], rows[2]
 
 
 def _chosen(is_first: BoolArray, first: Unit, second: Unit) -> Unit:
     """Of two units of each design the first where it is to be."""
-    stacks = (
-        np.where(is_first, getattr(first.stacks, name), getattr(second.stacks, name))
-        for name in _STACK_FIELDS
-    )
+    stacks = (np.where(is_first, *pair) for pair in zip(first.stacks, second.stacks, strict=True))
     return Unit(
         Stacks(*stacks),
         np.where(is_first, first.package_usd, second.package_usd),

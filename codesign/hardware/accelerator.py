@@ -154,6 +154,11 @@ class _GatheredLevels(MemoryLevels):
         own[name] = values
         return values
 
+    def tabulated(self, names: tuple[str, ...]) -> tuple[FloatArray, IntArray]:
+        """Properties of every kind of every level, and (l, n) which kind each is."""
+        rows = [_PROPERTIES.index(name) for name in names]
+        return vars(self)["_table"][rows], vars(self)["_kinds"]
+
     def taken(self, positions: IntArray, order: IntArray | None) -> _GatheredLevels:
         """The levels at some positions, their tiers in another order; see :func:`take`."""
         kinds: IntArray = np.take(vars(self)["_kinds"], positions, axis=1)

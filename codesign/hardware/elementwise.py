@@ -18,7 +18,7 @@ Floats: TypeAlias = FloatArray | float
 """An array, or a number that broadcasts against one."""
 
 
-def where(condition: BoolArray, if_true: Floats, if_false: Floats) -> FloatArray:
+def where(condition: BoolArray | bool, if_true: Floats, if_false: Floats) -> FloatArray:
     """``if_true`` where the condition holds, else ``if_false``."""
     return np.where(condition, if_true, if_false)
 

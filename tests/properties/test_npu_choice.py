@@ -208,7 +208,7 @@ def tried(one: NpuEvaluator, size: int, order: int) -> FloatArray:
     places = np.repeat(np.array(ORDERS[order])[:, None], N, axis=1)
     ordered = footprint.take(everywhere, places)
     batch = one.preparation.batch(designs(), ordered, np.full(N, float(size)))
-    return Stage(one.pass_, batch.setup).sums[0]
+    return Stage(one.pass_, batch.setup).totals[0]
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
@@ -238,8 +238,8 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
             for among in (is_possible & by_bytes[orders], is_possible & stand[orders])
         )
         in_pass = chosen.batch_size if phase == "decode" else np.ones(N)
-        chosen_s = np.maximum(chosen.sums[0], vector_s[0] * in_pass)
-        score = np.where(chosen_s <= longest_s, in_pass / chosen.sums[0], -chosen_s)
+        chosen_s = np.maximum(chosen.totals.time_s, vector_s[0] * in_pass)
+        score = np.where(chosen_s <= longest_s, in_pass / chosen.totals.time_s, -chosen_s)
         assert (score >= best - ROUNDING * np.abs(best)).all()
         assert (score <= best_of_all + ROUNDING * np.abs(best_of_all)).all()
         # Orders that are left out gain next to nothing, unless they alone just keep the limit.

@@ -24,7 +24,8 @@ from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.placement import WRITTEN
 from codesign.evaluators.npu.preparation import Footprint, Preparation, PreparedBatch
-from codesign.evaluators.npu.records import Choices, LeastWork
+from codesign.evaluators.npu.records import Choices, LeastWork, totals_of
+from codesign.hardware.accelerator import MemoryLevels
 from codesign.hardware.tier_order import (
     BY_BANDWIDTH,
     ORDERS,
@@ -41,8 +42,9 @@ class Chosen:
     Args:
         footprint: The designs, the fastest tier first.
         batch_size: (n,) requests held.
-        sums: (9, r) of a pass, for the ``r`` designs that are distinct to the operators: seconds,
-            cycles, then bytes in the order of ``Moved``.
+        totals: (21, r) of a pass, for the ``r`` designs that are distinct to the operators: the
+            numbers of :class:`codesign.evaluators.npu.records.PassTotals`.
+        levels: Gives the memory levels of these ``r``, the tiers in the order of their use.
         prepare: Gives what every metric needs of these ``r``.
         repeats: (n,) which of them each design is; None if every design stands for itself.
     """
@@ -51,20 +53,28 @@ class Chosen:
         self,
         footprint: Footprint,
         batch_size: FloatArray,
-        sums: FloatArray,
+        totals: FloatArray,
+        levels: Callable[[], MemoryLevels],
         prepare: Callable[[], PreparedBatch],
         repeats: IntArray | None = None,
     ) -> None:
         self.footprint = footprint
         self.batch_size = batch_size
-        self.sums = sums
+        self._rows = totals
+        self.totals = totals_of(totals)
         self.repeats = repeats
+        self._levels = levels
         self._prepare = prepare
 
     @cached_property
     def batch(self) -> PreparedBatch:
         """The distinct designs, their tiers in the order in which they are used."""
         return self._prepare()
+
+    @cached_property
+    def levels(self) -> MemoryLevels:
+        """The memory levels of the distinct designs, the tiers in the order of their use."""
+        return self._levels()
 
     def spread(self, footprint: Footprint, repeats: IntArray) -> Chosen:
         """The choices of more designs, of which these are the distinct ones.
@@ -73,7 +83,8 @@ class Chosen:
             footprint: Of all designs.
             repeats: (n,) which of these each of them is.
         """
-        return Chosen(footprint, self.batch_size[repeats], self.sums, self._prepare, repeats)
+        size, rows = self.batch_size[repeats], self._rows
+        return Chosen(footprint, size, rows, lambda: self.levels, self._prepare, repeats)
 
 
 class _Candidates(NamedTuple):
@@ -133,7 +144,8 @@ class BatchAndOrderChoice:
         else:
             sums, sizes, orders = self._on_arrays(designs, footprint, first, allowed)
         if not orders.any() and np.array_equal(sizes, footprint.most_size):
-            return Chosen(footprint, first.batch_size, sums, lambda: first)
+            levels = footprint.accelerators.levels
+            return Chosen(footprint, first.batch_size, sums, lambda: levels, lambda: first)
         everywhere = np.arange(len(sizes))
         size = footprint.sizes[sizes]
 
@@ -141,7 +153,10 @@ class BatchAndOrderChoice:
             ordered = footprint.take(everywhere, _PLACES[orders].T)
             return self._preparation.batch(designs, ordered, size)
 
-        return Chosen(footprint, size, sums, prepare)
+        def order_levels() -> MemoryLevels:
+            return footprint.accelerators.levels.taken(everywhere, _PLACES[orders].T)
+
+        return Chosen(footprint, size, sums, order_levels, prepare)
 
     def _orders(self, footprint: Footprint, storage: IntArray) -> IntArray:
         """(6, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
@@ -164,7 +179,7 @@ class BatchAndOrderChoice:
     def _compiled(
         self, footprint: Footprint, first: PreparedBatch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
-        """(9, n) sums, (n,) positions of the best batch sizes and (n,) of the best orders."""
+        """(21, n) totals, (n,) positions of the best batch sizes and (n,) of the best orders."""
         hardware, setup = footprint.accelerators, first.setup
         choices = Choices(
             sizes=footprint.sizes,
@@ -198,14 +213,14 @@ class BatchAndOrderChoice:
         self, designs: Columns, footprint: Footprint, first: PreparedBatch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """The same, from tables of all designs and operators."""
-        sums = Stage(self._pass, first.setup).sums
+        sums = Stage(self._pass, first.setup).totals
         sizes, orders = footprint.most_size.copy(), np.zeros_like(footprint.most_size)
         scores = self._scores(first, sums[0])
         others = self._others(designs, footprint, scores, allowed)
         if not len(others.positions):
             return sums, sizes, orders
         batch = self._batch(designs, footprint, others)
-        tried_sums = Stage(self._pass, batch.setup).sums
+        tried_sums = Stage(self._pass, batch.setup).totals
         tried = self._scores(batch, tried_sums[0])
         # Of equal ones, the largest batch size comes first, and of its orders the first.
         ranked = np.lexsort((others.orders, -others.sizes, -tried, others.positions))

@@ -44,7 +44,8 @@ LOAD_AFTER = 150_000
 COMPILE_AFTER = 1_500_000
 """Designs on NumPy after which it is compiled: 6 s / 4 us."""
 
-N_SUMS = 2 + len(records.Moved._fields)
+_LARGEST_ADAPTED_BYTES = (1 << 25) - (1 << 16)
+"""Just below the largest array to which glibc adapts."""
 LANES = 8
 """Operators that are worked on side by side: a register of the widest processors has 8 numbers."""
 _N_OPERATOR = len(records.StageOperator._fields) * LANES
@@ -76,11 +77,11 @@ def choose_compiled(
         modelling: The options.
 
     Returns:
-        (9, n) time, cycles, then what is moved, in the order of ``Moved``; (n,) positions of the
-        batch sizes chosen; (n,) of the orders.
+        (21, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`; (n,) positions
+        of the batch sizes chosen; (n,) of the orders.
     """
     n = len(kind)
-    sums = np.empty((N_SUMS, n))
+    sums = np.empty((records.N_TOTALS, n))
     sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     contiguous = records.DesignInputs(*(_contiguous(item) for item in designs))
     # One array, as a place in a tuple of arrays takes the loop long to find.
@@ -125,6 +126,11 @@ def is_worthwhile(n: int) -> bool:
     return _can_load()
 
 
+def is_in_use() -> bool:
+    """Whether the loop has been loaded, so that others are worth loading too."""
+    return bool(_loop.cache_info().currsize) and switch() is not False and _can_load()
+
+
 def load_now() -> None:
     """Load the loop, or compile it, before many designs are evaluated one by one.
 
@@ -140,7 +146,19 @@ def _can_load() -> bool:
         _loop()
     except ImportError:  # a numba that does not know this version of NumPy says so by this
         return False
+    _keep_freed_memory()
     return True
+
+
+def _keep_freed_memory() -> None:
+    """Have the C library keep what a batch frees, instead of handing it back to the system.
+
+    The arrays of a batch take some MiB. Handed back and taken again for the next batch, each of
+    their pages costs a fault, which doubles what the accounts add to the time of an evaluation.
+    glibc keeps twice as much as the largest array that it has freed, of up to 32 MiB (mallopt(3),
+    M_MMAP_THRESHOLD). Nothing is written to this one, so that it takes no memory.
+    """
+    np.empty(_LARGEST_ADAPTED_BYTES, dtype=np.uint8)
 
 
 def switch() -> bool | None:
@@ -220,6 +238,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.with_weight_bytes,
     stage.tails_of,
     stage.pinned_shares,
+    stage.kv_held_shares,
     stage._sustained_bandwidth,
     stage._ports,
     stage._first_latency_s,
@@ -243,12 +262,6 @@ _SHARED: tuple[Callable[..., Any], ...] = (
 @cache
 def _loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
-    import numba
-    from numba.extending import overload, register_jitable
-
-    for operation, on_numbers in _ON_NUMBERS.items():
-        # Not strict: the names of arguments may differ.
-        overload(operation, strict=False)(partial(_implementation, on_numbers))
     own: tuple[Callable[..., Any], ...] = (
         _is_tried,
         _sums,
@@ -259,7 +272,23 @@ def _loop() -> Loop:
         _one_operator,
         _one_shape,
     )
-    for function in (*_SHARED, *own):
+    return cast(Loop, compile_loop(_choose_over_designs, (*_SHARED, *own)))
+
+
+def compile_loop(
+    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...]
+) -> Callable[..., Any]:
+    """A loop as machine code, made when it is first called, or read from the disk if it is there.
+
+    Args:
+        loop: A function of numbers, arrays, and tuples of them.
+        helpers: All that it calls, the operations of ``elementwise.py`` apart.
+    """
+    import numba
+    from numba.extending import register_jitable
+
+    _define_operations()
+    for function in helpers:
         register_jitable(forceinline=True)(function)
     folder = _cache_folder()
     config: Any = numba.config
@@ -268,9 +297,19 @@ def _loop() -> Loop:
     try:
         # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
         compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
-        return cast(Loop, compile_(_choose_over_designs))
+        return cast(Callable[..., Any], compile_(loop))
     finally:
         config.CACHE_DIR = before
+
+
+@cache
+def _define_operations() -> None:
+    """Say what the operations of ``elementwise.py`` are in compiled loops."""
+    from numba.extending import overload
+
+    for operation, on_numbers in _ON_NUMBERS.items():
+        # Not strict: the names of arguments may differ.
+        overload(operation, strict=False)(partial(_implementation, on_numbers))
 
 
 _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -298,14 +337,15 @@ def _choose_over_designs(
     sizes: IntArray,
     orders: IntArray,
 ) -> None:
-    """Compiled: fills (9, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
+    """Compiled: fills (21, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
     Operators and shapes come as ``_blocks``. A choice is worked out only if its least time says
     that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    table, part, totals = np.empty(N_SUMS * LANES), np.empty(N_SUMS), np.empty(N_SUMS)
+    n_sums, n_totals = records.N_SUMS, records.N_TOTALS
+    table, part, totals = np.empty(n_sums * LANES), np.empty(n_sums), np.empty(n_totals)
     for i in range(len(kind)):
         best: Any = -np.inf
         request_s = designs.activation_bytes[i] * message_byte_s
@@ -347,7 +387,7 @@ def _choose_over_designs(
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
                     best, sizes[i], orders[i] = value, size, order
-                    for which in range(N_SUMS):
+                    for which in range(records.N_TOTALS):
                         sums[which, i] = totals[which]
 
 
@@ -376,7 +416,7 @@ def _sums(
         if share > 0.0:
             of_group = stage.with_weight_bytes(design, groups.weight_bytes[group, i])
             _pass_sums(operators, shapes, shape_of, of_group, modelling, table, part)
-            for which in range(N_SUMS):
+            for which in range(records.N_SUMS):
                 totals[which] += share * part[which]
     moved = records.Moved(
         totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
@@ -387,6 +427,11 @@ def _sums(
     bandwidth = (near, tiers[0], tiers[1], tiers[2])
     least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
     totals[0] = elementwise.larger(totals[0], least_s)
+    held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
+    for level in range(4):
+        totals[records.N_SUMS + level] = reads[level]
+        totals[records.N_SUMS + 4 + level] = writes[level]
+        totals[records.N_SUMS + 8 + level] = held[level]
 
 
 def _pass_sums(
@@ -398,7 +443,7 @@ def _pass_sums(
     table: FloatArray,
     totals: FloatArray,
 ) -> None:
-    """Fill ``totals``, the ``N_SUMS`` sums as if all layers were of one format, block by block."""
+    """Fill ``totals``, the sums as if all layers were of one format, a block after the other."""
     usable, in_flight = modelling.offchip_efficiency, modelling.requests_in_flight
     totals[:] = 0.0
     n_blocks = len(operators) // _N_OPERATOR
@@ -415,7 +460,7 @@ def _pass_sums(
         else:
             known = records.Modelling(True, False, False, False, usable, in_flight)
             _fill_table(some, own, design, known, table)
-        for which in range(N_SUMS):
+        for which in range(records.N_SUMS):
             total = totals[which]
             for lane in range(LANES):
                 total += table[which * LANES + lane]
@@ -431,7 +476,7 @@ def _fill_table(
 ) -> None:
     """What each operator of a block adds to the sums, all its instances together."""
     # Counted from the table: of a number that it knows, the compiler would make a plain loop.
-    for lane in range(len(table) // N_SUMS):
+    for lane in range(len(table) // records.N_SUMS):
         operator, shape = _one_operator(operators, lane), _one_shape(shapes, lane)
         moved = stage.moved_bytes(operator, shape, design, modelling)
         times = stage.operator_times(operator, shape, design, moved, modelling)
@@ -565,7 +610,7 @@ def _cache_folder() -> Path | None:
     """
     content = hashlib.sha256()
     package = Path(__file__).parents[2]
-    for folder in (package / "hardware", package / "evaluators" / "npu"):
+    for folder in (package / "hardware", package / "accounts", package / "evaluators" / "npu"):
         for path in sorted(folder.glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())

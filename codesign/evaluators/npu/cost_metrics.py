@@ -27,6 +27,8 @@ from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
 from codesign.columns import FloatArray, Value
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
+from codesign.evaluators.npu.compiled import is_in_use
+from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
 from codesign.evaluators.npu.options import NpuOptions
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.power import thermal_design_watts
@@ -104,22 +106,29 @@ class SiliconMetrics:
     @cached_property
     def plan(self) -> Floorplan:
         """Area by block of one device."""
-        link_bytes_per_s = self._options.link_bandwidth if self._n_devices > 1 else 0.0
         first, second = self._bits
-        return floorplan(self._hardware, first, second, self.constants, link_bytes_per_s)
+        return floorplan(self._hardware, first, second, self.constants, self._link_bytes_per_s)
+
+    @property
+    def _link_bytes_per_s(self) -> float:
+        return float(self._options.link_bandwidth) if self._n_devices > 1 else 0.0
 
     @cached_property
     def unit(self) -> Unit:
         """Dies, package and memories of one device."""
+        if is_in_use():
+            return compiled_cheapest_unit(
+                self._hardware, self._bits, self._link_bytes_per_s, self.constants
+            )
         return cheapest_unit(self.plan, self._hardware.levels, self.constants)
 
     @property
     def area_mm2(self) -> FloatArray:
-        stacks, plan = self.unit.stacks, self.plan
-        of_device = stacks.n_dies * (stacks.base_mm2 + plan.n_layers * stacks.layer_mm2)
-        return of_device * self._n_devices
+        stacks, n_layers = self.unit.stacks, self._hardware.n_layers
+        of_device = stacks.n_dies * (stacks.base_mm2 + n_layers * stacks.layer_mm2)
+        return np.asarray(of_device * self._n_devices)
 
-    @property
+    @cached_property
     def unit_cost_usd(self) -> FloatArray:
         return self.unit.usd * self._n_devices
 
@@ -130,10 +139,18 @@ class SiliconMetrics:
 
     def heat(self, footprint_mm2: FloatArray | None = None) -> Heat:
         """Of one device, on its own dies if none are stated."""
-        first, second = self._bits
-        watts = thermal_design_watts(self._hardware, first, second)
-        footprint = self.footprint_mm2 if footprint_mm2 is None else footprint_mm2
-        return heat_of(self._hardware, watts, footprint, self.constants)
+        if footprint_mm2 is None:
+            return self._own_heat
+        return heat_of(self._hardware, self.tdp_by_component, footprint_mm2, self.constants)
+
+    @cached_property
+    def _own_heat(self) -> Heat:
+        return self.heat(self.footprint_mm2)
+
+    @cached_property
+    def tdp_by_component(self) -> dict[str, FloatArray]:
+        """TDP of each component of one device."""
+        return thermal_design_watts(self._hardware, *self._bits)
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:
@@ -143,7 +160,7 @@ class SiliconMetrics:
     def junction_temperature_celsius(self) -> FloatArray:
         return self.heat().junction_celsius(self.constants, self._options.cooling)
 
-    @property
+    @cached_property
     def embodied_kgco2e(self) -> FloatArray:
         of_device = embodied_kgco2e(self.unit.stacks, self._hardware.levels, self.constants)
         return of_device * self._n_devices
@@ -275,7 +292,7 @@ class CostMetrics:
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
         requests_per_s = work.batch_size / work.phase_time_s
         imported = self.chosen.footprint.kv_bytes * prompt_share * requests_per_s
-        return np.asarray(rates + imported * work.held_share(_KV))
+        return np.asarray(rates + imported * work.kv_held_share)
 
     @cached_property
     def lifetime_years(self) -> FloatArray:
@@ -321,9 +338,6 @@ class CostMetrics:
 
 
 _TINY = float(np.finfo(float).tiny)
-_KV = 1
-"""Position of the KV cache among the kinds of data that are placed."""
-
 _ROWS = {
     "array": "array", "vector": "vector", "sram": "on_chip", "tier1": "tier1 interface",
     "tier2": "tier2 interface", "tier3": "tier3 interface", "links": "links",
@@ -341,7 +355,10 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     plan, stacks = silicon.plan, silicon.unit.stacks
     parts = {name: float(usd[0]) for name, usd in silicon.unit.parts.items()}
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
-    blocks = {_ROWS[name]: float(values[0]) for name, values in plan.blocks.items()}
+    areas = np.broadcast_arrays(*plan.blocks)
+    blocks = {
+        _ROWS[name]: float(mm2[0]) for name, mm2 in zip(plan.blocks._fields, areas, strict=True)
+    }
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
     per_mm2 = parts.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])

@@ -17,10 +17,7 @@ from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass
 from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
-from codesign.hardware.power import (
-    VECTOR_LANE_ENERGY_JOULES,
-    thermal_design_watts,
-)
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
 
 
@@ -82,7 +79,7 @@ class DesignMetrics(CostMetrics):
 
     def at_places(self, name: str) -> FloatArray:
         """(l, n) a property of the levels, the tiers in the order in which they are used."""
-        return self._each(getattr(self.batch.setup.accelerators.levels, name))
+        return self._each(getattr(self.chosen.levels, name))
 
     @property
     def moved(self) -> Moved:
@@ -97,7 +94,7 @@ class DesignMetrics(CostMetrics):
     @property
     def matrix_s(self) -> FloatArray:
         """Array and memories in one pass; longer than operators where a memory waits for power."""
-        return self._each(self.chosen.sums[0])
+        return self._each(self.chosen.totals.time_s)
 
     @property
     def operators_s(self) -> FloatArray:
@@ -140,11 +137,6 @@ class DesignMetrics(CostMetrics):
     def pass_s(self) -> FloatArray:
         """One pass of one stage: the prefill of one request, or one decode step of the batch."""
         return whole_pass_s(self.matrix_s, self.vector_s, self._modelling) + self.message_s
-
-    @cached_property
-    def pass_moved(self) -> Moved:
-        """What is moved in one pass; every array is (r,)."""
-        return Moved(*self.chosen.sums[2:])
 
     @property
     def n_passes(self) -> FloatArray:
@@ -189,10 +181,10 @@ class DesignMetrics(CostMetrics):
             return float(self._workload.tokens_of_phase) / self.time_to_first_token_s
         return float(self._workload.tokens_of_phase) / self.phase_time_s
 
-    @cached_property
+    @property
     def tdp_by_component(self) -> dict[str, FloatArray]:
         """TDP of each component of one device."""
-        return thermal_design_watts(self._hardware, *self.chosen.footprint.operand_bits)
+        return self.silicon.tdp_by_component
 
     @cached_property
     def tdp_watts(self) -> FloatArray:
@@ -207,12 +199,12 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def activity(self) -> PowerAndTraffic:
         """Bytes at every port and energy of the compute in one pass."""
-        reads, writes = self.batch.setup.port_traffic(self.pass_moved)
+        totals = self.chosen.totals
         operations = self._pass.vector_operations(self.requests_in_pass)
         return PowerAndTraffic(
-            self._each(reads),
-            self._each(writes),
-            self._each(self.chosen.sums[1]) * self.cycle_joules,
+            self._each(totals.reads),
+            self._each(totals.writes),
+            self._each(totals.cycles) * self.cycle_joules,
             operations * VECTOR_LANE_ENERGY_JOULES,
         )
 
@@ -224,11 +216,10 @@ class DesignMetrics(CostMetrics):
         """(r, o) cycles of the array in one instance of each operator."""
         return self._stage.cycles
 
-    def held_share(self, kind: int) -> FloatArray:
-        """(l, n) part of one kind of data that each level keeps, in the order of their use."""
-        pinned, tails = self.batch.setup.pinned[kind], self.batch.setup.tails[kind]
-        deeper = np.concatenate([tails[1:], np.zeros_like(tails[:1])])
-        return self._each(np.stack([pinned, *((tails - deeper) * (1.0 - pinned))]))
+    @property
+    def kv_held_share(self) -> FloatArray:
+        """(l, n) part of the KV cache that each level keeps, in the order of their use."""
+        return self._each(self.chosen.totals.kv_held)
 
     @cached_property
     def level_joules(self) -> FloatArray:
@@ -269,6 +260,8 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def link_joules(self) -> FloatArray:
         """Energy of what one device sends in one pass."""
+        if self.part.n_devices == 1:  # for which no batch need be prepared
+            return np.zeros_like(self.stage_requests)
         sent = self._link.sent_bytes(self.requests_in_pass, self._activation_bytes)
         return sent * self.options.link_energy
 
@@ -302,7 +295,7 @@ class DesignMetrics(CostMetrics):
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory of one device in one pass."""
-        moved = self.pass_moved
+        moved = self.chosen.totals.moved
         reads = moved.weight_reads + moved.kv_reads + moved.activation_reads
         return self._each(reads + moved.kv_writes + moved.activation_writes)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from codesign.columns import FloatArray
 from codesign.evaluators.npu.calibrated import calibrated_bytes, calibrated_times
 from codesign.evaluators.npu.placement import (
+    Four,
     Three,
     Two,
     balanced_tails,
@@ -117,6 +118,18 @@ def pinned_shares(held: Three, sizes: Three) -> Three:
         smaller(held[1] / larger(sizes[1], 1.0), 1.0),
         smaller(held[2] / larger(sizes[2], 1.0), 1.0),
     )
+
+
+def kv_held_shares(pinned_share: FloatArray, tails: Two) -> Four:
+    """Part of the KV cache that each level keeps.
+
+    Args:
+        pinned_share: Part of it that is on chip.
+        tails: Share of the rest in tier 2 or deeper, and in tier 3.
+    """
+    off_chip = 1.0 - pinned_share
+    first, second = (1.0 - tails[0]) * off_chip, (tails[0] - tails[1]) * off_chip
+    return pinned_share, first, second, tails[1] * off_chip
 
 
 def _sustained_bandwidth(inputs: DesignInputs, modelling: Modelling) -> Three:

@@ -16,6 +16,7 @@ from codesign.columns import BoolArray, FloatArray, IntArray, combined, distinct
 from codesign.evaluators.npu.calibrated import calibrated_cycles
 from codesign.evaluators.npu.operator_stage import (
     design_of,
+    kv_held_shares,
     moved_bytes,
     operator_times,
     pinned_shares,
@@ -26,6 +27,7 @@ from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.pass_time import power_limited_s
 from codesign.evaluators.npu.placement import Four, Three, share_on_chip
 from codesign.evaluators.npu.records import (
+    N_SUMS,
     DesignInputs,
     LeastWork,
     Modelling,
@@ -55,6 +57,8 @@ ArrayKind: TypeAlias = tuple[float, float, int, int]
 """Depth, width, organization and dataflow of an array."""
 ArrayShape: TypeAlias = tuple[ArrayKind, float]
 """An array with a batch size."""
+_KV = 1
+"""Position of the KV cache among the kinds of data that are placed."""
 _MATRIX_SHARES = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
 
 
@@ -485,21 +489,23 @@ class Stage:
     def operator_sums(self) -> FloatArray:
         """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
         count = self._pass.table.count
-        sums = np.zeros((2 + len(Moved._fields), len(self._setup.storage)))
+        sums = np.zeros((N_SUMS, len(self._setup.storage)))
         for share, moved, times in self._of_groups:
             tables = (times.time_s, self.cycles, *moved)
             sums += share * np.stack([sum_over_operators(values, count) for values in tables])
         return sums
 
     @cached_property
-    def sums(self) -> FloatArray:
-        """(9, n) the same, with longer seconds where a memory is at its power limit."""
-        sums = self.operator_sums.copy()
-        levels = self._setup.accelerators.levels
-        least_s = power_limited_s(
-            *self._setup.port_traffic(Moved(*sums[2:])),
-            levels.bandwidth_bytes_per_s,
-            levels.write_energy_ratio,
-        )
-        sums[0] = np.maximum(sums[0], least_s)
-        return sums
+    def totals(self) -> FloatArray:
+        """(21, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`.
+
+        The seconds are longer than those of the operators where a memory is at its power limit.
+        """
+        sums, setup = self.operator_sums.copy(), self._setup
+        reads, writes = setup.port_traffic(Moved(*sums[2:]))
+        levels = setup.accelerators.levels
+        bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
+        sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
+        beyond = setup.tails[_KV]
+        held = kv_held_shares(setup.pinned[_KV], (beyond[1], beyond[2]))
+        return np.concatenate([sums, reads, writes, np.stack(held)])

@@ -287,6 +287,39 @@ class Moved(NamedTuple):
     activation_writes: FloatArray
 
 
+class PassTotals(NamedTuple):
+    """What a whole pass of ``n`` designs takes and moves.
+
+    Attributes:
+        time_s: (n,) of array and memories: of the operators, or longer where a memory waits for
+            power.
+        cycles: (n,) of the array.
+        moved: (n,) bytes by kind.
+        reads: (4, n) bytes read at each level's port, the tiers in the order of their use.
+        writes: (4, n) bytes written there.
+        kv_held: (4, n) part of the KV cache that each of these levels keeps.
+    """
+
+    time_s: FloatArray
+    cycles: FloatArray
+    moved: Moved
+    reads: FloatArray
+    writes: FloatArray
+    kv_held: FloatArray
+
+
+N_SUMS = 2 + len(Moved._fields)
+"""Numbers of a pass that are sums over its operators; the first of :class:`PassTotals`."""
+N_TOTALS = N_SUMS + 3 * 4
+"""All its numbers."""
+
+
+def totals_of(rows: FloatArray) -> PassTotals:
+    """The totals that lie in (21, n), in the order of the record."""
+    reads, writes, kv_held = (rows[i : i + 4] for i in range(N_SUMS, N_TOTALS, 4))
+    return PassTotals(rows[0], rows[1], Moved(*rows[2:N_SUMS]), reads, writes, kv_held)
+
+
 class PassTimes(NamedTuple):
     """How long one instance of each operator takes.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from codesign.studies.benchmark.accounts import account_shares
 from codesign.studies.benchmark.enumeration import enumeration_time
 from codesign.studies.benchmark.growth import growth
 from codesign.studies.benchmark.machine import surroundings
@@ -65,8 +66,9 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
         effort: How much to measure.
 
     Returns:
-        ``about``: versions, commit, machine. ``rates``, ``growth``, ``hypervolume``, ``store``,
-        ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the names.
+        ``about``: versions, commit, machine. ``rates``, ``growth``, ``accounts``, ``hypervolume``,
+        ``store``, ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the
+        names.
     """
     rates = evaluator_rates(effort)
     return {
@@ -74,6 +76,7 @@ def benchmark(effort: Effort = FULL) -> dict[str, Any]:
         "rates": rates,
         "ratios": _ratios(rates, effort),
         "growth": growth(effort),
+        "accounts": account_shares(effort),
         "hypervolume": list(hypervolume_times(effort)),
         "store": [store_rate(effort)],
         "enumeration": [enumeration_time(effort)],

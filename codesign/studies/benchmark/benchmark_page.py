@@ -33,6 +33,9 @@ the first one's start to the last one's end; where something else runs, they sho
   same bits; a test holds them to it over whole spaces. Results do not depend on numba.
 - **Eight operators at once.** The loop has no branch that depends on an operator, and operators lie
   in blocks of eight, so that the compiler uses the widest registers of the processor.
+- **Two more loops for dies and prices.** Yields are powers, which are not correctly rounded, so
+  NumPy computes them between the loops; a number of dies is priced only where a lower bound says
+  that it may be the cheapest.
 - **Repetitions.** Designs of a chunk that differ only in vector length, or in formats of equal
   width, share placement, traffic and time: these are worked out once and gathered. The first 1,024
   designs of a batch tell in 0.1 ms whether it pays to look for them.
@@ -41,6 +44,8 @@ the first one's start to the last one's end; where something else runs, they sho
   after {COMPILE_AFTER:,}. `{SWITCH}=1` starts it at once, `0` never. The machine code
   lies in the user's cache folder (`$XDG_CACHE_HOME/codesign`) under a name made from the content of
   the source, so an edited formula is never run in its old form.
+- **Memory is kept.** With the loop loaded, glibc is told to keep what a batch frees, up to 64 MiB:
+  handed back to the system, each page would cost a fault in the next batch.
 
 A *sweep* is random designs, each followed by all its vector lengths and formats (320 designs, 8
 of them distinct to the operators). *All metrics* are every metric that the evaluator reports.

@@ -43,6 +43,15 @@ def benchmark_tables(measured: Mapping[str, Any]) -> list[PaperTable]:
             "Decode of the first model; flat where the time is proportional to the designs.",
         ),
         _side_by_side(
+            "What accounts add to the time of an evaluation",
+            measured["accounts"],
+            ("added", "to"),
+            lambda row: f"{row['phase']}, {row['way']}",
+            lambda row: f"{100.0 * row['share']:.0f} %",
+            "Accounts are price, area, heat, wear, carbon and ownership; objectives throughput and "
+            "TDP. Medians of comparisons in turn, by processor time.",
+        ),
+        _side_by_side(
             "Hypervolume after one point more",
             measured["hypervolume"],
             ("points",),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 
 from codesign.evaluators.npu import compiled
 
@@ -52,10 +53,32 @@ def best_seconds(call: Callable[[], object], repeats: int) -> float:
     call()
     best = float("inf")
     for _ in range(repeats):
-        start = _seconds()
-        call()
-        best = min(best, _seconds() - start)
+        best = min(best, _timed(call))
     return best
+
+
+def added_share(
+    call: Callable[[], object], longer_call: Callable[[], object], repeats: int
+) -> float:
+    """How much longer one call takes than another, relative: the median of comparisons.
+
+    Each comparison is of processor time, with the mean of a call before and one after.
+    """
+    call()
+    longer_call()
+    shares = []
+    before = _timed(call)
+    for _ in range(repeats):
+        longer, after = _timed(longer_call), _timed(call)
+        shares.append(2.0 * longer / (before + after) - 1.0)
+        before = after
+    return median(shares)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = _seconds()
+    call()
+    return _seconds() - start
 
 
 def ways() -> tuple[str, ...]:

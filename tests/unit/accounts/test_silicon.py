@@ -45,7 +45,8 @@ def area(width=8.0, **changes: object) -> float:
 
 
 def test_base_by_hand() -> None:
-    blocks = {k: v[0] for k, v in floorplan(build(), bits(8), bits(8), N7).blocks.items()}
+    plan = floorplan(build(), bits(8), bits(8), N7)
+    blocks = {k: np.ravel(v)[0] for k, v in plan.blocks._asdict().items()}
     mac = 2.1 * (34 * 64 + 2430) / 1e6 * 0.01524
     assert blocks["array"] == pytest.approx(262144 * mac)  # 38.6 mm2
     assert blocks["vector"] == pytest.approx(2048 * 0.42 * 0.01524)  # 13.1 mm2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import platform
 import subprocess
 import sys
 from functools import cache
@@ -292,3 +293,32 @@ def test_machine_code_is_kept_under_the_content_of_the_source(
         )
         names.append(compiled._cache_folder.__wrapped__())
     assert names[0] == names[2] != names[1]
+
+
+_FAULTS = """
+import resource
+import numpy as np
+from codesign.evaluators.npu import compiled
+
+def arrays_of_a_batch():
+    arrays = [np.ones(1 << 17) for _ in range(12)]
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+if {is_kept}:
+    compiled._keep_freed_memory()
+arrays_of_a_batch()
+before = faults()
+for _ in range(20):
+    arrays_of_a_batch()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do not adapt")
+def test_a_batch_takes_up_the_memory_that_the_one_before_has_freed() -> None:
+    faults = [int(run_python(_FAULTS.format(is_kept=is_kept))) for is_kept in (False, True)]
+    if not faults[0]:
+        pytest.skip("the system does not count faults, or the C library keeps memory by itself")
+    assert faults[1] < faults[0] / 10

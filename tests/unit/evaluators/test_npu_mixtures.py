@@ -85,7 +85,7 @@ def test_a_pass_is_the_sum_over_layers_with_the_format_of_each(
     stage = Stage(one.pass_, setup)
     expected = 0.75 * seconds(4 / 8) + 0.25 * seconds(8 / 8)
     assert stage.times.time_s @ one.pass_.table.count == pytest.approx(expected)
-    assert (stage.sums[0] >= expected * (1 - 1e-12)).all()
+    assert (stage.totals[0] >= expected * (1 - 1e-12)).all()
     if phase == "decode" and not options:  # not as if every weight had the average
         assert (seconds(5 / 8) < expected * (1 - 1e-3)).any()
 

@@ -33,6 +33,9 @@ def platform_document(
     return {
         **inputs,
         "metrics": explanation.metrics,
+        "ranges": {
+            name: {"low": low, "high": high} for name, (low, high) in explanation.ranges.items()
+        },
         "limits": list(slo),
         "operators": explanation.operators,
         "levels": explanation.levels,
@@ -52,7 +55,11 @@ def platform_tables(
     metrics = plain_table("Metrics", ["metric", "value"], ["value"])
     for name, value in explanation.metrics.items():
         metric = PLATFORM_METRICS[name]
-        metrics.add_row(metric_title(metric), format_metric(value, metric))
+        words = format_metric(value, metric)
+        if name in explanation.ranges:
+            low, high = (format_metric(end, metric) for end in explanation.ranges[name])
+            words += f" ({low} to {high})"
+        metrics.add_row(metric_title(metric), words)
     parts: list[RenderableType] = [pairs_table("Platform", input_words), text_line(""), metrics]
     if slo:
         parts += [text_line(""), rows_table("Limits of the use case", slo, width)]

@@ -267,9 +267,9 @@ def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str,
 _NOTES = (
     "The roofline is the profile ideal of the same evaluator: peak rates, and nothing starts.",
     "GenZ is the profile genz, which gives what PyPI's genz-llm 0.0.16 gives (study genz), with "
-    "the shares of the datasheet that its section IV-E measured on an H100: 60 % of the arithmetic, "
-    "70 % of the memory's and 75 % of the links' bandwidth. LLMCompass, the other public tool for "
-    "such requests, is on no package index and was not run.",
+    "the shares of the datasheet that its section IV-E measured on an H100: 60 % of the "
+    "arithmetic, 70 % of the memory's and 75 % of the links' bandwidth. LLMCompass, the "
+    "other public tool for such requests, is on no package index and was not run.",
     "LMDeploy's latencies are printed in whole milliseconds: at 9 ms that alone is 5 %. Its first "
     "version sent a prompt's last token through a decode step.",
     "Splitwise's times are of a serving engine of 2023 that started every kernel from the host: on "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
+from codesign.format_mixture import is_mixed, mixture_words
 from codesign.quantization.loss_rule import (
     Estimate,
     algorithms,
@@ -17,9 +18,15 @@ from codesign.quantization.loss_rule import (
     load_rule,
 )
 from codesign.quantization.measured import MeasuredLoss, MeasuredTable
-from codesign.quantization.published import MEASURES, FormatChoice, PublishedScore, scores_of
+from codesign.quantization.published import (
+    MEASURES,
+    FormatChoice,
+    Measure,
+    PublishedScore,
+    scores_of,
+)
 from codesign.report.tables import plain_table, text_line
-from codesign.workload import Request, parameter_count
+from codesign.workload import Request, bits_per_weight, parameter_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -66,6 +73,16 @@ class AccuracyReport:
             return None
         return estimate_by_rule(score.formats, self.model, self.n_parameters, score.measure)
 
+    def log_error(self, score: PublishedScore) -> float | None:
+        """Logarithm of the loss by the rule over the published one, noise of benchmarks added."""
+        result = self.of_rule(score)
+        if result is None or score.ratio is None:
+            return None
+        sign = -1.0 if score.measure == "accuracy" else 1.0
+        return _log_error(
+            sign * math.log(result.ratio), sign * math.log(score.ratio), score.measure
+        )
+
     def estimates(self) -> list[tuple[FormatChoice, str, Estimate]]:
         """Each choice with each measure."""
         return [
@@ -104,15 +121,16 @@ class AccuracyReport:
             "ratio_of_rule": by_rule,
             "log_error_of_rule": None
             if by_rule is None
-            else _log_error(math.log(by_rule), math.log(ratio.mean)),
+            else _log_error(math.log(by_rule), math.log(ratio.mean), "perplexity"),
             "basis": loss.basis,
             "source": loss.source,
         }
 
 
-def _log_error(loss_of_rule: float, measured_loss: float) -> float:
-    floor = load_rule().perplexity.floor
-    return math.log((loss_of_rule + floor) / (max(measured_loss, 0.0) + floor))
+def _log_error(loss_of_rule: float, true_loss: float, measure: Measure) -> float:
+    rule = load_rule()
+    floor = (rule.accuracy if measure == "accuracy" else rule.perplexity).floor
+    return math.log((loss_of_rule + floor) / (max(true_loss, 0.0) + floor))
 
 
 def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
@@ -150,6 +168,7 @@ def _score_document(report: AccuracyReport, score: PublishedScore) -> dict[str, 
         "score": score.score,
         "ratio": score.ratio,
         "ratio_of_rule": None if result is None else result.ratio,
+        "log_error_of_rule": report.log_error(score),
         "source": score.source,
         "note": score.note,
     }
@@ -180,13 +199,15 @@ def _cells(formats: FormatChoice) -> list[str]:
 
 
 def _published_table(report: AccuracyReport) -> RenderableType:
-    numbers = ["16 bits", "score", "ratio", "by rule"]
+    numbers = ["16 bits", "score", "ratio", "by rule", "log error"]
     columns = [*_FORMAT_COLUMNS, "benchmark", *numbers, "source"]
     table = plain_table("Published scores", columns, numbers)
     for score in report.scores:
         result = report.of_rule(score)
         values = (score.full_precision, score.score, score.ratio, result and result.ratio)
         cells = ["–" if value is None else f"{value:.4g}" for value in values]
+        error = report.log_error(score)
+        cells.append("–" if error is None else f"{error:+.2f}")
         table.add_row(*_cells(score.formats), score.benchmark, *cells, score.source)
     return table
 
@@ -251,7 +272,8 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
     """Mixtures by their bits, and what each product costs."""
     numbers = ["bits", "expected KL", "measured KL", "95 %"]
     table = plain_table(f"Mixtures for {document['model']}, KL in 1e-3 nats per token",
-                        [*numbers, "products in each format"], numbers)  # fmt: skip
+                        [*numbers, "products in each format", "weight_format of a space"],
+                        numbers)  # fmt: skip
     for row in document["mixtures"]:
         divergence = {key: 1e3 * value for key, value in row["divergence_nats"].items()}
         names = sorted(row["formats"].values())
@@ -262,6 +284,7 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
             f"{divergence['mean']:.3g}",
             f"{divergence['low']:.3g} to {divergence['high']:.3g}",
             counts,
+            row["weight_format"],
         )
     names = list(document["sensitivities"][0]["divergence_nats"])
     costs = plain_table("KL of each product alone, 1e-3 nats per token",
@@ -291,6 +314,11 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
     model = workload.language_model
     lines: list[tuple[str, ...]] = []
+    if is_mixed(choice.weights):
+        bits = bits_per_weight(choice.weights, workload.format_convention)
+        lines.append(
+            ("bits of a weight", f"{bits:g}", "", "on average", mixture_words(choice.weights))
+        )
     for measure in MEASURES:
         try:
             result = estimate(choice, model.name, float(parameter_count(model)), measure)

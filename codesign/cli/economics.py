@@ -291,10 +291,10 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     import numpy as np
 
     from codesign.hardware.power import thermal_design_watts
-    from codesign.workload.precision import multiply_bits
+    from codesign.workload.precision import DEFAULT_FORMAT, multiply_bits
 
     activation, weight, kv = (
-        np.array([float(multiply_bits(settings.get(f"{name}_format") or "bf16"))])
+        np.array([float(multiply_bits(settings.get(f"{name}_format") or DEFAULT_FORMAT))])
         for name in ("activation", "weight", "kv")
     )
     parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv))
@@ -305,12 +305,13 @@ def _formats(flags: OperandFlags, settings: Mapping[str, Any]) -> Formats:
     """The requested formats; else the design's own; else 16 bits."""
     from codesign.evaluators.economics.serving import Formats
     from codesign.evaluators.economics.sustained_device import element_bits
+    from codesign.workload.precision import DEFAULT_FORMAT
 
     for name, value in vars(flags).items():
         with prefix_problems(f"--{name.replace('_', '-')}"):
-            element_bits(value or "bf16")
+            element_bits(value or DEFAULT_FORMAT)
     chosen = {
-        name.removesuffix("_format"): value or settings.get(name) or "bf16"
+        name.removesuffix("_format"): value or settings.get(name) or DEFAULT_FORMAT
         for name, value in vars(flags).items()
     }
     if flags.kv_format is None and not settings.get("kv_format"):

@@ -39,8 +39,8 @@ Options = Annotated[
     ),
 ]
 Format = Annotated[
-    str,
-    typer.Option("--format", help="Number format of weights, activations and KV cache."),
+    str | None,
+    typer.Option("--format", help="Number format of weights, activations and KV cache. [bf16]"),
 ]
 
 
@@ -118,7 +118,7 @@ class ReplicaFlags(DegreeFlags):
 class FormatFlags:
     """Number formats."""
 
-    format_: Format = "bf16"
+    format_: Format = None
     weight_format: str | None = flag("Number format of the weights alone.")
     kv_format: str | None = flag("Number format of the KV cache alone.")
 
@@ -128,16 +128,17 @@ class FormatFlags:
         Raises:
             InputError: There is no such format.
         """
-        from codesign.workload.precision import find_format
+        from codesign.workload.precision import DEFAULT_FORMAT, find_format
 
+        shared = self.format_ or DEFAULT_FORMAT
         formats = {
-            "weight_format": self.weight_format or self.format_,
-            "activation_format": self.format_,
-            "kv_format": self.kv_format or self.format_,
+            "weight_format": self.weight_format or shared,
+            "activation_format": shared,
+            "kv_format": self.kv_format or shared,
         }
         for name, chosen in formats.items():
             own_flag = f"--{name.replace('_', '-')}"
-            find_format(chosen, "--format" if chosen == self.format_ else own_flag)
+            find_format(chosen, "--format" if chosen == shared else own_flag)
         return formats
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,6 @@ from codesign.cli.flags import naming
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import (
     FLAGS,
-    Format,
     FormatFlags,
     LimitFlags,
     Model,
@@ -30,13 +28,6 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.fleet_sizing import OfferedLoad
     from codesign.evaluators.platform.requirements import LatencyLimits
-
-
-@dataclass(frozen=True)
-class RequirementFormats(FormatFlags):
-    """Number formats, of 8 bits where none is named."""
-
-    format_: Format = "fp8"
 
 
 def requirements(
@@ -68,7 +59,7 @@ def requirements(
         typer.Option(help="Device to size; may be repeated. [all that are bundled]"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the requests that are drawn.", min=0)] = 0,
-    formats: RequirementFormats,
+    formats: FormatFlags,
     most_devices: Annotated[
         int, typer.Option(help="Where the search for the fewest devices ends.")
     ] = 512,

@@ -69,6 +69,8 @@ class Explanation:
         notes: The assumptions that limit the numbers.
         costs: One row per block or part of one device: its area and its price; None where it has
             none of the two, or nobody knows it.
+        ranges: Lowest and highest value of metrics whose errors were measured, by name: 90 % of the
+            measurements lie between.
         timeline: Of a system, one row per pool and hand-over: when a request that waits for nobody
             is there, and how busy it is.
     """
@@ -81,6 +83,7 @@ class Explanation:
     notes: Sequence[str] = ()
     costs: Sequence[Mapping[str, Any]] = ()
     timeline: Sequence[Mapping[str, Any]] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -33,6 +33,9 @@ def platform_document(
     return {
         **inputs,
         "metrics": explanation.metrics,
+        "ranges": {
+            name: {"low": low, "high": high} for name, (low, high) in explanation.ranges.items()
+        },
         "limits": list(slo),
         "operators": explanation.operators,
         "levels": explanation.levels,
@@ -49,8 +52,10 @@ def platform_tables(
 ) -> list[RenderableType]:
     """The same for the terminal, ``width`` columns wide."""
     input_words = {name: format_cell("", value) for name, value in inputs.items()}
-    declared = ((PLATFORM_METRICS[name], value) for name, value in explanation.metrics.items())
-    rows = ((metric_title(metric), format_metric(value, metric)) for metric, value in declared)
+    rows = (
+        (metric_title(PLATFORM_METRICS[name]), _value_and_range(explanation, name))
+        for name in explanation.metrics
+    )
     metrics = plain_table("Metrics", ["metric", "value"], ["value"], rows)
     parts: list[RenderableType] = [pairs_table("Platform", input_words), text_line(""), metrics]
     if slo:
@@ -63,6 +68,15 @@ def platform_tables(
         text_line(""),
     ]
     return parts + [text_line(f"Note: {note}") for note in explanation.notes]
+
+
+def _value_and_range(explanation: Explanation, name: str) -> str:
+    metric = PLATFORM_METRICS[name]
+    words = format_metric(explanation.metrics[name], metric)
+    if name in explanation.ranges:
+        low, high = (format_metric(end, metric) for end in explanation.ranges[name])
+        words += f" ({low} to {high})"
+    return words
 
 
 def slo_rows(explanation: Explanation, limits: LatencyLimits | None) -> list[dict[str, Any]]:

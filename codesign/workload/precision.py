@@ -67,6 +67,9 @@ _FORMATS = (
 
 FORMATS: dict[str, NumberFormat] = {item.name: item for item in _FORMATS}
 """Every number format by name."""
+DEFAULT_FORMAT = "bf16"
+"""Format of weights, activations and KV cache on devices where a question names none, as most
+models are published."""
 
 
 def find_format(name: str, where: str | None = None) -> NumberFormat:

@@ -152,7 +152,8 @@ def one_device(monkeypatch) -> None:
 def test_economics_and_requirements_count_the_devices_of_users_alike(model: str, capsys) -> None:
     formats = ["--weight-format", "fp8", "--activation-format", "fp8"]
     priced = document(["economics", "--model", model, *QUESTION, *formats], capsys)
-    sized = document(["requirements", "--model", model, *QUESTION, "--most-devices", "64"], capsys)
+    words = [*QUESTION, "--most-devices", "64", "--format", "fp8"]
+    sized = document(["requirements", "--model", model, *words], capsys)
     (row,) = (row for row in sized["devices"] if row["device"] == "h100-sxm")
     fewest = priced["fewest_devices"]["devices_for_users"]
     assert 0.7 < row["devices"] / fewest < 1.4  # was 280
@@ -170,7 +171,7 @@ def test_the_question_is_printed_above_the_answer(command: str, capsys, monkeypa
     assert "2,000 prompt + 500 generated = 2,500 tokens" in shown
     assert "10,000 at once, each with the next request when the last is answered" in shown
     assert "first token within 1 s, output token within 50 ms" in shown
-    assert "weights " in shown and "prefill" in shown
+    assert "weights bf16, activations bf16, cache bf16" in shown and "prefill" in shown
 
 
 def test_speed_and_price_say_whether_prefill_is_in_them(capsys) -> None:

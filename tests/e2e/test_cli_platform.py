@@ -18,6 +18,24 @@ def answer(capsys: Any, *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def test_energies_have_the_ranges_of_measured_kernels(capsys: Any) -> None:
+    found = answer(capsys, "platform", *RAG, "--device", "h200-sxm", "--tp", "8")
+    metrics, ranges = found["metrics"], found["ranges"]
+    energy = "energy_joules_per_token"
+    assert set(ranges) == {energy, f"prefill_{energy}", "tokens_per_joule"}
+    for name, ends in ranges.items():
+        assert ends["low"] < metrics[name] < ends["high"]
+    inverse = 1.0 / ranges["tokens_per_joule"]["low"]
+    assert inverse == pytest.approx(ranges[energy]["high"])
+    assert any("predicted by fits without their device" in note for note in found["notes"])
+    ideal = answer(capsys, "platform", *RAG, "--device", "h200-sxm", "--tp", "8",
+                   "--option", "profile=ideal")  # fmt: skip
+    assert ideal["ranges"] == {}
+    assert main(["platform", *RAG, "--device", "h200-sxm", "--tp", "8"]) == 0
+    (line,) = (s for s in capsys.readouterr().out.splitlines() if s.startswith("tokens per joule"))
+    assert " to " in line
+
+
 def test_one_platform_is_one_json_document_whose_parts_add_up(capsys: Any) -> None:
     found = answer(capsys, "platform", *RAG, "--device", "h100-sxm", "--tp", "8")
     metrics = found["metrics"]

@@ -22,15 +22,16 @@ from codesign.evaluators.economics.sustained_device import (
 )
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.device import load_device
+from codesign.workload.precision import DEFAULT_FORMAT
 
 
 @dataclass(frozen=True)
 class Formats:
     """Number formats of what is stored; see :mod:`codesign.workload.precision`."""
 
-    weight: str = "bf16"
-    activation: str = "bf16"
-    kv: str = "bf16"
+    weight: str = DEFAULT_FORMAT
+    activation: str = DEFAULT_FORMAT
+    kv: str = DEFAULT_FORMAT
 
     def precision(self) -> ElementBytes:
         """Bytes of an element."""

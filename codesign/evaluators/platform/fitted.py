@@ -48,7 +48,11 @@ from codesign.machines.device.energy import (
     kernel_energy_joules,
 )
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
-from codesign.machines.device.expected_error import describe_expected_error
+from codesign.machines.device.expected_error import (
+    describe_energy_error,
+    describe_expected_error,
+    energy_range,
+)
 from codesign.machines.device.expert_exchange import (
     DISPATCH_BYTES,
     ExchangeConstants,
@@ -87,6 +91,8 @@ _DELTA_CHUNK = 64.0
 EXCHANGE_CORES = 20.0
 """Cores that exchange tokens of large batches: DeepSeek-V3 (2024), section 3.2.2, and the default
 of DeepEP, whose kernels the law is fitted to."""
+
+_ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
 
 Constants = TypeVar("Constants", bound=Record)
 
@@ -143,7 +149,19 @@ class FittedRules(ServingRules):
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
             "sampling and scheduling between steps cost nothing.",
             *describe_expected_error(device, self.options.engine == "eager"),
+            describe_energy_error(device),
         ]
+
+    def metric_ranges(
+        self, device: str, metrics: Mapping[str, float]
+    ) -> dict[str, tuple[float, float]]:
+        """Ranges of energies, from the errors of kernels whose watts were measured."""
+        known = {name: value for name, value in metrics.items() if value == value}
+        ranges = {name: energy_range(device, known[name]) for name in _ENERGIES if name in known}
+        if "tokens_per_joule" in known:
+            low, high = energy_range(device, 1.0 / known["tokens_per_joule"])
+            ranges["tokens_per_joule"] = 1.0 / high, 1.0 / low
+        return ranges
 
 
 @dataclass(frozen=True)

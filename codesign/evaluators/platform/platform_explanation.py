@@ -20,13 +20,15 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
         serving: Results of one platform.
         names: Metrics to report.
     """
+    metrics = {name: float(getattr(serving, name)[0]) for name in names}
     return Explanation(
-        metrics={name: float(getattr(serving, name)[0]) for name in names},
+        metrics=metrics,
         violations={name: float(values[0]) for name, values in limits(serving).items()},
         operators=list(_operators(serving)),
         levels=list(_levels(serving)),
         power=_power(serving),
         notes=_notes(serving),
+        ranges=serving.rules.metric_ranges(serving.device_key, metrics),
     )
 
 

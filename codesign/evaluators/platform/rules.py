@@ -182,6 +182,17 @@ class ServingRules:
             "softmax, activations, sampling and launches cost nothing."
         ]
 
+    def metric_ranges(
+        self, device: str, metrics: Mapping[str, float]
+    ) -> dict[str, tuple[float, float]]:
+        """Lowest and highest values of metrics, by name, where errors were measured; here of none.
+
+        Args:
+            device: Key of the device.
+            metrics: Their values.
+        """
+        return {}
+
 
 def rules_of(options: PlatformOptions) -> ServingRules:
     """The rules of the options' profile."""

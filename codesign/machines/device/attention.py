@@ -80,12 +80,13 @@ class AttentionConstants(Record):
     """What a class of devices makes of its datasheet numbers in attention."""
 
     matrix_fraction: Fraction
-    """Part of the 16-bit peak that the products of a core reach."""
+    """Part of the 16-bit peak that the power limit sustains which the products of a core reach."""
     eight_bit_gain: Fraction
     """Part of the doubled peak that 8-bit products keep of it: values are transposed, scores are
     converted."""
     scores_per_cycle: Cycles
-    """Scores that a core raises to a power and sums per clock."""
+    """Scores that a core raises to a power and sums per clock, at the peak's clock; of it remains
+    what the power limit sustains."""
     bandwidth_fraction: Fraction
     """Part of the main memory's rate that a long read reaches."""
     cache_bytes_per_cycle: Cycles
@@ -103,8 +104,8 @@ class AttentionConstants(Record):
     merge_cycles: Cycles
     """Clocks to merge one more part of a block's keys."""
     recent_factor: Cycles
-    """Part of all these clocks that is left on devices with 4-bit products, whose kernels start
-    while the one before ends."""
+    """Part of all these clocks that is left in decode on devices with 4-bit products, whose small
+    kernels start while the one before ends."""
 
 
 class _Keys(NamedTuple):
@@ -155,7 +156,8 @@ def attention_time_s(
     Returns:
         Seconds, in the shape of all arguments together.
     """
-    cycle = np.where(rates.has_fp4, constants.recent_factor, 1.0) / np.asarray(rates.clock_hz)
+    is_recent_decode = np.equal(shape.new_tokens, 1.0) & (np.asarray(rates.has_fp4) > 0)
+    cycle = np.where(is_recent_decode, constants.recent_factor, 1.0) / np.asarray(rates.clock_hz)
     groups = np.where(shape.is_prepared, shape.query_heads, shape.kv_heads)
     rows = np.multiply(shape.new_tokens, shape.query_heads) / groups
     keys = _keys(shape, BLOCK_ROWS * groups / np.asarray(shape.query_heads))
@@ -210,7 +212,8 @@ def _core_score_s(
     peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
     flop = 2 * np.add(shape.head_dim, shape.value_head_dim)
     product_s = flop * rates.n_cores / (peak * constants.matrix_fraction * gain)
-    return np.asarray(product_s + 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz)))
+    exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
+    return np.asarray((product_s + exponential_s) / rates.sustained_fraction)
 
 
 def _parted_s(alone_s: FloatArray, merge_s: FloatArray, cores: FloatArray) -> FloatArray:

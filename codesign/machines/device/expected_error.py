@@ -1,6 +1,6 @@
 """How far predictions were from measurements: what a user may expect of a prediction.
 
-``codesign validate kernels requests`` measures the errors, and
+``codesign validate kernels energy requests`` measures the errors, and
 ``python -m codesign.studies.validation.expected_errors`` writes them to ``expected_errors.yaml``.
 """
 
@@ -49,6 +49,15 @@ class MeasuredError(Record):
     """Median of the signed errors; above 0, predictions are too slow."""
 
 
+class EnergyError(MeasuredError):
+    """Errors of the energy of kernels, time and power predicted by fits without their device."""
+
+    low: float = Field(gt=0)
+    """Measured over predicted energy that 5 % of the kernels stay below."""
+    high: float = Field(gt=0)
+    """Measured over predicted energy that 5 % of the kernels exceed."""
+
+
 class MeasuredErrors(Record):
     """Errors of all predictions by what was predicted, then by device."""
 
@@ -61,6 +70,8 @@ class MeasuredErrors(Record):
     """Of kernels with the shipped constants: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
     """Of kernels on a device that the fit has not seen: by family."""
+    energy: dict[str, EnergyError]
+    """Of the energy of kernels: by device, which the fits have not seen; ``all`` is of all."""
 
 
 @cache
@@ -97,6 +108,38 @@ def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
     if not own:
         sentences.append(f"Requests on other devices: {every}.")
     return sentences
+
+
+def energy_error(device: str) -> EnergyError:
+    """Errors of energy on a device; those of all devices with watts where it has none."""
+    energy = measured_errors().energy
+    return energy.get(device, energy["all"])
+
+
+def describe_energy_error(device: str) -> str:
+    """What the ranges of energy on a device rest on, in two sentences."""
+    error = energy_error(device)
+    place = "on this device" if device in measured_errors().energy else "on others"
+    return (
+        f"Energy of {error.cases:,} kernels measured {place}, predicted by fits without their "
+        f"device: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
+        f"{error.high:.2g} times the predicted energy. Ranges of energy are these; "
+        "errors of many kernels partly cancel in a request."
+    )
+
+
+def energy_range(device: str, joules: float) -> tuple[float, float]:
+    """Between what 90 % of the measured kernels would lie, were they of the predicted energy.
+
+    Limiting assumption: a request errs as much as one kernel.
+
+    Examples:
+        >>> low, high = energy_range("h200-sxm", 1.0)
+        >>> low < 1.0 < high
+        True
+    """
+    error = energy_error(device)
+    return error.low * joules, error.high * joules
 
 
 def is_measured(device: str) -> bool:

@@ -4,7 +4,8 @@ A layer is a routing, a gathering of the tokens by expert, a grouped product wit
 (gate and up), an activation, a grouped product with the last matrix (down), and a weighted sum. A
 grouped product reads each matrix of the experts that have work once, and computes rows in tiles
 that no two experts share. Each core computes one tile at a time and loads that tile's weights
-alone, so that few tiles keep neither the cores nor the memory busy.
+alone, so that few tiles keep neither the cores nor the memory busy. What a core does, and what
+starts its kernels, takes clocks.
 
 Constants are fitted to ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0, whose rows are the
 fastest of TensorRT-LLM, vLLM and SGLang; these differ by a factor of 2 and more at equal shapes.
@@ -21,6 +22,7 @@ from pydantic import Field
 from codesign.columns import BoolArray, FloatArray
 from codesign.machines.device.formats import ProductFormat
 from codesign.machines.device.links import Texts, by_kind
+from codesign.machines.device.memory import memory_time_s
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Fraction, Record, quantity
 
@@ -29,8 +31,8 @@ TILE_ROWS = (16, 32, 64, 128, 256)
 TILE_COLUMNS = 128
 """Columns of a tile [ours]; libraries use 64 to 256."""
 
-_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
-_Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
+_Cycles: TypeAlias = Annotated[float, quantity("1"), Field(ge=0)]
+_PerCycle: TypeAlias = Annotated[float, quantity("1"), Field(gt=0)]
 _Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 
 
@@ -64,25 +66,29 @@ def expert_kernel(kernel: ProductFormat) -> str:
 class ExpertConstants(Record):
     """The free constants of experts on a class of devices."""
 
-    start: _Seconds
-    """Start and end of the kernels from the gathering to the weighted sum."""
-    routing_start: _Seconds
+    start_cycles: _Cycles
+    """Clocks to start and end the kernels from the gathering to the weighted sum."""
+    routing_cycles: _Cycles
     """What choosing the experts and sorting the tokens by them adds to that."""
-    expert_start: _Seconds
+    expert_cycles: _Cycles
     """What one more expert of the whole layer adds to sorting the tokens."""
     memory: _Share
     """Rate of weights from memory, in parts of the memory bandwidth."""
     cache: _Share
     """Part of the cache that weights of a repeated call stay in."""
-    core_load: _Rate
-    """Bytes of weights that a core loads for its tile."""
+    cache_bytes_per_cycle: _PerCycle
+    """Bytes that each core moves to or from the cache per clock, of activations that fit in it."""
+    load_bytes_per_cycle: _PerCycle
+    """Bytes of weights that a core loads for its tile per clock."""
     tile_start: Annotated[float, Field(ge=0)]
     """Rows: a tile of a rows takes 1 + start (1/a - 1/256) times longer per row."""
+    wave: Annotated[float, Field(ge=0, le=1)]
+    """Rounds of tiles for which cores wait in the last of them, in which few have a tile."""
     compute: _Share
     """Rate of large products, in parts of the peak."""
-    core_limits: dict[str, Annotated[float, quantity("TFLOP/s"), Field(gt=0)]]
-    """Rate of a core that the kernels of a format reach, whatever its peak: those for mixed or
-    blockwise formats use instructions of older devices."""
+    core_flop_per_cycle: dict[str, _PerCycle]
+    """Arithmetic per clock of a core that the kernels of a format reach, whatever its peak: those
+    for mixed or blockwise formats use instructions of older devices."""
     passes: Annotated[float, Field(ge=0)]
     """Times that the activations of a pair of token and expert pass memory, each element written
     and read once being 1."""
@@ -139,8 +145,9 @@ def experts_time_s(
         rates: Of the devices.
         constants: Of their class.
     """
-    limit = by_kind(work.core_limit, constants.core_limits, np.inf) * rates.n_cores
-    flop_per_s = np.minimum(constants.compute * peak_flop_per_s, limit)
+    clock_hz = np.asarray(rates.clock_hz)
+    limit = by_kind(work.core_limit, constants.core_flop_per_cycle, np.inf)
+    flop_per_s = np.minimum(constants.compute * peak_flop_per_s, limit * rates.n_cores * clock_hz)
     missed = _missed_part(work, rates, constants)
     inner = np.asarray(work.expert_hidden)
     first = _grouped_s(
@@ -153,10 +160,17 @@ def experts_time_s(
     remote = remote * np.where(
         work.keeps_remote, constants.kept_remote_passes, constants.remote_passes
     )
-    moved = constants.passes * work.pairs * pair_bytes + remote
-    start = constants.start + np.where(work.is_routed, 0.0, constants.routing_start)
-    start = start + constants.expert_start * work.experts
-    return np.asarray(start + first + last + moved / rates.bandwidth_bytes_per_s)
+    # The kernel before has just written them, whether the call is repeated or not.
+    moved = memory_time_s(
+        constants.passes * work.pairs * pair_bytes + remote,
+        rates,
+        1.0,
+        constants.cache_bytes_per_cycle,
+        is_cached=True,
+    )
+    start = constants.start_cycles + np.where(work.is_routed, 0.0, constants.routing_cycles)
+    start = start + constants.expert_cycles * work.experts
+    return np.asarray(start / clock_hz + first + last + moved)
 
 
 def _missed_part(work: ExpertWork, rates: DeviceRates, constants: ExpertConstants) -> FloatArray:
@@ -181,13 +195,15 @@ def _grouped_s(
     weights = work.weight_bytes * active * columns * inner
     memory = weights * missed / (constants.memory * rates.bandwidth_bytes_per_s)
     across = np.maximum(np.asarray(columns) / TILE_COLUMNS, 1.0)
-    load = TILE_COLUMNS * inner * work.weight_bytes / constants.core_load
+    load_rate = constants.load_bytes_per_cycle * np.asarray(rates.clock_hz)
+    load = TILE_COLUMNS * inner * work.weight_bytes / load_rate
     best = np.full(np.broadcast_shapes(np.shape(memory), np.shape(flop_per_s)), np.inf)
     for rows in TILE_ROWS:
         tiles = (np.asarray(work.pairs) / rows + active) * across
         slowdown = 1 + constants.tile_start * (1 / rows - 1 / TILE_ROWS[-1])
         product = 2.0 * rows * TILE_COLUMNS * inner * slowdown * cores / flop_per_s
-        best = np.minimum(best, np.maximum(tiles / cores, 1.0) * np.maximum(product, load))
+        rounds = np.maximum(tiles / cores + constants.wave, 1.0)
+        best = np.minimum(best, rounds * np.maximum(product, load))
     return np.asarray(np.hypot(memory, best))
 
 

@@ -272,9 +272,9 @@ _NOTES = (
     "preempted where blocks run out, its blocks found again unless taken. Sampling, graphs that "
     "are captured at certain batches only, and the host cost nothing.",
     "What two of these choices do, mean errors of TTFT and latency: if the next step were chosen "
-    "only when one has ended, 15.2 % and 1.1 % instead of 5.1 % and 1.2 % on the RTX PRO 6000; if "
-    "a preempted request found none of its blocks again, 16.3 % and 11.5 % instead of 13.5 % and "
-    "8.2 % on the RTX 4090, where some 200 are preempted. The table states neither; both are "
+    "only when one has ended, 15.2 % and 1.0 % instead of 5.9 % and 1.0 % on the RTX PRO 6000; if "
+    "a preempted request found none of its blocks again, 15.9 % and 11.1 % instead of 13.1 % and "
+    "7.8 % on the RTX 4090, where some 200 are preempted. The table states neither; both are "
     "vLLM's defaults, and metadata of a later run on the RTX PRO 6000 by the same source (vLLM "
     "0.28) have them.",
     "The memory for the cache is 90 % of the printed capacity, GB taken as 1e9 bytes, less the "

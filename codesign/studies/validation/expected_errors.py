@@ -1,4 +1,4 @@
-"""The errors that users are told to expect: those of the studies ``kernels`` and ``requests``.
+"""The errors that users are told to expect: of the studies ``kernels``, ``energy``, ``requests``.
 
 ``python -m codesign.studies.validation.expected_errors`` writes them, by device.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.files import replacing
 from codesign.machines.device.expected_error import ERRORS_FILE
-from codesign.studies.validation import kernels, requests
+from codesign.studies.validation import energy, kernels, requests
 from codesign.studies.validation.study import Study
 
 _Errors = dict[str, dict[str, list[float]]]
@@ -34,6 +34,7 @@ def expected_errors_text() -> str:
     }
     lines += ["unseen_device:"]
     lines += [f"  {name}: {_entry(errors['all'])}" for name, errors in unseen.items()]
+    lines += ["energy:", *energy_lines(energy.run())]
     return "\n".join(lines) + "\n"
 
 
@@ -52,6 +53,20 @@ def _section(errors: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
     for name, by_device in errors.items():
         lines.append(f"  {name}:")
         lines += [f"    {device}: {_entry(by_device[device])}" for device in sorted(by_device)]
+    return lines
+
+
+def energy_lines(study: Study) -> list[str]:
+    """Errors of energy by device, with the range of measured over predicted energy."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for row in study.rows:
+        for device in ("all", row["device"]):
+            errors[device].append(row["held_out"])
+    lines = []
+    for device in sorted(errors):
+        low, high = np.quantile(1.0 / (1.0 + np.array(errors[device])), [0.05, 0.95])
+        entry = _entry(errors[device]).removesuffix("}")
+        lines.append(f"  {device}: {entry}, low: {low:.3f}, high: {high:.3f}}}")
     return lines
 
 

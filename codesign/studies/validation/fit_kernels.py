@@ -35,8 +35,9 @@ constants before these; of a tpu there is none."""
 _OF_PEAK = ("compute", "matrix_fraction")
 _OF_BANDWIDTH = ("memory", "bandwidth", "bandwidth_fraction", "convolution_bandwidth_fraction")
 _OF_GPU_CORES = {
-    **dict.fromkeys(("core_copy", "expert_copy", "core_load", "stream_core", "row_core"), 1e18),
-    **dict.fromkeys(("core_limits", "integer_core_rate"), 1e18),
+    **dict.fromkeys(("core_copy", "expert_copy", "stream_core", "row_core"), 1e18),
+    "integer_core_rate": 1e18,
+    **dict.fromkeys(("load_bytes_per_cycle", "core_flop_per_cycle"), 1e9),
     "operand_rate": 1e13,
     "wave": 0.01,
 }
@@ -51,12 +52,12 @@ _PER_CORE = {"scores_per_cycle": 1.0} | dict.fromkeys(
 _UNITS = {
     **dict.fromkeys(("start", "ramp", "quantize", "fine_scales", "step", "fill"), "us"),
     **dict.fromkeys(("custom_start", "custom_peer", "hosted_peer", "network_step"), "us"),
-    **dict.fromkeys(("expert_start", "routing_start", "normal_start", "normal_hop"), "us"),
+    **dict.fromkeys(("normal_start", "normal_hop"), "us"),
     **dict.fromkeys(("low_latency_start", "low_latency_hop", "stream_start", "row_start"), "us"),
     **dict.fromkeys(("mixing_start", "projection_start", "host_start", "rank_deviation"), "us"),
-    **dict.fromkeys(("core_copy", "expert_copy", "token_copy", "core_load"), "GB/s"),
+    **dict.fromkeys(("core_copy", "expert_copy", "token_copy"), "GB/s"),
     **dict.fromkeys(("stream_core", "row_core", "operand_rate"), "GB/s"),
-    **dict.fromkeys(("core_limits", "integer_core_rate"), "TFLOP/s"),
+    "integer_core_rate": "TFLOP/s",
     "convert_rate": "1/s",
 }
 """Unit in which a constant is written; others are plain numbers."""

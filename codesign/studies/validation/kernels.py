@@ -113,7 +113,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
 def _without_device(family: KernelFamily[Any], table: KernelTable) -> FloatArray:
     """(q,) seconds by constants that were fitted without the row's device."""
     seconds = np.full(len(table), np.nan)
-    devices = _device_keys(table)
+    devices = device_keys(table)
     for device in sorted(set(devices.tolist())):
         is_tested = devices == device
         try:
@@ -124,7 +124,7 @@ def _without_device(family: KernelFamily[Any], table: KernelTable) -> FloatArray
     return seconds
 
 
-def _device_keys(table: KernelTable) -> NDArray[np.str_]:
+def device_keys(table: KernelTable) -> NDArray[np.str_]:
     """(q,) keys of the devices, which several names may have; the name where it is not known."""
     pairs = zip(table.devices, table.words("device").tolist(), strict=True)
     return np.array([device.key if device else name for device, name in pairs], dtype=np.str_)
@@ -140,7 +140,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     errors = {name: relative_errors(table, seconds) for name, seconds in predictions.items()}
     words = {name: table.words(name) for name in ("id", "operator", "framework")}
-    keys = _device_keys(table).tolist()
+    keys = device_keys(table).tolist()
     formats, has_folds = _formats(table), "device held out" in errors
     return [
         {
@@ -170,7 +170,7 @@ def _formats(table: KernelTable) -> list[str]:
 
 def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
     summary = []
-    operators, devices = table.words("operator"), _device_keys(table)
+    operators, devices = table.words("operator"), device_keys(table)
     for operator in dict.fromkeys(operators.tolist()):
         for device in sorted(set(devices[operators == operator].tolist())):
             chosen = (operators == operator) & (devices == device)

@@ -8,14 +8,14 @@ kernels, most of them on other devices and all of them with other models.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from codesign.columns import column_of
+from codesign.columns import FloatArray, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving import PlatformServing
@@ -35,6 +35,8 @@ from codesign.workload.precision import bits_per_element
 _REPOSITORY = Path(__file__).parents[3]
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take for weights and KV cache (vLLM's default)."""
+_GENZ = {"compute_efficiency": 0.6, "memory_efficiency": 0.7, "link_efficiency": 0.75}
+"""Shares of the datasheet that GenZ measured on an H100 SXM (section IV-E); its tool takes any."""
 TARGETS = {"TTFT": 0.12, "TPOT": 0.10, "throughput": 0.10}
 """Median errors that are promised."""
 
@@ -61,18 +63,18 @@ def compare(*paths: Path | str) -> Study:
     """
     entries = [entry for path in paths for entry in read_requests(path)]
     reasons = Counter(entry.reason for entry in entries if isinstance(entry, LeftOut))
-    cases, values, bounds = [], [], []
+    cases, predictions = [], []
     for case in (entry for entry in entries if isinstance(entry, RequestCase)):
         try:
-            bounds.append(predict(case, "ideal"))
-            values.append(predict(case))
+            predictions.append([predict(case, profile) for profile in _PROFILES])
         except InputError as error:
             reasons[str(error)] += 1
-            bounds = bounds[: len(values)]
             continue
         cases.append(case)
     measured = np.array([case.value for case in cases])
-    errors, roofline = np.array(values) / measured - 1.0, np.array(bounds) / measured - 1.0
+    values, bounds, genz = np.array(predictions).reshape(-1, len(_PROFILES)).T
+    errors = values / measured - 1.0
+    others = {"roofline": bounds / measured - 1.0, "genz": genz / measured - 1.0}
     return Study(
         name="requests",
         question="How far are predicted requests from requests that others measured?",
@@ -85,13 +87,15 @@ def compare(*paths: Path | str) -> Study:
                 "reference": case.value,
                 "ours": float(value),
                 "error": float(error),
-                "roofline": float(bound),
+                "roofline": float(bounds[i]),
+                "genz": float(genz[i]),
+                "genz_error": float(others["genz"][i]),
                 "source": case.source,
             }
             | _of_deployment(case)
-            for case, value, error, bound in zip(cases, values, errors, bounds, strict=True)
+            for i, (case, value, error) in enumerate(zip(cases, values, errors, strict=True))
         ],
-        summary=_summary(cases, errors, roofline),
+        summary=_summary(cases, errors, others),
         targets=_targets(cases, errors),
         notes=(*(f"{n:,} rows left out: {reason}." for reason, n in reasons.items()), *_NOTES),
     )
@@ -184,6 +188,7 @@ def _running(case: RequestCase) -> int:
     return int(min(case.batch, max(1.0, np.floor(fitting))))
 
 
+_PROFILES = ("fitted", "ideal", "genz")
 _ENGINES = {"graphs": "graphs", "eager": "eager", "turbomind": "streams"}
 """The evaluator's option by what a case says; LMDeploy 0.1 had no graphs."""
 
@@ -208,14 +213,13 @@ def _evaluator(
     model: str, prompt: int, output: int, profile: str, engine: str, overlap: bool
 ) -> PlatformEvaluator:
     request = PlatformRequest(model=model, prompt_tokens=prompt, generated_tokens=output)
-    options = PlatformOptions.model_validate(
-        {"profile": profile, "engine": engine, "overlap": overlap}
-    )
+    chosen = _GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
+    options = PlatformOptions.model_validate({"profile": profile, **chosen})
     return PlatformEvaluator(request, options)
 
 
 def _summary(
-    cases: Sequence[RequestCase], errors: np.ndarray, roofline: np.ndarray
+    cases: Sequence[RequestCase], errors: FloatArray, others: Mapping[str, FloatArray]
 ) -> list[dict[str, Any]]:
     labels = [(case.quantity, _group(case)) for case in cases]
     summary = []
@@ -223,15 +227,16 @@ def _summary(
         names = [label[position] for label in labels]
         for name in sorted(set(names)):
             chosen = np.array([label == name for label in names])
-            bound = float(np.median(np.abs(roofline[chosen])))
-            row = summarize(name, errors[chosen]) | {"roofline_absolute_error": bound}
-            others = [
+            row = summarize(name, errors[chosen])
+            for key, their_errors in others.items():
+                row[f"{key}_absolute_error"] = float(np.median(np.abs(their_errors[chosen])))
+            infersim = [
                 abs(case.infersim / case.value - 1.0)
                 for case, is_chosen in zip(cases, chosen, strict=True)
                 if is_chosen and case.infersim is not None
             ]
-            if others:
-                row["infersim_absolute_error"] = float(np.median(others))
+            if infersim:
+                row["infersim_absolute_error"] = float(np.median(infersim))
             summary.append(row)
     return summary
 
@@ -261,6 +266,10 @@ def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str,
 
 _NOTES = (
     "The roofline is the profile ideal of the same evaluator: peak rates, and nothing starts.",
+    "GenZ is the profile genz, which gives what PyPI's genz-llm 0.0.16 gives (study genz), with "
+    "the shares of the datasheet that its section IV-E measured on an H100: 60 % of the "
+    "arithmetic, 70 % of the memory's and 75 % of the links' bandwidth. LLMCompass, the "
+    "other public tool for such requests, is on no package index and was not run.",
     "LMDeploy's latencies are printed in whole milliseconds: at 9 ms that alone is 5 %. Its first "
     "version sent a prompt's last token through a decode step.",
     "Splitwise's times are of a serving engine of 2023 that started every kernel from the host: on "

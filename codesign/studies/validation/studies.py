@@ -15,6 +15,7 @@ STUDIES = {
     "scalesim": "scalesim",
     "array-bounds": "array_bounds",
     "kernels": "kernels",
+    "energy": "energy",
     "requests": "requests",
     "arrivals": "arrivals",
     "epoch": "epoch",

@@ -27,18 +27,22 @@ _SUMMARY = {
     "largest_absolute_error": "largest",
     "roofline_absolute_error": "bare roofline",
     "held_out_absolute_error": "device held out",
+    "genz_absolute_error": "GenZ",
     "infersim_absolute_error": "InferSim",
 }
 _SOME = (
-    "roofline_absolute_error", "held_out_absolute_error", "infersim_absolute_error",
-    "infersim_error",
+    "roofline_absolute_error", "held_out_absolute_error", "genz_absolute_error",
+    "infersim_absolute_error", "genz_error", "infersim_error",
 )  # fmt: skip
 """Columns that not every study has: how far others are."""
+_WIDE = ("p95_absolute_error", "largest_absolute_error")
+"""Columns for which a terminal has no room; the page and --json have them."""
 _ROWS = {
     "what": "compared",
     "reference": "reference",
     "ours": "ours",
     "error": "error",
+    "genz_error": "GenZ",
     "infersim_error": "InferSim",
 }
 _TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}
@@ -58,7 +62,9 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
     parts.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows))
-    parts.append(_table("Errors", _stated(_SUMMARY, study.summary), study.summary))
+    columns = _stated(_SUMMARY, study.summary)
+    narrow = {name: text for name, text in columns.items() if name not in _WIDE}
+    parts.append(_table("Errors", narrow, study.summary))
     if study.targets:
         parts.append(_table("Promises", _TARGETS, study.targets))
     parts += [text_line(f"Note: {_first_sentence(note)}") for note in study.notes]

@@ -79,11 +79,18 @@ def groups(table: KernelTable) -> list[str]:
     ]
 
 
-def _law(table: KernelTable) -> Callable[[EnergyConstants], FloatArray]:
-    work, rates, seconds = _work(table), table.rates, table["latency_s"]
+def energy_joules(
+    table: KernelTable, seconds: FloatArray
+) -> Callable[[EnergyConstants], FloatArray]:
+    """Gives the (q,) energy of kernels that take so many seconds as a function of constants."""
+    work, rates = _work(table), table.rates
     return lambda constants: kernel_energy_joules(
         seconds, work.flop, work.traffic_bytes, work.multiply_bits, rates, constants
     )
+
+
+def _law(table: KernelTable) -> Callable[[EnergyConstants], FloatArray]:
+    return energy_joules(table, table["latency_s"])
 
 
 def _gemm(table: KernelTable) -> _Work:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import astuple
 from functools import cache
 
 import numpy as np
@@ -30,24 +31,24 @@ from codesign.studies.validation.kernel_table import KernelTable
 
 OPERATORS = ("moe_experts", "moe_experts_large_ep")
 _SIZES = ("tokens", "experts", "top_k", "hidden", "expert_hidden", "matrices", "tp", "ep")
-START = ExpertConstants.model_validate(
-    {
-        "start": "20 us",
-        "routing_start": "8 us",
-        "expert_start": "0.02 us",
-        "memory": 0.8,
-        "cache": 0.6,
-        "core_load": "100 GB/s",
-        "tile_start": 3.0,
-        "compute": 0.65,
-        "passes": 1.8,
-        "remote_passes": 0.7,
-        "kept_remote_passes": 6.0,
-        "core_limits": dict.fromkeys(EXPERT_KERNELS, "6 TFLOP/s"),
-    }
+START = ExpertConstants(
+    start_cycles=35_000,
+    routing_cycles=15_000,
+    expert_cycles=40,
+    memory=0.8,
+    cache=0.6,
+    cache_bytes_per_cycle=8,
+    load_bytes_per_cycle=60,
+    tile_start=3.0,
+    wave=0.5,
+    compute=0.65,
+    core_flop_per_cycle=dict.fromkeys(EXPERT_KERNELS, 3_500.0),
+    passes=1.8,
+    remote_passes=0.7,
+    kept_remote_passes=6.0,
 )
 """Where the fit starts: round numbers."""
-MOST = {"memory": 1.0, "cache": 1.0, "compute": 1.0}
+MOST = dict.fromkeys(("memory", "cache", "compute", "wave"), 1.0)
 _KEEPS_REMOTE = re.compile("^(?!.*(flashinfer|oaitriton)).*(fused_moe|marlin|triton)")
 _ROUTING = re.compile(r"power_law_([0-9.]+?)(_eplb)?")
 
@@ -68,64 +69,79 @@ def _groups(table: KernelTable) -> NDArray[np.str_]:
     return np.char.add(np.char.add(table.words("device"), " "), _kernels(table))
 
 
-def usable(table: KernelTable) -> BoolArray:
-    """(q,) whether a row tells of the work that it records.
-
-    SGLang's rows do only where one device has all experts: with more devices its benchmark gives
-    the first one other tokens than it records.
-    """
-    return np.asarray((table.words("framework") != "SGLang") | (table["ep"] == 1))
-
-
 def _law(table: KernelTable) -> Callable[[ExpertConstants], FloatArray]:
-    work, peaks, rates = _work(table), _peaks(table), table.rates
+    work, peaks, rates = expert_work(table), _peaks(table), table.rates
     return lambda constants: experts_time_s(work, peaks, rates, constants)
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:
-    work, rates = _work(table), table.rates
+    work, rates = expert_work(table), table.rates
     each = np.asarray(work.matrices) * work.hidden * work.expert_hidden
     memory = np.asarray(work.active_experts) * each * work.weight_bytes
     compute = 2 * np.asarray(work.pairs) * each / _peaks(table)
     return np.maximum(memory / rates.bandwidth_bytes_per_s, compute)
 
 
-def _work(table: KernelTable) -> ExpertWork:
-    pairs, active = _loads(table)
+def expert_work(table: KernelTable) -> ExpertWork:
+    """What the measured device computes, (q,) each."""
+    pairs, active, reached = _loads(table)
     formats = [item for item in _formats(table) if item is not None]
     kernels = table.words("kernel").tolist()
-    keeps = [_KEEPS_REMOTE.search(kernel) is not None for kernel in kernels]
+    keeps = np.array([_KEEPS_REMOTE.search(kernel) is not None for kernel in kernels], dtype=bool)
+    is_local, multiplies = _has_local_tokens(table), _multiplies_remote(table)
+    all_pairs = np.where(is_local, reached, table["tokens"]) * table["top_k"]
+    # With large expert parallelism only tokens that arrived are there.
+    arrived = table.words("operator") == "moe_experts_large_ep"
     return ExpertWork(
-        pairs=pairs,
+        pairs=np.where(multiplies, all_pairs, pairs),
         active_experts=active,
-        all_pairs=_all_pairs(table, pairs),
-        experts=table["experts"],
+        all_pairs=np.where(arrived, pairs, all_pairs),
+        experts=np.where(is_local, table["experts"] / table["ep"], table["experts"]),
         hidden=table["hidden"],
         expert_hidden=table["expert_hidden"] / table["tp"],
         matrices=table["matrices"],
         weight_bytes=np.array([item.weight_bits / 8 for item in formats]),
         core_limit=_kernels(table),
-        keeps_remote=np.array(keeps, dtype=bool),
+        keeps_remote=keeps,
         is_repeated=np.ones(len(table), dtype=bool),
         is_routed=table.words("framework") == "SGLang",
     )
 
 
-def _all_pairs(table: KernelTable, pairs: FloatArray) -> FloatArray:
-    """Pairs of the group; with large expert parallelism only those of tokens that arrived."""
-    arrived = table.words("operator") == "moe_experts_large_ep"
-    return np.where(arrived, pairs, table["tokens"] * table["top_k"])
+def _has_local_tokens(table: KernelTable) -> BoolArray:
+    """(q,) whether only tokens with an expert of the device enter, as in SGLang's benchmark.
+
+    Its benchmark of mxfp4 is of a whole layer, which all tokens enter.
+    """
+    is_part = (table.words("framework") == "SGLang") & (table["ep"] > 1)
+    return np.asarray(is_part & (table.words("weight_dtype") != "mxfp4"))
 
 
-def _loads(table: KernelTable) -> tuple[FloatArray, FloatArray]:
+def _multiplies_remote(table: KernelTable) -> BoolArray:
+    """(q,) whether pairs of other devices are multiplied here, too.
+
+    SGLang's benchmark gave them to the device's first expert: that of 0.5.10 with every kernel,
+    that before with Marlin; later ones leave them out.
+    """
+    kernels, versions = table.words("kernel"), table.words("version")
+    marlin = np.char.find(kernels, "marlin") >= 0
+    triton = np.char.find(kernels, "triton") >= 0
+    is_older = np.isin(versions, ("0.5.6.post2", "0.5.9", "0.5.10"))
+    clamped = (marlin & is_older) | (triton & (versions == "0.5.10"))
+    return np.asarray(_has_local_tokens(table) & clamped)
+
+
+def _loads(table: KernelTable) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Pairs, experts with work and tokens of the measured device, (q,) each."""
     sizes = zip(*(table[name].astype(int).tolist() for name in _SIZES[:3]), strict=True)
     ranks = table["ep"].astype(int).tolist()
     powers = [_power(text) or 0.0 for text in table.words("routing").tolist()]
     loads = [
-        first_rank_load(*size, ep, p) for size, ep, p in zip(sizes, ranks, powers, strict=True)
+        astuple(first_rank_load(*size, ep, p))
+        for size, ep, p in zip(sizes, ranks, powers, strict=True)
     ]
-    pairs, active = np.array(loads).reshape(-1, 2).T
-    return pairs, active
+    pairs, active, tokens = np.array(loads).reshape(-1, 3).T
+    return pairs, active, tokens
 
 
 def _power(routing: str) -> float | None:
@@ -180,5 +196,4 @@ FAMILY = KernelFamily(
     start=START,
     most=MOST,
     groups=_groups,
-    usable=usable,
 )

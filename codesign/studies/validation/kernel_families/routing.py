@@ -7,6 +7,7 @@ always the same ones.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -17,11 +18,24 @@ _DRAWS = 8
 _SEED = 20261123
 
 
+@dataclass(frozen=True)
+class FirstRankLoad:
+    """What a draw puts on the device that is measured; means over draws, each 1 or more.
+
+    Attributes:
+        pairs: Pairs of a token and an expert of the device.
+        active_experts: Experts of the device that have a token.
+        tokens: Tokens that have an expert of the device.
+    """
+
+    pairs: float
+    active_experts: float
+    tokens: float
+
+
 @cache
-def first_rank_load(
-    tokens: int, experts: int, top_k: int, ep: int, power: float
-) -> tuple[float, float]:
-    """Pairs of token and expert, and experts with work, on the device that is measured.
+def first_rank_load(tokens: int, experts: int, top_k: int, ep: int, power: float) -> FirstRankLoad:
+    """The load of the device that is measured.
 
     Args:
         tokens: Tokens that enter the expert-parallel group.
@@ -31,25 +45,25 @@ def first_rank_load(
         power: Exponent of the skew; 0: balanced.
     """
     if power == 0:
-        loads = [_balanced(tokens, experts, top_k)[: experts // ep]]
+        draws = [_balanced(tokens, experts, top_k, experts // ep)]
     else:
         random = np.random.default_rng(_SEED)
-        draws = (_skewed(tokens, experts, top_k, power, random) for _ in range(_DRAWS))
-        loads = [_busiest(counts.reshape(ep, -1)) for counts in draws]
-    pairs = float(np.mean([load.sum() for load in loads]))
-    active = float(np.mean([np.count_nonzero(load) for load in loads]))
-    return max(pairs, 1.0), max(active, 1.0)
+        counts = (_skewed(tokens, experts, top_k, power, random) for _ in range(_DRAWS))
+        draws = [_busiest(draw, tokens, ep) for draw in counts]
+    return FirstRankLoad(*np.maximum(np.mean(draws, axis=0), 1.0).tolist())
 
 
-def _balanced(tokens: int, experts: int, top_k: int) -> FloatArray:
+def _balanced(tokens: int, experts: int, top_k: int, local: int) -> tuple[float, float, float]:
     stride = -(-experts // top_k)
     # Beyond whole rounds over all experts, only the rest need be counted.
     rounds, rest = divmod(tokens, experts) if tokens >= stride else (0, tokens)
     step = 1.0 if tokens >= stride else stride / tokens
-    first = np.arange(rest)[:, None] * step
+    first = np.arange(max(rest, experts if rounds else 0))[:, None] * step
     chosen = np.floor(first + np.arange(top_k) * stride).astype(np.int64) % experts
-    counts = np.bincount(chosen.ravel(), minlength=experts) + rounds * top_k
-    return counts.astype(np.float64)
+    has_local = (chosen < local).any(axis=1)
+    counts = np.bincount(chosen[:rest].ravel(), minlength=experts)[:local] + rounds * top_k
+    reached = has_local[:rest].sum() + rounds * has_local.sum()
+    return float(counts.sum()), float(np.count_nonzero(counts)), float(reached)
 
 
 def _skewed(
@@ -70,5 +84,18 @@ def _skewed(
     return np.asarray(counts)
 
 
-def _busiest(by_rank: FloatArray) -> FloatArray:
-    return np.asarray(by_rank[np.argmax(by_rank.sum(axis=1))])
+def _busiest(counts: FloatArray, tokens: int, ep: int) -> tuple[float, float, float]:
+    """Load of the device with most pairs; the source deals experts to tokens by falling load."""
+    rank = np.repeat(np.arange(ep), len(counts) // ep)
+    busiest = np.argmax(np.bincount(rank, weights=counts))
+    order = np.argsort(-counts, kind="stable")
+    is_own = (rank[order] == busiest) & (counts[order] > 0)
+    ends = np.cumsum(counts[order])[is_own].astype(np.int64)
+    own = counts[order][is_own].astype(np.int64)
+    # An expert's tokens follow each other and begin anew at the first after the last.
+    starts = (ends - own) % tokens
+    changes = np.zeros(2 * tokens + 1, dtype=np.int64)
+    np.add.at(changes, starts, 1)
+    np.add.at(changes, starts + own, -1)
+    is_reached = np.cumsum(changes)[: 2 * tokens].reshape(2, tokens).any(axis=0)
+    return float(own.sum()), float(len(own)), float(np.count_nonzero(is_reached))

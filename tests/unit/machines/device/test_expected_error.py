@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from codesign.hardware.device import list_devices
-from codesign.machines.device.expected_error import describe_expected_error, measured_errors
+from codesign.machines.device.expected_error import (
+    describe_energy_error,
+    describe_expected_error,
+    energy_error,
+    energy_range,
+    measured_errors,
+)
 
 
 def test_a_device_of_measured_requests_has_errors_of_its_own() -> None:
@@ -58,3 +64,16 @@ def test_the_shipped_errors_are_measured() -> None:
     assert set(errors.requests) == {"queued", "eager"}
     assert set(errors.kernels) == set(errors.unseen_device)
     assert errors.kernels["gemm"]["all"].cases > 5_000
+
+
+def test_energy_has_a_range_of_its_device_or_of_all_with_watts() -> None:
+    errors = measured_errors().energy
+    own, other = energy_error("h200-sxm"), energy_error("a100-sxm-80gb")
+    assert own == errors["h200-sxm"]
+    assert other == errors["all"]
+    assert own.cases < other.cases
+    low, high = energy_range("h200-sxm", 2.0)
+    assert (low, high) == (2.0 * own.low, 2.0 * own.high)
+    assert "measured on this device" in describe_energy_error("h200-sxm")
+    assert "measured on others" in describe_energy_error("a100-sxm-80gb")
+    assert f"{own.median:.0%} off in the median" in describe_energy_error("h200-sxm")

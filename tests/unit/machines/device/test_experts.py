@@ -24,11 +24,11 @@ from codesign.machines.device.rates import DeviceRates, device_rates
 CONSTANTS = load_constants("experts", ExpertConstants, "gpu")
 PLAIN = ExpertConstants.model_validate(
     {
-        **dict.fromkeys(("start", "routing_start", "expert_start"), "0 us"),
+        **dict.fromkeys(("start_cycles", "routing_cycles", "expert_cycles", "wave"), 0.0),
         **dict.fromkeys(("memory", "cache", "compute"), 1.0),
         **dict.fromkeys(("passes", "remote_passes", "kept_remote_passes", "tile_start"), 0.0),
-        "core_load": "1e9 GB/s",
-        "core_limits": {"slow": "0.001 TFLOP/s"},
+        **dict.fromkeys(("load_bytes_per_cycle", "cache_bytes_per_cycle"), 1e9),
+        "core_flop_per_cycle": {"slow": 0.5},
     }
 )
 
@@ -63,7 +63,37 @@ def test_many_tokens_multiply_at_the_peak() -> None:
 
 def test_a_limit_of_a_core_holds_whatever_the_peak() -> None:
     slow = time_s(PLAIN, pairs=1e6, all_pairs=1e6, core_limit="slow")
-    assert slow == pytest.approx(2 * 1e6 * 3 * 4096 * 14336 / (132 * 1e9), rel=1e-3)
+    core = 0.5 * np.asarray(RATES.clock_hz)
+    assert slow == pytest.approx(2 * 1e6 * 3 * 4096 * 14336 / (132 * core), rel=1e-3)
+
+
+def test_cores_wait_in_a_last_round_of_tiles_that_few_have() -> None:
+    waiting = PLAIN.model_copy(update={"wave": 0.5})
+    # One pair a tile of 16 rows: 32 experts have 224 tiles each in the first product, 32 in the
+    # last, on 132 cores; half a round more of each, whose tiles sum over 4,096 and 14,336.
+    busy = {"pairs": 32.0, "all_pairs": 32.0, "active_experts": 32.0, "core_limit": "slow"}
+    more = time_s(waiting, **busy) - time_s(PLAIN, **busy)
+    tile_s = 2 * 16 * 128 * (4096 + 14336) / (0.5 * np.asarray(RATES.clock_hz))
+    assert more == pytest.approx(0.5 * tile_s, rel=1e-3)
+
+
+def test_what_starts_kernels_takes_clocks() -> None:
+    slower = replace(RATES, clock_hz=0.5 * np.asarray(RATES.clock_hz))
+    constants = PLAIN.model_copy(update={"start_cycles": 30_000.0})
+    start_s = 30_000.0 / np.asarray(RATES.clock_hz)
+    assert time_s(constants) - time_s(PLAIN) == pytest.approx(start_s)
+    alone = experts_time_s(WORK, 989.4e12, slower, PLAIN)
+    assert experts_time_s(WORK, 989.4e12, slower, constants) - alone == pytest.approx(2 * start_s)
+
+
+def test_activations_that_fit_in_the_cache_do_not_pass_memory() -> None:
+    constants = PLAIN.model_copy(update={"passes": 2.0})
+    pair_bytes = 2 * (3 * 4096 + 2 * 3 * 14336)
+    # 0.2 MB of one pair are cached; 200 GB of a million pass memory.
+    small = time_s(constants) - time_s(PLAIN)
+    assert small < 0.01 * 2 * pair_bytes / 3350e9
+    large = time_s(constants, pairs=1e6, all_pairs=1e6) - time_s(PLAIN, pairs=1e6, all_pairs=1e6)
+    assert large == pytest.approx(2 * 1e6 * pair_bytes / 3350e9)
 
 
 def test_experts_share_no_tile() -> None:
@@ -128,7 +158,7 @@ def test_formats_have_the_kernel_that_somebody_measured(
 
 
 def test_every_kernel_of_experts_has_a_limit() -> None:
-    assert set(CONSTANTS.core_limits) == set(EXPERT_KERNELS)
+    assert set(CONSTANTS.core_flop_per_cycle) == set(EXPERT_KERNELS)
 
 
 def test_an_even_draw_leaves_some_experts_idle() -> None:
@@ -155,6 +185,6 @@ def test_a_skewed_draw_loads_the_busiest_device_more_and_never_more_than_all_tok
 def test_other_classes_of_devices_have_no_limits_of_a_core() -> None:
     for name in ("igpu", "npu", "cpu", "tpu"):
         own = load_constants("experts", ExpertConstants, name)
-        assert own.core_load > 1e15
-        assert set(own.core_limits) == set(CONSTANTS.core_limits)
-        assert min(own.core_limits.values()) > 1e15
+        assert own.load_bytes_per_cycle == 1e9
+        assert set(own.core_flop_per_cycle) == set(CONSTANTS.core_flop_per_cycle)
+        assert set(own.core_flop_per_cycle.values()) == {1e9}

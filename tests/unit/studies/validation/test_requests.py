@@ -146,3 +146,22 @@ def test_a_table_of_ones_own_is_compared(tmp_path: Path) -> None:
         compare_table("genz", path)
     with pytest.raises(UnknownNameError, match="unknown study 'request'"):
         compare_table("request", path)
+
+
+def test_genz_is_asked_the_same_rows_with_the_shares_that_it_measured(tmp_path: Path) -> None:
+    table = tmp_path / "one.csv"
+    header, *lines = SPLITWISE_FILE.read_text(encoding="utf-8").splitlines()
+    column = header.split(",").index("power_capped")
+    line = next(line for line in lines if line.split(",")[column] == "0")
+    table.write_text(f"{header}\n{line}\n", encoding="utf-8")
+    study = compare(table)
+    first, step = study.rows
+    assert (first["group"], step["group"]) == ("TTFT", "TPOT")
+    # A decode step reads the weights at 70 % of the bandwidth, and no faster.
+    (_, case) = cases(table)
+    bits = 2.0 * parameter_count(load_model(case.model)) / case.tensor_parallel
+    assert step["genz"] > 0.95 * bits / (0.7 * case.device.bandwidth)
+    assert step["genz"] == predict(case, "genz")
+    errors = {row["group"]: row["genz_error"] for row in study.rows}
+    summary = {row["group"]: row["genz_absolute_error"] for row in study.summary}
+    assert all(summary[name] == pytest.approx(abs(error)) for name, error in errors.items())

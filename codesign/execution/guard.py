@@ -185,8 +185,12 @@ class Guard:
             if isinstance(answer, Failure):
                 answer = self._problem.observed(row, Evaluation({}, {}, {0: answer}))
             failure = answer.failures.get(0)
-            if failure is None or attempt >= self._limits.retries_of(failure.kind):
+            retries = self._limits.retries_of(failure.kind) if failure else 0
+            if failure is None or not retries:
                 return answer
+            if attempt >= retries:
+                reason = f"{failure.reason} (the last of {attempt + 1} attempts)"
+                return replace(answer, failures={0: replace(failure, reason=reason)})
             time.sleep(self._limits.pause_s * 2**attempt)
             attempt += 1
 

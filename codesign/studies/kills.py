@@ -227,8 +227,11 @@ class Ordeal:
         while process.poll() is None:
             pids = [pid for pid, kind in _family(process.pid).items() if kind == victim]
             if pids:
+                pid = self._chance.choice(pids)
                 with suppress(ProcessLookupError):
-                    os.kill(self._chance.choice(pids), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
+                    while not _has_ended(pid):  # or the next kill may hit what is dead
+                        time.sleep(0.001)
                     if victim == "main":
                         process.wait()
                     return True
@@ -299,7 +302,11 @@ def _left_behind(folder: Path) -> list[str]:
 def _processes() -> list[int]:
     """Numbers of the processes that have not ended."""
     numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in numbers if _of(pid, "stat").rpartition(b")")[2].split()[:1] != [b"Z"]]
+    return [pid for pid in numbers if not _has_ended(pid)]
+
+
+def _has_ended(pid: int) -> bool:
+    return _of(pid, "stat").rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
 
 
 def _of(pid: int, name: str) -> bytes:
@@ -317,7 +324,9 @@ def _family(main: int) -> dict[int, str]:
         with suppress(OSError):
             for task in list(tasks.iterdir()):
                 children = list(map(int, (task / "children").read_text().split()))
-                family |= {child: _kind(child, main) for child in children}
+                # A dead child that nobody waited for has no name, and would pass for a worker.
+                alive = [child for child in children if not _has_ended(child)]
+                family |= {child: _kind(child, main) for child in alive}
                 waiting += children
     return family
 

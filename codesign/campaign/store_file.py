@@ -99,7 +99,13 @@ def open_store(path: Path, writing: bool = False) -> Iterator[Store]:
         raise StoreError("no such store", str(path))
     with _reachable(path, writing) as (uri, notice):
         with explained(path):
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S)
+            connection = sqlite3.connect(
+                uri,
+                uri=True,
+                isolation_level=None,
+                timeout=_PATIENCE_S,
+                check_same_thread=False,  # two threads, one after the other: ``asynchronous.py``
+            )
         with closing(connection):
             with explained(path):
                 version = _version_of(connection, path)

@@ -316,7 +316,8 @@ class Campaign:
             JobError: As of :meth:`exact_front`, or some designs lack a metric.
             Interrupted: Ctrl-C; what was settled is stored.
         """
-        return self._enumerated(partial(kept_front, names=metrics), workers, progress, executor)
+        find = partial(kept_front, names=metrics)
+        return self._enumerated(find, workers, progress, executor, f" --keep {','.join(metrics)}")
 
     def stored_kept_front(self) -> KeptFront | None:
         """Of the fronts that :meth:`kept_front` stored, the one that keeps most metrics."""
@@ -328,6 +329,7 @@ class Campaign:
         workers: int | None,
         progress: EnumerationProgress | None,
         executor: str | None,
+        flags: str = "",
     ) -> Front:
         try:
             with leaving_nothing_of_the_unattainable(self.folder):
@@ -341,8 +343,8 @@ class Campaign:
                 )
         except KeyboardInterrupt:
             raise Interrupted(
-                f"stopped; what was settled is stored in {self.folder}; "
-                f"the same command, or 'codesign enumerate {self._asked_as}', goes on from there"
+                f"stopped; what was settled is stored in {self.folder}; the same command, "
+                f"or 'codesign enumerate {self._asked_as}{flags}', goes on from there"
             ) from None
 
     def exact_results(self, front: ExactFront, listed: bool = False) -> Results:

@@ -72,7 +72,9 @@ def enumerate_(
     began = time.perf_counter()
     names = _metrics_to_keep(campaign, keep) if keep is not None else ()
     front = campaign.exact_front(workers, EnumerationBar(), executor)
-    kept = campaign.kept_front(names, workers, EnumerationBar(), executor) if names else None
+    kept = None
+    if names:
+        kept = campaign.kept_front(names, workers, EnumerationBar("for tighter limits"), executor)
     seconds = time.perf_counter() - began
     files = []
     if write is not None and output is not None:

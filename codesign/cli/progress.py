@@ -106,18 +106,23 @@ class CampaignBars:
 
 
 class EnumerationBar:
-    """One bar over the designs of a space, with the time that is left."""
+    """One bar over the designs of a space, with the time that is left.
 
-    def __init__(self) -> None:
+    Args:
+        sought: What they are looked through for.
+    """
+
+    def __init__(self, sought: str = "") -> None:
+        self._description = f"designs {sought}".strip()
         self._bars = _bars(
-            TextColumn("designs"),
+            TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:.1f} % of {task.total:,.0f}"),
         )
 
     def start(self, total: int, done: int) -> None:
         """Show the bar; what an earlier run settled counts as done."""
-        self._task = self._bars.add_task("designs", total=total, completed=done)
+        self._task = self._bars.add_task(self._description, total=total, completed=done)
         self._bars.start()
 
     def advance(self, n: int) -> None:

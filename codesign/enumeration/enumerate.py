@@ -25,8 +25,9 @@ from codesign.enumeration.walk import PartialFront, Walk
 from codesign.enumeration.wanted import WantedPart, barriers
 from codesign.enumeration.worker import Rebuild, SearchSetup, search_block
 from codesign.errors import InfeasibleError, JobError, UnknownNameError
+from codesign.evaluators.base import Bounds
 from codesign.execution.executors import LOCAL, open_executor
-from codesign.execution.guard import Refusal
+from codesign.execution.guard import Refusal, is_foreign
 from codesign.problem import Problem, most_broken
 
 _BLOCKS = 256
@@ -34,6 +35,8 @@ _BLOCKS = 256
 _LARGEST_BLOCK = 1 << 16
 _LEAST_DESIGNS = 1 << 17
 """Designs of a block, if the space has as many: below, the fixed cost of a block shows."""
+_LEAST_EVALUATED = 256
+"""The same where no bound leaves designs out: each is evaluated, which takes longer. [ours]"""
 _SAVE_EVERY_S = 10.0
 _LOSSES = 2
 """Of one block, before the enumeration is given up."""
@@ -103,7 +106,7 @@ def enumerate_front(
         n_roots = Decomposition(problem).n_roots
     except UnknownNameError as error:
         raise problem.located(error) from None
-    block = _block(n_roots, problem.space.size)
+    block = _block(n_roots, problem)
     state = load_state(checkpoint, len(problem.objectives))
     if state is None:
         state = State.fresh(_incumbents(problem, wanted), n_roots, block)
@@ -125,14 +128,19 @@ def enumerate_front(
 
 
 def _incumbents(problem: Problem, wanted: WantedPart | None) -> FloatArray:
-    if wanted is None or wanted.is_sampled:
+    """(p, m) known designs; without bounds they would leave nothing out, and none is evaluated."""
+    has_bounds = isinstance(problem.evaluator, Bounds)
+    if has_bounds and (wanted is None or wanted.is_sampled):
         return find_incumbents(problem)
     return np.empty((0, len(problem.objectives)))
 
 
-def _block(n_roots: int, size: int) -> int:
-    """Roots of a block."""
-    for_enough_designs = -(-_LEAST_DESIGNS * n_roots // size)
+def _block(n_roots: int, problem: Problem) -> int:
+    """Roots of a block; an evaluator of others may take hours for what ours do in a second."""
+    least = _LEAST_DESIGNS
+    if not isinstance(problem.evaluator, Bounds):
+        least = 1 if is_foreign(problem.evaluator) else _LEAST_EVALUATED
+    for_enough_designs = -(-least * n_roots // problem.space.size)
     return max(min(max(-(-n_roots // _BLOCKS), for_enough_designs), _LARGEST_BLOCK, n_roots), 1)
 
 

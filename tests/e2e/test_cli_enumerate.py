@@ -161,13 +161,23 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
     assert [path.suffix for path in Path("runs/long").iterdir()] == [".part"]
     again = _CtrlC()
     again.blocks = 3
-    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda: again)
+    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda *_: again)
     front = _json(capsys, "enumerate", "long", "--workers", "2")
     assert again.done_before > 0
     for name in ("points", "hypervolume", "n_front_designs"):
         assert front[name] == whole[name]
     assert front["n_evaluated"] + front["n_repeated"] + front["n_excluded"] == front["n_designs"]
     assert [path.suffix for path in Path("runs/long").iterdir()] == [".npz"]
+
+
+def test_interrupted_with_metrics_to_keep_it_names_them(capsys, monkeypatch):
+    _write("long")
+    _json(capsys, "enumerate", "long")
+    monkeypatch.setattr("codesign.enumeration.enumerate._LEAST_DESIGNS", 1)
+    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda *_: _CtrlC())
+    assert main(["enumerate", "long", "--workers", "1", "--keep", "area_mm2, unit_cost_usd"]) == 130
+    err = " ".join(capsys.readouterr().err.split())
+    assert "'codesign enumerate long --keep area_mm2,unit_cost_usd', goes on from there" in err
 
 
 def test_every_command_numbers_along_the_exact_front(capsys):

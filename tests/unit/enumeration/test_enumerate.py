@@ -274,6 +274,27 @@ def test_an_interrupted_enumeration_goes_on_to_the_same_front(tmp_path, after, m
     assert not file.exists()
 
 
+def test_without_bounds_each_design_is_evaluated_once_and_soon_told(monkeypatch):
+    monkeypatch.setattr("codesign.enumeration.enumerate._LEAST_EVALUATED", 64)
+    evaluated = []
+
+    class Counting(Toy):
+        def evaluate(self, designs, metrics=None):
+            evaluated.append(len(designs["width"]))
+            return super().evaluate(designs, metrics)
+
+    # Of others, a 256th of the space: it may take hours.
+    for module, largest in [("codesign.evaluators.toy", 64), ("simulator", 13)]:
+        monkeypatch.setattr(Counting, "__module__", module)
+        evaluated.clear()
+        cut = Cut(-1)
+        front = enumerate_front(problem(Counting), progress=cut)
+        assert agree(front, problem(Toy))
+        assert cut.advanced == front.n_designs
+        assert sum(evaluated) == front.n_evaluated
+        assert max(evaluated) <= largest
+
+
 def test_a_damaged_checkpoint_is_begun_anew(tmp_path):
     file = tmp_path / "front.part"
     file.write_bytes(b"PK\x03\x04 half a file")

@@ -2,7 +2,8 @@
 
 CodesignError
 ├── InputError      what the user gave cannot be used: exit code 2, nothing was changed
-│   ├── UnknownNameError     a name that is not in the list it must come from
+│   ├── UnusableValueError   a value, of a space say, that what reads it cannot use
+│   │   └── UnknownNameError     a name that is not in the list it must come from
 │   ├── InfeasibleError      no design of a space keeps every limit: exit code 1
 │   │   └── UnattainableError    by proof no system of pools does: exit code 2
 │   └── StoreError      a campaign's store is corrupt, locked, or belongs to another definition
@@ -40,16 +41,23 @@ class InputError(CodesignError):
         super().__init__("\n".join(self.problems))
 
 
-class UnknownNameError(InputError):
-    """A name that is not among the known ones; the message offers the nearest.
+class UnusableValueError(InputError):
+    """A value that what reads it cannot use.
 
     Attributes:
-        got: The name.
+        got: The value, by which a space finds the line that has it.
     """
 
-    def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
-        super().__init__(describe_unknown(kind, got, known), where)
+    def __init__(self, problem: str, got: object, where: str | None = None):
+        super().__init__(problem, where)
         self.got = got
+
+
+class UnknownNameError(UnusableValueError):
+    """A name that is not among the known ones; the message offers the nearest."""
+
+    def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
+        super().__init__(describe_unknown(kind, got, known), got, where)
 
 
 class InfeasibleError(InputError):

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.errors import InputError, JobError, UnknownNameError, describe_unknown
+from codesign.errors import (
+    InputError,
+    JobError,
+    UnknownNameError,
+    UnusableValueError,
+    describe_unknown,
+)
 from codesign.evaluators.base import (
     Evaluation,
     Evaluator,
@@ -172,7 +178,7 @@ class Problem:
         """
         try:
             known = dict(self.evaluator.known_violations(self.space.columns(rows)))
-        except UnknownNameError as error:
+        except UnusableValueError as error:
             raise self.located(error) from None
         except Exception as error:  # a stranger's code may fail in any way
             raise JobError(
@@ -181,12 +187,9 @@ class Problem:
         constraints = [item for item in self.constraints if item.is_known]
         return known | self._violations_of(constraints, rows, {})
 
-    def located(self, error: UnknownNameError) -> InputError:
+    def located(self, error: UnusableValueError) -> InputError:
         """The error with the place where the space's file has the value, or else with the space."""
-        names = (item.name for item in self.space.parameters if error.got in item.values)
-        name = next(names, None)
-        place = self.space.source if name is None else self.space.where("parameters", name)
-        return InputError(str(error), place)
+        return _located(error, self.space)
 
     def admits(self, rows: IntArray) -> BoolArray:
         """(n,) whether designs are in the space and meet all that is known before evaluation."""
@@ -639,7 +642,10 @@ def absent_problems(
     if not isinstance(evaluator, HasAccounts):
         return []
     values = {item.name: item.values for item in space.parameters}
-    absent = evaluator.absent_metrics(values)
+    try:
+        absent = evaluator.absent_metrics(values)
+    except UnusableValueError as error:
+        return list(_located(error, space).problems)
     used = [(str(item), {item.metric.name}) for item in wanted]
     used += [(item.text, set(item.expression.names)) for item in conditions]
     return [
@@ -647,6 +653,14 @@ def absent_problems(
         for text, names in used
         for name in sorted(names & absent.keys())
     ]
+
+
+def _located(error: UnusableValueError, space: DesignSpace) -> InputError:
+    """The error with the place where the space's file has the value, or else with the space."""
+    names = (item.name for item in space.parameters if error.got in item.values)
+    name = next(names, None)
+    place = space.source if name is None else space.where("parameters", name)
+    return InputError(str(error), place)
 
 
 def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:

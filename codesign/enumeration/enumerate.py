@@ -24,7 +24,7 @@ from codesign.enumeration.incumbents import find_incumbents
 from codesign.enumeration.walk import PartialFront, Walk
 from codesign.enumeration.wanted import WantedPart, barriers
 from codesign.enumeration.worker import Rebuild, SearchSetup, search_block
-from codesign.errors import InfeasibleError, JobError, UnknownNameError
+from codesign.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.evaluators.base import Bounds
 from codesign.execution.executors import LOCAL, open_executor
 from codesign.execution.guard import Refusal, is_foreign
@@ -104,7 +104,7 @@ def enumerate_front(
     """
     try:
         n_roots = Decomposition(problem).n_roots
-    except UnknownNameError as error:
+    except UnusableValueError as error:
         raise problem.located(error) from None
     block = _block(n_roots, problem)
     state = load_state(checkpoint, len(problem.objectives))

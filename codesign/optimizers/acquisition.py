@@ -8,6 +8,12 @@ normal beliefs this is Yang et al., "Efficient computation of expected hypervolu
 using box decomposition algorithms", 2019. An objective that is modeled by its logarithm has a
 log-normal belief, for which the number is the price of an option (Black and Scholes, 1973):
 improvement then counts in the objective's own units, and not in those of its logarithm.
+
+As long as nothing is feasible, what counts is by how much a candidate is expected to exceed the
+limits less than the best so far: expected improvement (Jones, Schonlau and Welch, 1998) of the
+total violation, which Eriksson and Poloczek ("Scalable constrained Bayesian optimization", 2021)
+minimize too until something is feasible. The probability of being feasible alone is largest where
+little is known, as long as all that is known is far from feasible.
 """
 
 from __future__ import annotations
@@ -147,3 +153,29 @@ def expected_hypervolume_improvement(
             )
         parts.append(product.sum(axis=1))
     return np.concatenate(parts)
+
+
+def expected_violation_decrease(
+    mean: FloatArray, deviation: FloatArray, least: float
+) -> FloatArray:
+    """(n,) how much less candidates are expected to violate in total than the best so far.
+
+    The total is the sum over the limits of what is above 0. Its belief is taken to be normal, with
+    the mean and the variance of that sum for limits that are independent; this is exact for one
+    limit that is surely violated.
+
+    Args:
+        mean: (n, c) of the beliefs about violations.
+        deviation: (n, c) of the beliefs, above 0.
+        least: Total of the design that violates least.
+    """
+    gap = mean / deviation
+    density = np.exp(-0.5 * gap**2) / np.sqrt(2.0 * np.pi)
+    # The moments of max(v, 0) for a normal v.
+    above = mean * ndtr(gap) + deviation * density
+    square = (mean**2 + deviation**2) * ndtr(gap) + mean * deviation * density
+    total = above.sum(axis=1)
+    variance = np.maximum(square - above**2, 0.0).sum(axis=1)
+    spread = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
+    # No total is below 0.
+    return _normal_shortfall(total, spread, least) - _normal_shortfall(total, spread, 0.0)

@@ -16,8 +16,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
+from codesign.optimizers.acquisition import (
+    Scale,
+    expected_hypervolume_improvement,
+    expected_violation_decrease,
+)
 from codesign.optimizers.evidence import Evidence, HyperparameterMemory, milestone
+from codesign.optimizers.history import History
 from codesign.optimizers.prediction import error_scale, expected
 from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
 from codesign.pareto import hypervolume
@@ -75,11 +80,28 @@ class Threshold:
 
     def log_probability_within(self, features: FloatArray, guesses: Guesses | None) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
+        mean, deviation = self._belief(features, guesses)
+        return np.asarray(log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / deviation))
+
+    def violation(
+        self, features: FloatArray, guesses: Guesses | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) means and deviations of :func:`compressed` violations."""
+        mean, deviation = self._belief(features, guesses)
+        return self.scale.of_model(mean), self.scale.slope * deviation
+
+    def after(self, features: FloatArray) -> Threshold:
+        """As if designs with (k, f) features had come out as expected."""
+        return replace(self, process=self.process.with_belief(features))
+
+    def _belief(
+        self, features: FloatArray, guesses: Guesses | None
+    ) -> tuple[FloatArray, FloatArray]:
         mean, deviation = self.process.predict(features)
         if self.predicted is not None and guesses is not None:
             mean = mean + expected(self.scale, _relative(guesses.values[:, self.predicted]))
             deviation = guesses.widened(deviation, self.scale, self.predicted)
-        return np.asarray(log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / deviation))
+        return mean, deviation
 
 
 @dataclass(frozen=True)
@@ -89,20 +111,30 @@ class Beliefs:
     Attributes:
         objectives: The m processes.
         scales: The m scales on which they see the objectives.
-        limits: Limits that were violated, and failing if anything failed.
+        limits: Limits that were violated.
+        failing: About failing, if anything failed.
         lower: (b, m) lower corners of the boxes that are not dominated.
         upper: (b, m) upper corners.
-        has_feasible: Whether something feasible is known.
+        least_violation: Least total of :func:`compressed` violations; 0 if something feasible is
+            known.
+        typical_violation: Their median.
         least_worth: What is worth less is hardly worth an evaluation.
     """
 
     objectives: tuple[GaussianProcess, ...]
     scales: tuple[Scale, ...]
     limits: tuple[Threshold, ...]
+    failing: tuple[Threshold, ...]
     lower: FloatArray
     upper: FloatArray
-    has_feasible: bool
+    least_violation: float
+    typical_violation: float
     least_worth: float
+
+    @property
+    def has_feasible(self) -> bool:
+        """Whether something feasible is known."""
+        return self.least_violation <= 0.0
 
     def worth(
         self,
@@ -112,19 +144,39 @@ class Beliefs:
     ) -> FloatArray:
         """(n,) the larger the better; comparable only with each other.
 
-        The expected hypervolume improvement times the probability of being within the limits;
-        that probability alone as long as nothing feasible is known.
+        The expected hypervolume improvement times the probability of being within the limits. As
+        long as nothing feasible is known, by how much less the limits are expected to be violated,
+        where being within all of them counts as much as the typical violation besides [ours: else
+        a small decrease that is sure would go before a good chance to be feasible]. Either times
+        the probability of having a result.
 
         Args:
             features: (n, f) of the designs.
-            inflation: Factor on the deviations of the objectives' beliefs.
+            inflation: Factor on the deviations of the beliefs about what is to be improved.
             guesses: What a cheaper model says of them, if processes are about its errors.
         """
+        within, succeeding = (
+            self._probability(thresholds, features, guesses)
+            for thresholds in (self.limits, self.failing)
+        )
+        if self.has_feasible:
+            worth = self._improvement(features, inflation, guesses) * within
+        else:
+            decrease = self._violation_decrease(features, inflation, guesses)
+            worth = decrease + self.typical_violation * within
+        return np.asarray(worth * succeeding)
+
+    def _probability(
+        self, thresholds: tuple[Threshold, ...], features: FloatArray, guesses: Guesses | None
+    ) -> FloatArray:
         within = np.zeros(len(features))
-        for limit in self.limits:
-            within += limit.log_probability_within(features, guesses)
-        if not self.has_feasible and self.limits:
-            return within
+        for threshold in thresholds:
+            within += threshold.log_probability_within(features, guesses)
+        return np.asarray(np.exp(within))
+
+    def _improvement(
+        self, features: FloatArray, inflation: float, guesses: Guesses | None
+    ) -> FloatArray:
         predictions = [process.predict(features) for process in self.objectives]
         means = np.column_stack([mean for mean, _ in predictions])
         deviations = [_doubt(deviation) for _, deviation in predictions]
@@ -135,23 +187,29 @@ class Beliefs:
                 guesses.widened(deviation, scale, j)
                 for j, (deviation, scale) in enumerate(zip(deviations, self.scales, strict=True))
             ]
-        improvement = expected_hypervolume_improvement(
+        return expected_hypervolume_improvement(
             means,
             np.column_stack(deviations) * inflation,
             self.scales,
             self.lower,
             self.upper,
         )
-        return np.asarray(improvement * np.exp(within))
+
+    def _violation_decrease(
+        self, features: FloatArray, inflation: float, guesses: Guesses | None
+    ) -> FloatArray:
+        violations = [limit.violation(features, guesses) for limit in self.limits]
+        means = np.column_stack([mean for mean, _ in violations])
+        deviations = np.column_stack([deviation for _, deviation in violations])
+        return expected_violation_decrease(means, deviations * inflation, self.least_violation)
 
     def after(self, features: FloatArray) -> Beliefs:
         """As if the designs with (k, f) features had come out as expected."""
         return replace(
             self,
             objectives=tuple(process.with_belief(features) for process in self.objectives),
-            limits=tuple(
-                replace(limit, process=limit.process.with_belief(features)) for limit in self.limits
-            ),
+            limits=tuple(limit.after(features) for limit in self.limits),
+            failing=tuple(threshold.after(features) for threshold in self.failing),
         )
 
 
@@ -253,19 +311,30 @@ class Modeling:
         ]
         has_feasible = bool(history.feasible.any())
         bound = reference if is_reference_given and has_feasible else None
-        limits = [
-            self._threshold(("limit", j), known, evidence)
+        limiting = [
+            j
             for j, column in enumerate(violations.T)
             if (column > 0).any() and not _is_bound(column, objectives, bound)
         ]
+        limits = [self._threshold(("limit", j), known, evidence) for j in limiting]
+        failing = []
         if history.failed.any():
             some = evidence.thinned(_MOST_CONDITIONED, rng)
-            limits.append(self._threshold(("failing", 0), some, evidence))
+            failing.append(self._threshold(("failing", 0), some, evidence))
         front = history.front_values
         lower, upper = boxes(_beyond(front, reference), reference)
-        least = _LEAST_SHARE * hypervolume(front, reference) if has_feasible else -np.inf
-        scales = tuple(target.scale for target in targets)
-        return Beliefs(tuple(processes), scales, tuple(limits), lower, upper, has_feasible, least)
+        totals = _totals(violations[:, limiting])
+        return Beliefs(
+            objectives=tuple(processes),
+            scales=tuple(target.scale for target in targets),
+            limits=tuple(limits),
+            failing=tuple(failing),
+            lower=lower,
+            upper=upper,
+            least_violation=0.0 if has_feasible else float(totals.min()),
+            typical_violation=float(np.median(totals)),
+            least_worth=_LEAST_SHARE * hypervolume(front, reference) if has_feasible else 0.0,
+        )
 
     def estimate(self, evidence: Evidence, rng: np.random.Generator) -> Estimate:
         """What follows from a cheaper evaluator's results, of which there are at least two."""
@@ -296,7 +365,7 @@ class Modeling:
         self, name: Name, target: Target, known: Evidence, evidence: Evidence
     ) -> GaussianProcess:
         """The process that saw a target at what is known."""
-        n = milestone(len(evidence.features))
+        n = milestone(len(evidence.features), _position(name, evidence.history))
         hyperparameters = self.memory.get(
             n, name, lambda: self._learned(name, evidence.part(slice(n)))
         )
@@ -315,8 +384,7 @@ class Modeling:
         kind, column = name
         if kind == "failing":
             return _centered(np.where(known.history.failed, 1.0, -1.0))
-        m = known.history.objectives.shape[1]
-        position = column if kind == "objective" else m + column
+        position = _position(name, known.history)
         guesses = known.predictions(position)
         if kind == "limit":
             return _limited(known.history.violations[:, column], guesses, position)
@@ -325,6 +393,14 @@ class Modeling:
             scale = Scale.of(values, self.logarithmic)
             return Target(scale, scale.to_model(values))
         return _error(error_scale(values, guesses, self.logarithmic), values, guesses, position)
+
+
+def _position(name: Name, history: History) -> int:
+    """Of what a process is about: first the objectives, then the limits, then failing."""
+    kind, column = name
+    m, c = int(history.objectives.shape[1]), int(history.violations.shape[1])
+    first = {"objective": 0, "limit": m, "failing": m + c}
+    return first[kind] + column
 
 
 def _limited(violations: FloatArray, guesses: FloatArray | None, position: int) -> Target:
@@ -379,6 +455,14 @@ def compressed(violations: FloatArray) -> FloatArray:
         return np.asarray(np.log1p(bounded))
     typical = float(np.median(np.abs(bounded))) or largest
     return np.asarray(np.sign(bounded) * np.log1p(np.abs(bounded) / typical))
+
+
+def _totals(violations: FloatArray) -> FloatArray:
+    """(n,) of (n, c) violations, the sums of what is above 0 on the scale of the models."""
+    total = np.zeros(len(violations))
+    for column in violations.T:
+        total += np.maximum(compressed(column), 0.0)
+    return total
 
 
 def _beyond(front: FloatArray, reference: FloatArray) -> FloatArray:

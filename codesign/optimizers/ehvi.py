@@ -5,7 +5,8 @@ hypervolume improvement, candidates that were not evaluated. Added to it are pro
 logarithm of objectives with improvement in their own units, features that include derived
 quantities and what the evaluator tells in advance and are bent as results ask for, neighbors and
 mutants of the front among the candidates with a local search from the best, a model of what is
-feasible, and steps that explore more, also whenever the models hope for nothing.
+feasible, the least violation as the goal until something is, and steps that explore more, also
+whenever the models hope for nothing.
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
 
@@ -44,14 +45,14 @@ _LEAST_EXCESS = 8
 class GpEhvi(LearningOptimizer):
     """Proposes the candidate with the largest expected hypervolume improvement.
 
-    All that has a result is learned from, feasible or not. Limits that were violated are
-    modeled, as is failing; the probability of being within them multiplies the improvement, or
-    replaces it as long as nothing feasible is known. A limit that says no more than the
-    reference point is left out. Pending designs, and in a batch each choice, are taken to come
-    out as expected before the next choice is made. All results count, up to two thousand; beyond
-    ``training`` results, hyperparameters are learned from the front, the latest and a random
-    choice of the others. A reference point that is not given is
-    somewhat beyond the worst feasible observation.
+    All that has a result is learned from, feasible or not. Limits that were violated are modeled,
+    as is failing; the probability of being within them multiplies the improvement. As long as
+    nothing feasible is known, the total violation is to be improved instead. A limit that says no
+    more than the reference point is left out. Pending designs, and in a batch each choice, are
+    taken to come out as expected before the next choice is made. All results count, up to two
+    thousand; beyond ``training`` results, hyperparameters are learned from the front, the latest
+    and a random choice of the others. A reference point that is not given is somewhat beyond the
+    worst feasible observation.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -77,7 +78,8 @@ class GpEhvi(LearningOptimizer):
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""
         explore_every: Annotated[int, Field(ge=1)] = 5
-        """Of so many steps, one takes the models to be less certain than they are."""
+        """Of so many steps, one takes the models to be less certain than they are, once something
+        is feasible."""
         inflation: Annotated[float, Field(ge=1)] = 8.0
         """Factor on the deviation of beliefs in such a step."""
 
@@ -248,7 +250,9 @@ class GpEhvi(LearningOptimizer):
         candidates = self._space.distinct(self._candidates(n, history, rng), taken)
         chosen, n_before = self._space.no_rows, len(history.rows) + len(pending)
         while len(chosen) < n and len(candidates):
-            is_exploring = (n_before + len(chosen)) % self._options.explore_every == 0
+            is_due = (n_before + len(chosen)) % self._options.explore_every == 0
+            # What violates less is found faster without.
+            is_exploring = is_due and beliefs.has_feasible
             inflation = self._options.inflation if is_exploring else 1.0
             row = self._hoped_for(candidates, beliefs, taken, inflation, n_climbs)
             chosen = np.concatenate([chosen, row])

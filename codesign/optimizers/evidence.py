@@ -71,36 +71,43 @@ def training_of(history: History, known: IntArray, most: int, rng: np.random.Gen
     return np.sort(np.concatenate([chosen, others[: most - len(chosen)]]))
 
 
-def milestone(n: int) -> int:
+def milestone(n: int, position: int = 0) -> int:
     """Number of results whose hyperparameters serve after ``n``; at least nine tenths of them.
+
+    Beyond a hundred results, each process has milestones of its own, so that those of no two fall
+    on the same result as long as there are not more processes than results between milestones.
+
+    Args:
+        n: Number of results.
+        position: Of the process among all.
 
     >>> [milestone(n) for n in (7, 100, 112, 1000, 1004)]
     [7, 100, 110, 960, 960]
+    >>> [milestone(n, 3) for n in (7, 100, 112, 1000, 1004)]
+    [7, 100, 103, 963, 963]
     """
-    step = 1 if n <= _EACH else 2 ** int(np.log2(n / _EACH)) * _EACH // _REFITS
-    return n - n % step
+    delayed = max(n - position, 0)
+    step = 1 if delayed <= _EACH else 2 ** int(np.log2(delayed / _EACH)) * _EACH // _REFITS
+    return n - delayed % step
 
 
 class HyperparameterMemory:
-    """Hyperparameters of the latest milestone, so that each is learned once.
+    """Hyperparameters of each process's latest milestone, so that each is learned once.
 
     They are a function of the history; remembering them saves time and changes nothing.
     """
 
     def __init__(self) -> None:
-        self._n = 0
-        self._learned: dict[tuple[str, int], Hyperparameters] = {}
+        self._learned: dict[tuple[str, int], tuple[int, Hyperparameters]] = {}
 
     def forget(self) -> None:
         """Learn everything anew, from evidence that changed."""
-        self._n, self._learned = 0, {}
+        self._learned = {}
 
     def get(
         self, n: int, name: tuple[str, int], learn: Callable[[], Hyperparameters]
     ) -> Hyperparameters:
         """Those of a process after ``n`` results, learned if they are not remembered."""
-        if n != self._n:
-            self._n, self._learned = n, {}
-        if name not in self._learned:
-            self._learned[name] = learn()
-        return self._learned[name]
+        if name not in self._learned or self._learned[name][0] != n:
+            self._learned[name] = n, learn()
+        return self._learned[name][1]

@@ -15,6 +15,10 @@ with :math:`L = -\ln(score / score_{16 bit})` of an accuracy and :math:`+\ln` of
 approaches the loss of guessing. Rows of activations that are rounded to one scale without
 rotation have a factor of their own: outliers set their scale.
 
+In a mixture of formats the most sensitive layers have the least noisy format, and the first
+:math:`x` of them have :math:`x^q` of the noise that all would have in one format; :math:`q` is
+fitted to published mixtures, which were chosen so.
+
 All constants are fitted to ``published_scores.csv`` by
 ``python -m codesign.studies.validation.fit_accuracy``, which also measures the errors on scores
 that were withheld; ``loss_rule.yaml`` has both. Estimates are flagged as such.
@@ -29,8 +33,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
+from pydantic import Field
 
-from codesign.errors import UnknownNameError
+from codesign.errors import InputError, UnknownNameError, UnusableValueError
+from codesign.format_mixture import FormatShare, format_shares, is_mixed
 from codesign.quantization.block_formats import BlockFormat, find_block_format
 from codesign.quantization.published import FormatChoice, Measure, model_key, scores_of
 from codesign.quantization.rounding import relative_noise
@@ -72,6 +78,17 @@ class MeasureConstants(Record):
     combination of formats."""
 
 
+class MixtureConstants(Record):
+    """Constants of mixtures of formats by layers."""
+
+    concentration: float
+    """Power of a share of the most sensitive layers that gives their share of the noise."""
+    error: float
+    """Error of the logarithm of the loss that 80 % of published mixtures keep, by a fit that did
+    not see their model."""
+    source: str
+
+
 class LossRule(Record):
     """The constants of the rule; see the module."""
 
@@ -82,6 +99,8 @@ class LossRule(Record):
     fitted_formats: list[str]
     """The combinations of formats among the scores that were fitted."""
     source: str
+    mixtures: MixtureConstants = Field(exclude=True)
+    """Of mixtures alone; no part of the identity of campaigns, as code is none."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +148,60 @@ def algorithms() -> tuple[str, ...]:
     return tuple(key.removeprefix("weights ") for key in load_rule().factors if "weights" in key)
 
 
-def noise_parts(formats: FormatChoice) -> list[tuple[str, float]]:
-    """The factor and the noise of each part that is not kept at 16 bits."""
+def noise_parts(
+    formats: FormatChoice, concentration: float | None = None
+) -> list[tuple[str, float]]:
+    """The factor and the noise of each part in each of its formats, but those of 16 bits.
+
+    Args:
+        formats: Formats and algorithm.
+        concentration: Of the noise of a mixture in few layers; that of the rule if None.
+    """
     return [
-        (factor_key(part, name, formats.algorithm), noise(name))
+        item
         for part, name in _parts(formats).items()
-        if find_block_format(name).element is not None
+        for item in _noise_of_part(part, name, formats.algorithm, concentration)
     ]
+
+
+def _noise_of_part(
+    part: str, name: str, algorithm: str, concentration: float | None
+) -> list[tuple[str, float]]:
+    return [
+        (factor_key(part, group.format, algorithm), group.share * noise(group.format))
+        for group in noise_shares(name, concentration)
+        if noise(group.format)
+    ]
+
+
+def noise_shares(name: str, concentration: float | None = None) -> list[FormatShare]:
+    """Formats of a mixture, the least noisy first, each with what its layers have of the noise.
+
+    As a share of what all layers would have in this format. Limiting assumption: the mixture gives
+    the most sensitive layers the least noisy formats.
+
+    Args:
+        name: Of a mixture or a format.
+        concentration: See :class:`MixtureConstants`; that of the rule if None. 1: all layers alike.
+
+    Raises:
+        UnknownNameError: No such format.
+        UnusableValueError: A mixture that is not one.
+    """
+    groups = format_shares(name)
+    if len(groups) == 1:
+        return list(groups)
+    try:
+        groups = tuple(sorted(groups, key=lambda group: noise(group.format)))
+    except InputError as error:
+        raise UnusableValueError(f"mixture {name!r}: {error}", name) from None
+    power = load_rule().mixtures.concentration if concentration is None else concentration
+    shares, before = [], 0.0
+    for group in groups:
+        layers = before + group.share
+        shares.append(FormatShare(min(layers, 1.0) ** power - before**power, group.format))
+        before = layers
+    return shares
 
 
 def _parts(formats: FormatChoice) -> dict[str, str]:
@@ -166,13 +232,15 @@ def part_noise(part: str, name: str, algorithm: str) -> float:
 
     Raises:
         UnknownNameError: No such format, or no such algorithm.
+        UnusableValueError: A mixture that is not one.
     """
     if algorithm not in algorithms():
         raise UnknownNameError("quantization algorithm", algorithm, algorithms())
-    of_format = noise(name)
-    if not of_format:
-        return 0.0
-    return math.exp(load_rule().factors[factor_key(part, name, algorithm)]) * of_format
+    factors = load_rule().factors
+    return sum(
+        math.exp(factors[key]) * of_format
+        for key, of_format in _noise_of_part(part, name, algorithm, None)
+    )
 
 
 def loss(total_noise: float, model: str, n_parameters: float, measure: Measure) -> float:
@@ -248,6 +316,9 @@ def estimate_by_rule(
     if combination(formats) not in rule.fitted_formats:
         kinds.append("formats")
     width = max(constants.errors[kind] for kind in kinds)
+    if any(map(is_mixed, _parts(formats).values())):
+        kinds.append("mixtures")
+        width = max(width, rule.mixtures.error)
     low, high = interval(value, width, constants.floor)
     lower, upper = sorted(_ratio(end, measure) for end in (low, high))
     source = f"80 % of withheld {' and '.join(kinds)} are within these ends"

@@ -2,13 +2,14 @@
 
 Divergences of parts add: that of weights, activations and KV cache together is the sum of those
 of each alone (:data:`ADDITIVITY_ERROR` says how well). So a combination that a table lacks is
-estimated from rows with some of its formats, and flagged as estimated. Torch is not needed.
+estimated from rows with some of its formats, and flagged as estimated. So is a mixture of formats
+by layers, from those with one format each. Torch is not needed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,9 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from codesign.errors import InputError
+from codesign.format_mixture import format_shares, is_mixed, mixture_words
 from codesign.quantization.block_formats import find_block_format
+from codesign.quantization.loss_rule import noise_shares
 from codesign.quantization.published import FormatChoice
 from codesign.schema import Record, read_document, to_record
 
@@ -140,13 +143,18 @@ class MeasuredTable(Record):
     def loss(self, formats: FormatChoice, n_parameters: float) -> MeasuredLoss | None:
         """What is measured of a combination, or estimated from its parts; None: neither.
 
+        A mixture of formats by layers is estimated from the combinations with one of them each.
+
         Args:
             formats: Formats and algorithm.
             n_parameters: Of the model of interest; a table of another is an estimate for it.
 
         Raises:
             UnknownNameError: No such format.
+            UnusableValueError: A mixture that is not one.
         """
+        if is_mixed(formats.weights):
+            return self._loss_of_mixture(formats, n_parameters)
         for split in _SPLITS:
             parts = [_canonical(_only(formats, kept)) for kept in split]
             wanted = [part for part in parts if part != FormatChoice(_WIDE)]
@@ -155,9 +163,41 @@ class MeasuredTable(Record):
                 return self._sum(rows, self.is_of(n_parameters))
         return None
 
+    def _loss_of_mixture(self, formats: FormatChoice, n_parameters: float) -> MeasuredLoss | None:
+        """The mean over the formats of the weights, by what their layers have of the noise.
+
+        The upper end is as if all layers were alike.
+        """
+        layers = {group.format: group.share for group in format_shares(formats.weights)}
+        sensitive_first = noise_shares(formats.weights)
+        losses = [
+            self.loss(replace(formats, weights=group.format), n_parameters)
+            for group in sensitive_first
+        ]
+        known = [loss for loss in losses if loss is not None]
+        if len(known) < len(losses):
+            return None
+        shares = [group.share for group in sensitive_first]
+        alike = [layers[group.format] for group in sensitive_first]
+        divergence = _mean([loss.divergence_nats for loss in known], shares, alike)
+        ratio = _mean([loss.perplexity_ratio for loss in known], shares, alike, math.log)
+        error = math.exp(ADDITIVITY_ERROR)
+        slack = (error - 1.0) * abs(divergence.mean)
+        return MeasuredLoss(
+            Interval(divergence.mean, divergence.low / error, divergence.high * error),
+            Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
+            "estimated",
+            f"{known[0].source}; the mean over {mixture_words(formats.weights)}, of which the most "
+            "sensitive layers have the least noisy format",
+        )
+
     def missing(self, formats: FormatChoice) -> list[FormatChoice]:
         """The formats of single parts without a row of their own."""
-        parts = [_canonical(_only(formats, (part,))) for part in _PARTS]
+        parts = [
+            _canonical(_only(replace(formats, weights=group.format), (part,)))
+            for group in format_shares(formats.weights)
+            for part in _PARTS
+        ]
         return [
             part for part in parts if part != FormatChoice(_WIDE) and part not in self._by_formats
         ]
@@ -188,6 +228,28 @@ def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interva
         sum(of(part.low) for part in parts),
         sum(of(part.high) for part in parts),
     )
+
+
+def _mean(
+    groups: Sequence[Interval],
+    shares: Sequence[float],
+    alike: Sequence[float],
+    of: Callable[[float], float] = float,
+) -> Interval:
+    """Weighted mean of losses; its upper end is that of the larger of two weightings.
+
+    Args:
+        groups: Of each group of layers, if all layers were like it.
+        shares: Weights by sensitivity.
+        alike: Weights if no layer is more sensitive than another.
+        of: What is averaged.
+    """
+    low, mean, high = (
+        sum(share * of(getattr(group, end)) for share, group in zip(shares, groups, strict=True))
+        for end in ("low", "mean", "high")
+    )
+    if_alike = sum(share * of(group.high) for share, group in zip(alike, groups, strict=True))
+    return Interval(mean, low, max(high, if_alike))
 
 
 def _only(formats: FormatChoice, kept: Collection[str]) -> FormatChoice:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codesign.errors import InputError
+from codesign.format_mixture import mixture_name
 from codesign.quantization.accuracy_table import (
     stored_table,
     usable_device,
@@ -18,6 +19,7 @@ from codesign.quantization.block_formats import find_block_format
 from codesign.quantization.checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.quantization.measurement import measure, split_text
 from codesign.quantization.mixture import (
+    Mixture,
     Sensitivity,
     best_mixture,
     in_mixture,
@@ -115,8 +117,23 @@ def mixture_table(
     return {
         **table,
         "sensitivities": [asdict(item) for item in measured],
-        "mixtures": [rows[tuple(mixture.formats.items())] for mixture in chosen],
+        "mixtures": [
+            {
+                **rows[tuple(mixture.formats.items())],
+                "weight_format": _weight_format(measured, mixture),
+            }
+            for mixture in chosen
+        ],
     }
+
+
+def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
+    """The mixture as a value of a space: its shares of the weights, as if of all layers alike."""
+    total = sum(item.n_weights for item in measured)
+    return mixture_name(
+        (item.n_weights / total, mixture.formats[item.product])
+        for item in sorted(measured, key=lambda item: mixture.formats[item.product])
+    )
 
 
 def _head(settings: MixtureSettings) -> dict[str, Any]:

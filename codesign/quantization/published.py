@@ -2,9 +2,11 @@
 
 ``published_scores.csv`` has a row for each score: model, formats, algorithm, benchmark, the score
 at 16 bits and its source. ``as served`` and ``submitter choice`` are formats that the source does
-not state; such rows are shown and not used for estimates. ``mixed 4.5`` is a mixture of MXFP4 and
-MXFP8 with so many bits on average. INT4 of SpinQuant's table is ``int4`` for weights (by channel)
-and activations (by token), ``int4-g128`` for the KV cache (by head of 128).
+not state; such rows are shown and not used for estimates. Mixtures of MXFP4 and MXFP8 are named by
+the shares of the layers that follow from the bits that their source states, which leaves out
+scales: 4.5 bits on average are ``0.875*mxfp4+0.125*mxfp8``. INT4 of SpinQuant's table is ``int4``
+for weights (by channel) and activations (by token), ``int4-g128`` for the KV cache (by head of
+128).
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from codesign.errors import UnknownNameError
+from codesign.format_mixture import format_shares, is_mixed
 from codesign.quantization.block_formats import find_block_format
 
 _FILE = Path(__file__).parent / "published_scores.csv"
-_MIXED = "mixed "
 
 _BILLIONS = {
     "llama-2-7b": 6.74, "llama-2-13b": 13.0, "llama-2-70b": 69.0, "llama-3-8b": 8.03,
@@ -40,7 +42,7 @@ class FormatChoice:
     """Formats of what a model stores and multiplies, and how they were reached.
 
     Attributes:
-        weights: Name of a block format.
+        weights: Name of a block format, or of a mixture (see ``codesign.format_mixture``).
         activations: Likewise, of the inputs of products with weights.
         kv_cache: Likewise, of keys and values.
         algorithm: Such as ``rtn`` or ``gptq``.
@@ -84,20 +86,19 @@ class PublishedScore:
     note: str
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether layers differ in their formats."""
+        return is_mixed(self.formats.weights) or is_mixed(self.formats.activations)
+
+    @property
     def is_comparable(self) -> bool:
         """Whether it can be held against an estimate: its formats and its loss are known."""
         formats = (self.formats.weights, self.formats.activations, self.formats.kv_cache)
         return self.ratio is not None and all(_is_block_format(name) for name in formats)
 
-    @property
-    def average_bits(self) -> float | None:
-        """Bits of a weight of a mixture of formats; None: it is none."""
-        weights = self.formats.weights
-        return float(weights.removeprefix(_MIXED)) if weights.startswith(_MIXED) else None
-
 
 def _is_block_format(name: str) -> bool:
-    return not name.startswith((_MIXED, "as served", "submitter"))
+    return not name.startswith(("as served", "submitter"))
 
 
 @cache
@@ -124,7 +125,8 @@ def _score(row: Mapping[str, str]) -> PublishedScore:
     )
     for name in (formats.weights, formats.activations, formats.kv_cache):
         if _is_block_format(name):
-            find_block_format(name, f"{_FILE.name}: {score.identifier}")
+            for group in format_shares(name):
+                find_block_format(group.format, f"{_FILE.name}: {score.identifier}")
     return score
 
 

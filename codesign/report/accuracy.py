@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from codesign.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
+from codesign.format_mixture import is_mixed, mixture_words
 from codesign.quantization.loss_rule import (
     Estimate,
     algorithms,
@@ -17,12 +18,19 @@ from codesign.quantization.loss_rule import (
     load_rule,
 )
 from codesign.quantization.measured import MeasuredLoss, MeasuredTable
-from codesign.quantization.published import MEASURES, FormatChoice, PublishedScore, scores_of
+from codesign.quantization.published import (
+    MEASURES,
+    FormatChoice,
+    Measure,
+    PublishedScore,
+    scores_of,
+)
 from codesign.report.tables import plain_table, text_line
-from codesign.workload import Request, parameter_count
+from codesign.workload import Request, bits_per_weight, parameter_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from codesign.evaluated_design import EvaluatedDesign
 
@@ -66,6 +74,16 @@ class AccuracyReport:
             return None
         return estimate_by_rule(score.formats, self.model, self.n_parameters, score.measure)
 
+    def log_error(self, score: PublishedScore) -> float | None:
+        """Logarithm of the loss by the rule over the published one, noise of benchmarks added."""
+        result = self.of_rule(score)
+        if result is None or score.ratio is None:
+            return None
+        sign = -1.0 if score.measure == "accuracy" else 1.0
+        return _log_error(
+            sign * math.log(result.ratio), sign * math.log(score.ratio), score.measure
+        )
+
     def estimates(self) -> list[tuple[FormatChoice, str, Estimate]]:
         """Each choice with each measure."""
         return [
@@ -104,15 +122,16 @@ class AccuracyReport:
             "ratio_of_rule": by_rule,
             "log_error_of_rule": None
             if by_rule is None
-            else _log_error(math.log(by_rule), math.log(ratio.mean)),
+            else _log_error(math.log(by_rule), math.log(ratio.mean), "perplexity"),
             "basis": loss.basis,
             "source": loss.source,
         }
 
 
-def _log_error(loss_of_rule: float, measured_loss: float) -> float:
-    floor = load_rule().perplexity.floor
-    return math.log((loss_of_rule + floor) / (max(measured_loss, 0.0) + floor))
+def _log_error(loss_of_rule: float, true_loss: float, measure: Measure) -> float:
+    rule = load_rule()
+    floor = (rule.accuracy if measure == "accuracy" else rule.perplexity).floor
+    return math.log((loss_of_rule + floor) / (max(true_loss, 0.0) + floor))
 
 
 def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
@@ -135,7 +154,8 @@ def accuracy_document(report: AccuracyReport) -> dict[str, Any]:
 
 
 def _formats_document(formats: FormatChoice) -> dict[str, str]:
-    return dict(zip(_FORMAT_KEYS, _cells(formats), strict=True))
+    values = (formats.weights, formats.activations, formats.kv_cache, formats.algorithm)
+    return dict(zip(_FORMAT_KEYS, values, strict=True))
 
 
 def _score_document(report: AccuracyReport, score: PublishedScore) -> dict[str, Any]:
@@ -150,6 +170,7 @@ def _score_document(report: AccuracyReport, score: PublishedScore) -> dict[str, 
         "score": score.score,
         "ratio": score.ratio,
         "ratio_of_rule": None if result is None else result.ratio,
+        "log_error_of_rule": report.log_error(score),
         "source": score.source,
         "note": score.note,
     }
@@ -159,7 +180,7 @@ def accuracy_tables(report: AccuracyReport) -> list[RenderableType]:
     """Published scores beside the rule, then what the choices come to."""
     parts: list[RenderableType] = []
     if report.scores:
-        parts.append(_published_table(report))
+        parts += _published_tables(report)
     else:
         parts.append(text_line(f"No score of {report.model} is published here."))
     parts.append(_estimates_table(report))
@@ -173,31 +194,47 @@ def accuracy_tables(report: AccuracyReport) -> list[RenderableType]:
 
 _FORMAT_KEYS = ("weight_format", "activation_format", "kv_format", "quantization_algorithm")
 _FORMAT_COLUMNS = ("weights", "activations", "KV cache", "algorithm")
+_IN_ONE_COLUMN = "weights / activations / KV cache, algorithm"
 
 
-def _cells(formats: FormatChoice) -> list[str]:
-    return [formats.weights, formats.activations, formats.kv_cache, formats.algorithm]
+def _in_one_cell(formats: Mapping[str, Any]) -> str:
+    weights, activations, kv_cache, algorithm = (formats[key] for key in _FORMAT_KEYS)
+    return f"{weights} / {activations} / {kv_cache}, {algorithm}"
 
 
-def _published_table(report: AccuracyReport) -> RenderableType:
-    numbers = ["16 bits", "score", "ratio", "by rule"]
-    columns = [*_FORMAT_COLUMNS, "benchmark", *numbers, "source"]
-    table = plain_table("Published scores", columns, numbers)
+def _formats_table(title: str, columns: Sequence[str], numbers: Sequence[str]) -> Table:
+    """An empty table whose first column has formats, which may be broken over lines."""
+    table = plain_table(title, [_IN_ONE_COLUMN, *columns], numbers)
+    table.columns[0].no_wrap = False
+    return table
+
+
+def _published_tables(report: AccuracyReport) -> list[RenderableType]:
+    """The scores, and below what the numbers of their sources stand for."""
+    numbers = ["16 bits", "score", "ratio", "by rule", "log error", "source"]
+    table = _formats_table("Published scores", ["benchmark", *numbers], numbers)
+    sources = list(dict.fromkeys(score.source for score in report.scores))
     for score in report.scores:
         result = report.of_rule(score)
         values = (score.full_precision, score.score, score.ratio, result and result.ratio)
         cells = ["–" if value is None else f"{value:.4g}" for value in values]
-        table.add_row(*_cells(score.formats), score.benchmark, *cells, score.source)
-    return table
+        error = report.log_error(score)
+        cells.append("–" if error is None else f"{error:+.2f}")
+        cells.append(str(sources.index(score.source) + 1))
+        formats = _in_one_cell(_formats_document(score.formats))
+        table.add_row(formats, score.benchmark.replace(",", ", "), *cells)
+    lines = [text_line(f"{number}: {source}") for number, source in enumerate(sources, start=1)]
+    return [table, *lines]
 
 
 def _estimates_table(report: AccuracyReport) -> RenderableType:
     numbers = ["ratio to 16 bits", "low", "high"]
-    columns = [*_FORMAT_COLUMNS, "of", *numbers, "basis"]
-    table = plain_table("Scores over those at 16 bits", columns, numbers)
+    columns = ["of", *numbers, "basis"]
+    table = _formats_table("Scores over those at 16 bits", columns, numbers)
     for choice, measure, result in report.estimates():
         values = [f"{value:.4g}" for value in (result.ratio, result.low, result.high)]
-        table.add_row(*_cells(choice), measure, *values, result.basis)
+        formats = _in_one_cell(_formats_document(choice))
+        table.add_row(formats, measure, *values, result.basis)
     return table
 
 
@@ -206,14 +243,13 @@ def _measured_table(report: AccuracyReport, measured: MeasuredTable) -> Renderab
     title = f"Measured: {measured.model} on {measured.text}"
     if not measured.is_of(report.n_parameters):
         title += f", which is not {report.model}: {measured.n_parameters:.4g} parameters"
-    table = plain_table(title, ["formats", *numbers, "basis"], numbers)
-    for name, column in zip(["formats", *numbers], table.columns, strict=False):
-        column.no_wrap = name not in ("formats", "95 %")
+    table = _formats_table(title, [*numbers, "basis"], numbers)
+    table.columns[1 + numbers.index("95 %")].no_wrap = False
     for row in report.measured():
         ratio = row["perplexity_ratio"]
         beside = [row[key] for key in ("published_ratio", "ratio_of_rule", "log_error_of_rule")]
         table.add_row(
-            "{} / {} / {} {}".format(*(row[key] for key in _FORMAT_KEYS)),
+            _in_one_cell(row),
             f"{1e3 * row['divergence_nats']['mean']:.3g}",
             f"{ratio['mean']:.4f}",
             f"{ratio['low']:.4f} to {ratio['high']:.4f}",
@@ -251,7 +287,8 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
     """Mixtures by their bits, and what each product costs."""
     numbers = ["bits", "expected KL", "measured KL", "95 %"]
     table = plain_table(f"Mixtures for {document['model']}, KL in 1e-3 nats per token",
-                        [*numbers, "products in each format"], numbers)  # fmt: skip
+                        [*numbers, "products in each format", "weight_format of a space"],
+                        numbers)  # fmt: skip
     for row in document["mixtures"]:
         divergence = {key: 1e3 * value for key, value in row["divergence_nats"].items()}
         names = sorted(row["formats"].values())
@@ -262,6 +299,7 @@ def mixture_tables(document: dict[str, Any]) -> list[RenderableType]:
             f"{divergence['mean']:.3g}",
             f"{divergence['low']:.3g} to {divergence['high']:.3g}",
             counts,
+            row["weight_format"],
         )
     names = list(document["sensitivities"][0]["divergence_nats"])
     costs = plain_table("KL of each product alone, 1e-3 nats per token",
@@ -291,6 +329,11 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
     model = workload.language_model
     lines: list[tuple[str, ...]] = []
+    if is_mixed(choice.weights):
+        bits = bits_per_weight(choice.weights, workload.format_convention)
+        lines.append(
+            ("bits of a weight", f"{bits:g}", "", "on average", mixture_words(choice.weights))
+        )
     for measure in MEASURES:
         try:
             result = estimate(choice, model.name, float(parameter_count(model)), measure)

@@ -12,7 +12,14 @@ from codesign.workload.model import (
     weight_elements,
 )
 from codesign.workload.operators import OperatorTable, expected_distinct_experts
-from codesign.workload.precision import FORMATS, bits_per_element, multiply_bits
+from codesign.workload.precision import (
+    FORMATS,
+    bits_per_element,
+    bits_per_weight,
+    multiply_bits,
+    weight_groups,
+    weight_multiply_bits,
+)
 from codesign.workload.request import Request
 from codesign.workload.traces import list_traces, load_trace
 
@@ -23,6 +30,7 @@ __all__ = [
     "Request",
     "active_parameter_count",
     "bits_per_element",
+    "bits_per_weight",
     "expected_distinct_experts",
     "kv_elements_per_token",
     "list_models",
@@ -36,4 +44,6 @@ __all__ = [
     "state_bytes",
     "summary",
     "weight_elements",
+    "weight_groups",
+    "weight_multiply_bits",
 ]

@@ -12,9 +12,11 @@ to have the same block and scale.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
-from codesign.errors import UnknownNameError
+from codesign.errors import UnknownNameError, UnusableValueError
+from codesign.format_mixture import format_shares, is_mixed
 
 Convention: TypeAlias = Literal["plain", "exact"]
 
@@ -72,7 +74,11 @@ def find_format(name: str, where: str | None = None) -> NumberFormat:
 
     Raises:
         UnknownNameError: No such format; the nearest is offered.
+        UnusableValueError: A mixture of formats.
     """
+    if is_mixed(name):
+        problem = f"expected one number format, got {name!r}: only weights of an npu may be mixed"
+        raise UnusableValueError(problem, name, where)
     if name not in FORMATS:
         raise UnknownNameError("number format", name, FORMATS, where)
     return FORMATS[name]
@@ -106,3 +112,54 @@ def multiply_bits(name: str) -> int:
         UnknownNameError: No such format.
     """
     return find_format(name).element_bits
+
+
+@cache
+def weight_groups(name: str, convention: Convention = "exact") -> tuple[tuple[float, float], ...]:
+    """Shares of the layers, and the bits of a weight in each group, fewest bits first.
+
+    Formats of equal bits are one group: nothing that is stored or moved tells them apart.
+
+    Args:
+        name: Of a format, or of a mixture of formats by layers (see ``codesign.format_mixture``).
+        convention: As of :func:`bits_per_element`.
+
+    Raises:
+        UnknownNameError: No such format.
+        UnusableValueError: A mixture that is not one.
+
+    Examples:
+        >>> weight_groups("0.25*mxfp8+0.75*mxfp4")
+        ((0.75, 4.25), (0.25, 8.25))
+    """
+    shares: dict[float, float] = {}
+    for share, word in format_shares(name, FORMATS):
+        bits = bits_per_element(word, convention)
+        shares[bits] = shares.get(bits, 0.0) + share
+    if len(shares) == 1:
+        return ((1.0, next(iter(shares))),)
+    return tuple((shares[bits], bits) for bits in sorted(shares))
+
+
+def bits_per_weight(name: str, convention: Convention = "exact") -> float:
+    """Bits that a weight occupies, on average over the layers of a mixture.
+
+    Raises:
+        UnknownNameError: No such format.
+        UnusableValueError: A mixture that is not one.
+
+    Examples:
+        >>> bits_per_weight("0.75*mxfp4+0.25*mxfp8")
+        5.25
+    """
+    return sum(share * bits for share, bits in weight_groups(name, convention))
+
+
+def weight_multiply_bits(name: str) -> int:
+    """Rate class of a weight's format; of a mixture, the widest that a layer needs.
+
+    Raises:
+        UnknownNameError: No such format.
+        UnusableValueError: A mixture that is not one.
+    """
+    return max(multiply_bits(group.format) for group in format_shares(name, FORMATS))

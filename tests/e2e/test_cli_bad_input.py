@@ -448,3 +448,40 @@ def test_a_format_that_no_machine_multiplies_is_found_in_the_file_of_the_space(
         "Did you mean 'mxfp16'? Known: bf16"
     ) in capsys.readouterr().err
     assert _content(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "accuracy", "mixture", "problem"),
+    [
+        ("run", "true", "0.5*mxfp4+0.4*mxfp8", "expected shares that sum to 1, got 0.9"),
+        ("enumerate", "false", "0.5*mxfp4+0.5*mxfp5", "unknown number format 'mxfp5'. Did you"),
+        ("enumerate", "true", "0.5*mxfp4+0.5*mxfp5", "unknown number format 'mxfp5'. Did you"),
+        ("run", "false", "0.5*mxfp4+", "expected shares times formats, such as 0.75*mxfp4+"),
+    ],
+)
+def test_a_mixture_that_is_none_is_found_in_the_file_of_the_space(
+    command, accuracy, mixture, problem, tmp_path: Path, monkeypatch, capsys
+):
+    space = f"""\
+        based_on: memexplorer
+        description: a mixture that is none
+        parameters:
+          weight_format:
+            description: Number format of the weights
+            values: [mxfp4, mxfp8, mxint8, {mixture}]
+        """
+    (tmp_path / "odd.yaml").write_text(textwrap.dedent(space), encoding="utf-8")
+    campaign = textwrap.dedent(_CAMPAIGN).replace("space: memexplorer", "space: odd.yaml")
+    campaign = campaign.replace("evaluator: npu", f"evaluator: {{name: npu, accuracy: {accuracy}}}")
+    campaign = campaign.replace("[tdp_watts <= 700]", "[tdp_watts <= 700, accuracy_recovery >= 0.9]"
+                                if accuracy == "true" else "[tdp_watts <= 700]")  # fmt: skip
+    (tmp_path / "a.yaml").write_text(campaign, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    before = _content(tmp_path)
+    assert main([command, "a.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(
+        f"error: odd.yaml:4: parameters.weight_format: mixture {mixture!r}: {problem}"
+    )
+    assert len(err.splitlines()) == 1
+    assert _content(tmp_path) == before

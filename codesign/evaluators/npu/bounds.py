@@ -14,6 +14,8 @@ What is undecided counts with its best value, and what placement decides with th
 - The best batch size of those allowed counts, whatever the limits on latency.
 - The first chunk of a transfer and all latencies count as nothing; activations that do not fit
   on chip likewise.
+- Layers of several formats count as if every weight had their average. What a pass takes at least
+  is the largest of straight lines in the bytes of a weight, so its mean over layers is never less.
 
 TDP follows exactly from the hardware and the widths of the formats. ``codesign.testing`` and
 the enumeration's tests check that no design beats its bounds.
@@ -56,6 +58,8 @@ from codesign.evaluators.npu.preparation import (
     BATCH_SIZE,
     FORMATS,
     Preparation,
+    meaning,
+    operand_bits,
     requests_that_fit,
 )
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
@@ -64,7 +68,7 @@ from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES, thermal_design_watts
 from codesign.hardware.tier_order import fastest_first, worth_trying
 from codesign.memtech import MemoryTechnology
-from codesign.workload import Request, bits_per_element, multiply_bits
+from codesign.workload import Request, bits_per_element, bits_per_weight
 
 UNDECIDED_PARAMETERS = (
     "activation_format",
@@ -174,11 +178,8 @@ class BestCase:
         """Formats of equal widths are; all other values differ."""
         if parameter not in FORMATS:
             return values
-        convention = self._workload.format_convention
-        return [
-            (bits_per_element(str(value), convention), multiply_bits(str(value)))
-            for value in values
-        ]
+        key = meaning(parameter, self._workload.format_convention, is_whole=True)
+        return [key(str(value)) for value in values]
 
     def bounds(
         self,
@@ -219,9 +220,10 @@ class BestCase:
             hardware: With the longest vector, the tiers as the designs list them.
         """
         lanes, _ = reader.extremes("vector_length", float)
-        least = {name: reader.extremes(name, self._element_bytes)[0] for name in FORMATS}
-        most = {name: reader.extremes(name, self._element_bytes)[1] for name in FORMATS}
-        bits = {name: reader.extremes(name, multiply_bits)[0] for name in FORMATS}
+        widths = {name: reader.extremes(name, self._element_bytes(name)) for name in FORMATS}
+        least = {name: ends[0] for name, ends in widths.items()}
+        most = {name: ends[1] for name, ends in widths.items()}
+        bits = {name: reader.extremes(name, operand_bits(name))[0] for name in FORMATS}
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         slowest = replace(hardware, vector_length=lanes)
         watts = thermal_design_watts(slowest, bits["activation_format"], wider)
@@ -274,15 +276,17 @@ class BestCase:
 
     def _silicon(self, reader: _Reader, hardware: AcceleratorBatch, end: int) -> SiliconMetrics:
         """Of designs with the narrowest operands and shortest vectors (0), or the other end (1)."""
-        bits = {name: reader.extremes(name, multiply_bits)[end] for name in FORMATS}
+        bits = {name: reader.extremes(name, operand_bits(name))[end] for name in FORMATS}
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         lanes = reader.extremes("vector_length", float)[end]
         operands = np.stack([bits["activation_format"], wider])
         changed = replace(hardware, vector_length=lanes)
         return SiliconMetrics(changed, operands, self._part, self._options)
 
-    def _element_bytes(self, name: str) -> float:
-        return bits_per_element(name, self._workload.format_convention) / 8
+    def _element_bytes(self, parameter: str) -> Callable[[str], float]:
+        convention = self._workload.format_convention
+        bits = bits_per_weight if parameter == "weight_format" else bits_per_element
+        return lambda name: bits(name, convention) / 8
 
     def _matrix_share(self, priority: str) -> float:
         is_shared = self._options.bandwidth_sharing == "shared"

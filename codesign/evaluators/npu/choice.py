@@ -189,6 +189,7 @@ class BatchAndOrderChoice:
             self._pass.least_work(wanted),
             setup.kind,
             setup.inputs((-1,)),
+            setup.weight_groups,
             choices,
             self._modelling,
         )

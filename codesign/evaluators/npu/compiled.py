@@ -59,6 +59,7 @@ def choose_compiled(
     least_work: records.LeastWork,
     kind: IntArray,
     designs: records.DesignInputs,
+    groups: records.WeightGroups,
     choices: records.Choices,
     modelling: records.Modelling,
 ) -> tuple[FloatArray, IntArray, IntArray]:
@@ -70,6 +71,7 @@ def choose_compiled(
         least_work: Arrays (k * s,).
         kind: (n,) the kind of each design's array.
         designs: Arrays (n,), with the first batch size and order.
+        groups: Arrays (g, n), layers by the format of their weights.
         choices: What they choose from.
         modelling: The options.
 
@@ -99,6 +101,7 @@ def choose_compiled(
         least_work,
         kind,
         contiguous,
+        records.WeightGroups(*map(_contiguous, groups)),
         tiers,
         choices._replace(allowed=_contiguous(choices.allowed)),
         modelling,
@@ -214,6 +217,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     hierarchy.parallel_time_s_at,
     hierarchy.in_flight_bandwidth_bytes_per_s,
     stage.design_of,
+    stage.with_weight_bytes,
     stage.tails_of,
     stage.pinned_shares,
     stage._sustained_bandwidth,
@@ -247,6 +251,7 @@ def _loop() -> Loop:
         overload(operation, strict=False)(partial(_implementation, on_numbers))
     own: tuple[Callable[..., Any], ...] = (
         _is_tried,
+        _sums,
         _pass_sums,
         _fill_table,
         _one_design,
@@ -285,6 +290,7 @@ def _choose_over_designs(
     least_work: records.LeastWork,
     kind: IntArray,
     designs: records.DesignInputs,
+    groups: records.WeightGroups,
     tiers: FloatArray,
     choices: records.Choices,
     modelling: records.Modelling,
@@ -299,7 +305,7 @@ def _choose_over_designs(
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    table, totals = np.empty(N_SUMS * LANES), np.empty(N_SUMS)
+    table, part, totals = np.empty(N_SUMS * LANES), np.empty(N_SUMS), np.empty(N_SUMS)
     for i in range(len(kind)):
         best: Any = -np.inf
         request_s = designs.activation_bytes[i] * message_byte_s
@@ -334,7 +340,9 @@ def _choose_over_designs(
                 at_best = pass_time.score(requests, least_s, least_s, longest_s)
                 if at_best <= best or not _is_tried(choices, i, order, least_s < gaining_s):
                     continue
-                _pass_sums(operators, shapes, shape_of, inputs, modelling, table, totals)
+                _sums(
+                    operators, shapes, shape_of, inputs, groups, i, modelling, table, part, totals
+                )
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
@@ -348,17 +356,49 @@ def _is_tried(choices: records.Choices, i: int, order: int, is_gaining: bool) ->
     return bool(choices.allowed[order, i] == BY_BANDWIDTH or is_gaining)
 
 
-def _pass_sums(
+def _sums(
     operators: FloatArray,
     shapes: FloatArray,
     shape_of: int,
     inputs: records.DesignInputs,
+    groups: records.WeightGroups,
+    i: int,
+    modelling: records.Modelling,
+    table: FloatArray,
+    part: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Fill ``totals``, the sums over a pass of design ``i``, a group of layers after the other."""
+    design = stage.design_of(inputs, modelling)
+    totals[:] = 0.0
+    for group in range(len(groups.shares)):
+        share = groups.shares[group, i]
+        if share > 0.0:
+            of_group = stage.with_weight_bytes(design, groups.weight_bytes[group, i])
+            _pass_sums(operators, shapes, shape_of, of_group, modelling, table, part)
+            for which in range(N_SUMS):
+                totals[which] += share * part[which]
+    moved = records.Moved(
+        totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
+    )
+    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
+    reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
+    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
+    bandwidth = (near, tiers[0], tiers[1], tiers[2])
+    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
+    totals[0] = elementwise.larger(totals[0], least_s)
+
+
+def _pass_sums(
+    operators: FloatArray,
+    shapes: FloatArray,
+    shape_of: int,
+    design: records.StageDesign,
     modelling: records.Modelling,
     table: FloatArray,
     totals: FloatArray,
 ) -> None:
-    """Fill ``totals``, the ``N_SUMS`` sums over a pass of one design, a block after the other."""
-    design = stage.design_of(inputs, modelling)
+    """Fill ``totals``, the ``N_SUMS`` sums as if all layers were of one format, block by block."""
     usable, in_flight = modelling.offchip_efficiency, modelling.requests_in_flight
     totals[:] = 0.0
     n_blocks = len(operators) // _N_OPERATOR
@@ -380,15 +420,6 @@ def _pass_sums(
             for lane in range(LANES):
                 total += table[which * LANES + lane]
             totals[which] = total
-    moved = records.Moved(
-        totals[2], totals[3], totals[4], totals[5], totals[6], totals[7], totals[8]
-    )
-    tails = (design.activation_tails, design.kv_tails, design.weight_tails)
-    reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
-    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
-    bandwidth = (near, tiers[0], tiers[1], tiers[2])
-    least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
-    totals[0] = elementwise.larger(totals[0], least_s)
 
 
 def _fill_table(

@@ -11,7 +11,7 @@ from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
-from codesign.evaluators.npu.operators import Pass, Stage, modelling_of, sum_over_operators
+from codesign.evaluators.npu.operators import Pass, Stage, modelling_of
 from codesign.evaluators.npu.options import NpuOptions, link_time
 from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
@@ -102,7 +102,7 @@ class DesignMetrics(CostMetrics):
     @property
     def operators_s(self) -> FloatArray:
         """All operators of one pass on array and memories, one after the other."""
-        return self._each(sum_over_operators(self.times.time_s, self._pass.table.count))
+        return self._each(self._stage.operator_sums[0])
 
     @property
     def power_limits_s(self) -> FloatArray:

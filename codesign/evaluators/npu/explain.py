@@ -14,6 +14,7 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import KINDS
+from codesign.format_mixture import is_mixed, mixture_words
 from codesign.hardware.accelerator import UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
@@ -42,6 +43,7 @@ def explain(
             _balance(pass_.options, design),
             *_power_note(design),
             *_deployment(design, pass_.options),
+            *_mixture(designs),
             *notes(design, pass_.options, workload),
             *_uncharged(design, designs),
             *cost_notes(design.silicon, design.options),
@@ -263,6 +265,17 @@ def _deployment(design: DesignMetrics, options: NpuOptions) -> list[str]:
         f"{part.messages.n_messages:.4g} messages in a pass take {design.message_s[0]:.4g} s of "
         f"it, on links of {options.link_bandwidth / 1e9:g} GB/s one way, not hidden by anything; "
         "links are not in the TDP",
+    ]
+
+
+def _mixture(designs: Columns) -> list[str]:
+    """How weights in several formats are counted, if they are."""
+    name = str(designs["weight_format"].to_list()[0])
+    if not is_mixed(name):
+        return []
+    return [
+        f"weights: {mixture_words(name)}; every operator, embedding and output layer included, is "
+        "the mean over its instances in each format; the array multiplies the widest"
     ]
 
 

@@ -57,6 +57,46 @@ def design_of(inputs: DesignInputs, modelling: Modelling) -> StageDesign:
     )
 
 
+def with_weight_bytes(design: StageDesign, weight_bytes: FloatArray) -> StageDesign:
+    """The design as layers see it whose weights have a format of their own.
+
+    Placement and ports stay: they are those of all layers together, and of chunks of average size.
+    """
+    inputs = design.inputs
+    return StageDesign(
+        DesignInputs(
+            inputs.batch_size,
+            weight_bytes,
+            inputs.activation_bytes,
+            inputs.kv_bytes,
+            inputs.dataflow,
+            inputs.depth,
+            inputs.width,
+            inputs.clock_hz,
+            inputs.matrix_share,
+            inputs.is_shared,
+            inputs.storage,
+            inputs.sizes,
+            inputs.data_capacity_bytes,
+            inputs.on_chip_capacity_bytes,
+            inputs.on_chip_bandwidth_bytes_per_s,
+            inputs.on_chip_latency_s,
+            inputs.tier_capacity_bytes,
+            inputs.tier_bandwidth_bytes_per_s,
+            inputs.tier_latency_s,
+            inputs.write_energy_ratio,
+        ),
+        design.held,
+        design.pinned,
+        design.activation_tails,
+        design.kv_tails,
+        design.weight_tails,
+        design.ports,
+        design.buffer,
+        design.cycle_s,
+    )
+
+
 def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Two, Two, Two]:
     """Share of each kind's off-chip bytes in tier 2 or deeper and in tier 3."""
     if modelling.is_staged:

@@ -5,6 +5,7 @@ Arrays are (n, o) unless said otherwise; what depends on the design alone is (n,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -19,6 +20,7 @@ from codesign.evaluators.npu.operator_stage import (
     operator_times,
     pinned_shares,
     tails_of,
+    with_weight_bytes,
 )
 from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.pass_time import power_limited_s
@@ -32,6 +34,7 @@ from codesign.evaluators.npu.records import (
     Shape,
     StageDesign,
     StageOperator,
+    WeightGroups,
 )
 from codesign.evaluators.npu.traffic import Passes, array_passes, port_bytes
 from codesign.hardware.accelerator import AcceleratorBatch
@@ -73,7 +76,8 @@ class PassSetup:
 
     Attributes:
         accelerators: The hardware.
-        weight_bytes: (n, 1) bytes of a weight.
+        weight_bytes: (n, 1) bytes of a weight, on average.
+        weight_groups: The same by groups of layers.
         activation_bytes: (n, 1) bytes of an activation.
         kv_bytes: (n, 1) bytes of an element of the KV cache.
         organization: (n, 1) positions in ``ORGANIZATIONS``.
@@ -92,6 +96,7 @@ class PassSetup:
 
     accelerators: AcceleratorBatch
     weight_bytes: FloatArray
+    weight_groups: WeightGroups
     activation_bytes: FloatArray
     kv_bytes: FloatArray
     organization: IntArray
@@ -442,16 +447,34 @@ class Stage:
         return Shape(*self._shapes[:, self._setup.shape])
 
     @cached_property
-    def moved(self) -> Moved:
-        """(n, o) what one instance of each operator moves."""
-        return moved_bytes(self._pass.operators, self._shape, self._design, self._setup.modelling)
+    def _of_groups(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
+        """Of each group of layers its (n,) share, and (n, o) what its operators move and take."""
+        operators, shape, modelling = self._pass.operators, self._shape, self._setup.modelling
+        of_groups = []
+        for share, weight_bytes in zip(*self._setup.weight_groups, strict=True):
+            design = with_weight_bytes(self._design, weight_bytes[:, None])
+            moved = moved_bytes(operators, shape, design, modelling)
+            times = operator_times(operators, shape, design, moved, modelling)
+            of_groups.append((share, moved, times))
+        return of_groups
 
-    @cached_property
+    @property
+    def moved(self) -> Moved:
+        """(n, o) what one instance of each operator moves, on average over the layers."""
+        return Moved(*self._averages([moved for _, moved, _ in self._of_groups]))
+
+    @property
     def times(self) -> PassTimes:
-        """(n, o) how long one instance of each operator takes."""
-        return operator_times(
-            self._pass.operators, self._shape, self._design, self.moved, self._setup.modelling
-        )
+        """(n, o) how long one instance of each operator takes, on average over the layers."""
+        return PassTimes(*self._averages([times for _, _, times in self._of_groups]))
+
+    def _averages(self, of_groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
+        """(n, o) means of every field over the groups, weighted by their shares."""
+        if len(of_groups) == 1:
+            return list(of_groups[0])
+        shares = self._setup.weight_groups.shares[:, :, None]
+        fields = [np.stack(np.broadcast_arrays(*values)) for values in zip(*of_groups, strict=True)]
+        return [np.asarray((shares * values).sum(axis=0)) for values in fields]
 
     @property
     def cycles(self) -> FloatArray:
@@ -459,14 +482,19 @@ class Stage:
         return self._shape.cycles
 
     @cached_property
-    def sums(self) -> FloatArray:
-        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``.
-
-        The seconds are longer than those of the operators where a memory is at its power limit.
-        """
+    def operator_sums(self) -> FloatArray:
+        """(9, n) sums over the pass: seconds, cycles, then bytes in the order of ``Moved``."""
         count = self._pass.table.count
-        tables = (self.times.time_s, self.cycles, *self.moved)
-        sums = np.stack([sum_over_operators(values, count) for values in tables])
+        sums = np.zeros((2 + len(Moved._fields), len(self._setup.storage)))
+        for share, moved, times in self._of_groups:
+            tables = (times.time_s, self.cycles, *moved)
+            sums += share * np.stack([sum_over_operators(values, count) for values in tables])
+        return sums
+
+    @cached_property
+    def sums(self) -> FloatArray:
+        """(9, n) the same, with longer seconds where a memory is at its power limit."""
+        sums = self.operator_sums.copy()
         levels = self._setup.accelerators.levels
         least_s = power_limited_s(
             *self._setup.port_traffic(Moved(*sums[2:])),

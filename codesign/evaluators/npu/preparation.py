@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, PassSetup
 from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN, resident_bytes
+from codesign.evaluators.npu.records import WeightGroups
 from codesign.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
@@ -39,8 +41,16 @@ from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s, inverse
 from codesign.hardware.tier_order import N_TIERS, fastest_first
 from codesign.memtech import MemoryTechnology
-from codesign.workload import Request, bits_per_element, multiply_bits
+from codesign.workload import (
+    Request,
+    bits_per_element,
+    bits_per_weight,
+    multiply_bits,
+    weight_groups,
+    weight_multiply_bits,
+)
 from codesign.workload.lowering import Phase
+from codesign.workload.precision import Convention
 
 FORMATS = ("weight_format", "activation_format", "kv_format")
 """Parameters that say how wide each kind of data is."""
@@ -187,6 +197,7 @@ class Preparation:
         setup = PassSetup(
             accelerators=accelerators,
             weight_bytes=self._bytes(designs, "weight_format")[:, None],
+            weight_groups=self._weight_groups(designs["weight_format"]),
             activation_bytes=activation_bytes[:, None],
             kv_bytes=self._bytes(designs, "kv_format")[:, None],
             organization=organization[:, None],
@@ -280,12 +291,8 @@ class Preparation:
         """(n,) numbers that are equal only where operators and limits, or all metrics, are."""
         convention = self._workload.format_convention
 
-        def widths(name: str) -> tuple[float, ...]:
-            stored = bits_per_element(name, convention)
-            return (stored, multiply_bits(name)) if is_whole else (stored,)
-
         codes = [
-            _classes(item, widths) if name in FORMATS else item.codes
+            _classes(item, meaning(name, convention, is_whole)) if name in FORMATS else item.codes
             for name, item in sorted(designs.items())
             if name in _READ_PARAMETERS and (is_whole or name not in free)
         ]
@@ -335,9 +342,34 @@ class Preparation:
         )
 
     def _bytes(self, designs: Columns, parameter: str) -> FloatArray:
-        """(n,) bytes of an element."""
+        """(n,) bytes of an element; of a weight, on average."""
         convention = self._workload.format_convention
-        return designs[parameter].lookup(lambda name: bits_per_element(name, convention) / 8)
+        bits = bits_per_weight if parameter == "weight_format" else bits_per_element
+        return designs[parameter].lookup(lambda name: bits(name, convention) / 8)
+
+    def _weight_groups(self, formats: Column) -> WeightGroups:
+        """Layers by the format of their weights."""
+        convention = self._workload.format_convention
+
+        def number(name: str, group: int, field: int) -> float:
+            groups = weight_groups(name, convention)
+            return groups[group][field] if group < len(groups) else (0.0, groups[0][1])[field]
+
+        names = [str(name) for name in formats.values if name is not None]
+        n_groups = max((len(weight_groups(name, convention)) for name in names), default=1)
+        shares, bits = (
+            np.stack(
+                [
+                    formats.lookup(
+                        partial(number, group=group, field=field),
+                        absent=float(group == field == 0),
+                    )
+                    for group in range(n_groups)
+                ]
+            )
+            for field in (0, 1)
+        )
+        return WeightGroups(shares, bits / 8)
 
     def _sustained_bandwidth(self, designs: Columns, accelerators: AcceleratorBatch) -> FloatArray:
         """(3, n) of each tier: the peak, unless requests in flight are limited."""
@@ -450,9 +482,32 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
 
 def _operand_bits(designs: Columns) -> FloatArray:
     """(2, n) widths of the array's two operands."""
-    bits = {name: designs[name].lookup(multiply_bits) for name in FORMATS}
+    bits = {name: designs[name].lookup(operand_bits(name)) for name in FORMATS}
     wider = np.maximum(bits["weight_format"], bits["kv_format"])
     return np.stack([bits["activation_format"], wider])
+
+
+def operand_bits(parameter: str) -> Callable[[str], int]:
+    """Gives the width at which a format of a parameter multiplies."""
+    return weight_multiply_bits if parameter == "weight_format" else multiply_bits
+
+
+def meaning(parameter: str, convention: Convention, is_whole: bool) -> Callable[[str], Hashable]:
+    """Gives what is equal for formats that designs do not tell apart.
+
+    Args:
+        parameter: Whose formats.
+        convention: Of the bits of an element.
+        is_whole: In any metric but accuracy; else, to the operators.
+    """
+
+    def stored(name: str) -> Hashable:
+        if parameter == "weight_format":
+            return weight_groups(name, convention)
+        return bits_per_element(name, convention)
+
+    multiplied = operand_bits(parameter)
+    return lambda name: (stored(name), multiplied(name) if is_whole else None)
 
 
 def _classes(column: Column, meaning: Callable[[str], Hashable]) -> IntArray:

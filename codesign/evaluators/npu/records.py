@@ -92,7 +92,7 @@ class DesignInputs(NamedTuple):
 
     Attributes:
         batch_size: Requests processed together in the pass.
-        weight_bytes: Bytes of a weight.
+        weight_bytes: Bytes of a weight, on average over layers of several formats.
         activation_bytes: Bytes of an activation.
         kv_bytes: Bytes of an element of the KV cache.
         dataflow: Position in ``DATAFLOWS``.
@@ -134,6 +134,18 @@ class DesignInputs(NamedTuple):
     tier_bandwidth_bytes_per_s: Three
     tier_latency_s: Three
     write_energy_ratio: Four
+
+
+class WeightGroups(NamedTuple):
+    """Layers by the format of their weights; ``g`` groups at most, the same for all operators.
+
+    Attributes:
+        shares: (g, n) of the layers, 1 in sum; 0 where a design has fewer groups.
+        weight_bytes: (g, n) bytes of a weight.
+    """
+
+    shares: FloatArray
+    weight_bytes: FloatArray
 
 
 class LeastWork(NamedTuple):

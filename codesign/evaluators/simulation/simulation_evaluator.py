@@ -36,6 +36,7 @@ from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
 from codesign.schema import Record
 from codesign.workload import Request
+from codesign.workload.precision import find_format
 
 DemandTiming: TypeAlias = Literal["paced", "first_use"]
 
@@ -212,6 +213,10 @@ class SimulatedMetrics(DesignMetrics):
         )
 
     @property
+    def operators_s(self) -> FloatArray:
+        return sum_over_operators(self.times.time_s, self._pass.table.count)
+
+    @property
     def matrix_s(self) -> FloatArray:
         return np.asarray(np.maximum(self.operators_s, self.power_limits_s.max(axis=0)))
 
@@ -309,7 +314,12 @@ class SimulationEvaluator:
         return self.analytical.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
-        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each."""
+        """``capacity``, ``shoreline`` and ``levels``, as relative excess; (n,) each.
+
+        Raises:
+            UnusableValueError: Weights in a mixture of formats, of which no layer is simulated.
+        """
+        _check_formats(designs)
         return self.analytical.known_violations(designs)
 
     def features(self, designs: Columns) -> Mapping[str, FloatArray]:
@@ -379,12 +389,19 @@ class SimulationEvaluator:
 
     def simulator(self, designs: Columns) -> Simulator:
         """Single operators of single designs of a batch, on one device each."""
+        _check_formats(designs)
         return Simulator(self.analytical.choose(designs).batch, self.pass_, self.options)
 
     def _results(self, designs: Columns) -> SimulatedMetrics:
         """The metrics of one design."""
+        _check_formats(designs)
         ((parallelism, _, columns),) = groups(designs)
         analytical = self.analytical.of(parallelism)
         chosen = analytical.choose(columns)
         simulator = Simulator(chosen.batch, analytical.pass_, self.options)
         return SimulatedMetrics(simulator, chosen, self.workload, analytical.part)
+
+
+def _check_formats(designs: Columns) -> None:
+    """Refuse weights in a mixture of formats, of which no single layer is simulated."""
+    designs["weight_format"].lookup(lambda name: find_format(name).element_bits)

@@ -15,7 +15,7 @@ from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.options import MachineOptions
 from codesign.evaluators.system.roles import PoolTask
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.workload.precision import bits_per_element
+from codesign.workload.precision import bits_per_element, bits_per_weight
 
 
 def pool_machine(
@@ -51,10 +51,12 @@ _FORMATS = ("weight_format", "activation_format", "kv_format")
 
 
 def _check_formats(pool: PoolDescription) -> None:
+    can_mix = "pe_array" in pool.parameters
     for name in _FORMATS:
+        bits = bits_per_weight if can_mix and name == "weight_format" else bits_per_element
         for value in pool.choices.get(name, ()):
             try:
-                bits_per_element(str(value))
+                bits(str(value))
             except InputError as error:
                 raise InputError(f"pools.{pool.name}: {name}: {error}") from None
 

@@ -7,7 +7,7 @@ fixed. Each constant has a prior so that what few scores tell stays near its nei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,6 +59,8 @@ _PRIORS = {
 }
 """Mean and deviation of a constant; of the noise's power, of its logarithm [ours]."""
 _FOLDS, _FOLD_SEED = 5, 1
+_WITHHELD_MIXTURES = {"FO038"}
+"""Scores that only check the concentration; of the mixture with the fewest bits of Qwen3-32B."""
 QUANTILE = 0.8
 """Share of withheld scores within an error that is stated."""
 
@@ -93,7 +95,7 @@ def usable_scores() -> list[FittedScore]:
     kinds = SAME_KIND | _CHECKED_AS
     scores = []
     for score in published_scores():
-        if not score.is_comparable or score.formats.algorithm not in kinds:
+        if not score.is_comparable or score.is_mixed or score.formats.algorithm not in kinds:
             continue
         assert score.ratio is not None
         sign = -1.0 if score.measure == "accuracy" else 1.0
@@ -251,6 +253,67 @@ class LossFit:
         return document
 
 
+class ConcentrationFit:
+    """How published mixtures of formats concentrate the noise, the rule's other constants given.
+
+    The mixtures are of MXFP4 and MXFP8 in weights and activations, chosen by sensitivity and
+    rounded to nearest.
+
+    Args:
+        rule: The constants but those of mixtures.
+    """
+
+    def __init__(self, rule: Mapping[str, Any]) -> None:
+        self._factors, self._constants = rule["factors"], rule["accuracy"]
+        self.scores = [
+            score
+            for score in published_scores()
+            if score.is_mixed and score.identifier not in _WITHHELD_MIXTURES
+        ]
+
+    def error(self, score: PublishedScore, concentration: float) -> float:
+        """Error of the logarithm of a loss, the noise of benchmarks added to both."""
+        assert score.ratio is not None
+        parts = loss_rule.noise_parts(score.formats, concentration)
+        noise = sum(np.exp(self._factors[key]) * of_format for key, of_format in parts)
+        constants = self._constants
+        logarithm = (
+            constants["level"]
+            + constants["models"].get(model_key(score.model), 0.0)
+            + constants["size_power"] * np.log(n_parameters_of(score.model) / REFERENCE_PARAMETERS)
+            + constants["noise_power"] * np.log(noise / REFERENCE_NOISE)
+        )
+        predicted = loss_rule.bounded(float(np.exp(logarithm)), constants["worst"])
+        floor = FLOORS["accuracy"]
+        return float(np.log((predicted + floor) / (floor - np.log(score.ratio))))
+
+    def fit(self, scores: Sequence[PublishedScore]) -> float:
+        """The concentration with the least squares of errors."""
+        from scipy.optimize import minimize_scalar
+
+        def squares(concentration: float) -> float:
+            return sum(self.error(score, concentration) ** 2 for score in scores)
+
+        return float(minimize_scalar(squares, bounds=(0.01, 1.0), method="bounded").x)
+
+    def withheld_errors(self) -> list[float]:
+        """Error of each score by a fit without the scores of its model."""
+        errors = []
+        for score in self.scores:
+            others = [item for item in self.scores if item.model != score.model]
+            errors.append(self.error(score, self.fit(others)))
+        return errors
+
+    def document(self) -> dict[str, Any]:
+        """The constants as the rule's file has them."""
+        error = float(np.quantile(np.abs(self.withheld_errors()), QUANTILE))
+        numbers = {"concentration": self.fit(self.scores), "error": error}
+        return _rounded(numbers) | {
+            "source": f"[fit] to {len(self.scores)} published mixtures of MXFP4 and MXFP8, intel/"
+            "auto-round@b9f3d00 docs/auto_scheme_acc.md Table 1; our code"
+        }
+
+
 def _rounded(values: dict[str, Any]) -> dict[str, float]:
     return {name: round(float(value), 4) for name, value in values.items()}
 
@@ -259,7 +322,9 @@ def main() -> None:
     """Fit and ship the constants."""
     fit = LossFit(usable_scores())
     constants = fit.fit(np.ones(len(fit.scores), dtype=bool))
-    text = yaml.safe_dump(fit.document(constants), sort_keys=False, width=100)
+    document = fit.document(constants)
+    document["mixtures"] = ConcentrationFit(document).document()
+    text = yaml.safe_dump(document, sort_keys=False, width=100)
     header = "# Written by python -m codesign.studies.validation.fit_accuracy\n"
     with replacing(loss_rule.RULE_FILE) as path:
         path.write_text(header + text, "utf-8")

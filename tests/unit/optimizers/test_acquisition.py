@@ -5,7 +5,11 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
-from codesign.optimizers.acquisition import Scale, expected_hypervolume_improvement
+from codesign.optimizers.acquisition import (
+    Scale,
+    expected_hypervolume_improvement,
+    expected_violation_decrease,
+)
 from codesign.optimizers.beliefs import boxes
 from codesign.pareto import hypervolume
 
@@ -117,3 +121,31 @@ def test_many_candidates_in_pieces_are_the_same_as_one_by_one(monkeypatch):
     monkeypatch.setattr("codesign.optimizers.acquisition._MOST_NUMBERS", 30)
     pieces = expected_hypervolume_improvement(mean, deviation, SCALES[:2], lower, upper)
     assert np.array_equal(whole, pieces)
+
+
+@pytest.mark.parametrize("least", [0.3, 1.0, 2.5])
+def test_for_one_limit_surely_violated_the_decrease_is_its_integral(least):
+    mean, deviation = 2.0, 0.35
+    v = np.linspace(mean - 9 * deviation, mean + 9 * deviation, 100_001)
+    decrease = np.maximum(least - np.maximum(v, 0.0), 0.0)
+    expected = trapezoid(decrease * norm.pdf(v, mean, deviation), v)
+    got = expected_violation_decrease(np.array([[mean]]), np.array([[deviation]]), least)
+    assert got[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_for_several_limits_the_decrease_is_near_that_of_draws():
+    mean = np.array([[0.5, 0.2, -0.1], [0.9, -3.0, 0.4], [-2.0, -2.0, -2.0]])
+    deviation = np.array([[0.4, 0.3, 0.5], [0.2, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    drawn = np.random.default_rng(0).normal(size=(200_000, 3))
+    totals = np.maximum(mean + deviation * drawn[:, None, :], 0.0).sum(axis=2)
+    expected = np.maximum(1.0 - totals, 0.0).mean(axis=0)
+    got = expected_violation_decrease(mean, deviation, 1.0)
+    assert got == pytest.approx(expected, rel=0.15)
+
+
+def test_what_is_known_to_violate_less_is_worth_more_than_what_is_unknown():
+    """The one is sure to halve what is violated; the other is likelier to violate nothing."""
+    mean, deviation = np.array([[0.5], [2.0]]), np.array([[0.1], [1.0]])
+    nearer, unknown = expected_violation_decrease(mean, deviation, 1.0)
+    assert norm.cdf(0.0, 2.0, 1.0) > norm.cdf(0.0, 0.5, 0.1)
+    assert nearer > unknown

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.beliefs import Beliefs, compressed
@@ -191,6 +192,70 @@ def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch)
         factors.append(n)
         told(grid(3, 20), n, local_search=0, inflation=4.0).ask(batch)
     assert factors == [24, 1.0, 25, 4.0, 23, 1.0, 1.0, 4.0]
+
+
+def told_infeasible(search, n, violations_of, failed_of=None):
+    """An optimizer that was told designs of which none is feasible."""
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, n, 0)
+    points = search.space.to_unit(rows)
+    failed = np.zeros(n, dtype=bool) if failed_of is None else failed_of(points)
+    numbers = [np.where(failed[:, None], np.nan, item) for item in (points, violations_of(points))]
+    optimizer.tell(rows, *numbers, failed)
+    return optimizer
+
+
+class Limit:
+    """Beliefs about the violations of two designs."""
+
+    def __init__(self, mean, deviation):
+        self._mean, self._deviation = np.array(mean), np.array(deviation)
+
+    def violation(self, features, guesses):
+        return self._mean, self._deviation
+
+    def log_probability_within(self, features, guesses):
+        return norm.logcdf(-self._mean / self._deviation)
+
+
+@pytest.mark.parametrize(("mean", "best"), [(0.05, 1), (0.5, 0)])
+def test_a_good_chance_to_be_feasible_goes_before_a_small_decrease_that_is_sure(mean, best):
+    limit = Limit([0.005, mean], [0.001, 0.1])
+    nothing = np.empty((0, 2))
+    beliefs = Beliefs((), (), (limit,), (), nothing, nothing, 0.02, 1.0, 0.0)
+    worth = beliefs.worth(np.zeros((2, 1)))
+    assert np.argmax(worth) == best
+
+
+def test_far_from_the_feasible_it_follows_what_violates_less(grid):
+    def violations(points):
+        """Nothing is feasible; all but a narrow valley is as bad, and the corners are unknown."""
+        return 1.1 - np.exp(-20.0 * (points[:, :1] - 0.7) ** 2)
+
+    search = grid(2, 201)
+    optimizer = told_infeasible(search, 30, violations)
+    rows = optimizer.ask(1)
+    told_rows = optimizer._memory.history().rows
+    assert (
+        violations(search.space.to_unit(rows)) < violations(search.space.to_unit(told_rows)).min()
+    )
+
+
+def test_without_anything_feasible_no_step_explores_and_failing_is_avoided(grid, monkeypatch):
+    factors = []
+    worth = Beliefs.worth
+
+    def watched(self, features, inflation=1.0, predicted=None):
+        factors.append(inflation)
+        return worth(self, features, inflation, predicted)
+
+    monkeypatch.setattr(Beliefs, "worth", watched)
+    search = grid(2, 30)
+    optimizer = told_infeasible(
+        search, 40, lambda points: 2.0 - points[:, 1:], lambda points: points[:, 0] > 0.6
+    )
+    assert (search.space.to_unit(optimizer.ask(6))[:, 0] <= 0.65).all()
+    assert set(factors) == {1.0}
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,20 @@ from codesign.optimizers.evidence import milestone
 pytestmark = pytest.mark.usefixtures("gp")
 
 
-def test_milestones_never_go_back_and_leave_out_a_tenth_at_most():
-    stones = np.array([milestone(n) for n in range(1, 6000)])
+@pytest.mark.parametrize("position", [0, 7, 25])
+def test_milestones_never_go_back_and_leave_out_a_tenth_at_most(position):
+    stones = np.array([milestone(n, position) for n in range(1, 6000)])
     assert (np.diff(stones) >= 0).all()
     assert (stones[:100] == np.arange(1, 101)).all()
     assert (stones >= 0.9 * np.arange(1, 6000)).all()
-    assert len(set(stones)) < 200
+    assert len(set(stones)) < 200 + position
+
+
+def test_beyond_a_hundred_results_processes_do_not_learn_all_at_once():
+    stones = np.array([[milestone(n, k) for k in range(13)] for n in range(125, 2000)])
+    n_learned = (np.diff(stones, axis=0) > 0).sum(axis=1)
+    assert n_learned.max() == 2
+    assert n_learned[stones[1:, 0] > 220].max() == 1
 
 
 def test_between_milestones_a_fresh_optimizer_goes_on_in_the_same_way(grid, bowls):
@@ -33,8 +41,9 @@ def test_between_milestones_a_fresh_optimizer_goes_on_in_the_same_way(grid, bowl
             optimizer.tell(rows[part], values[part], none[part], failed[part])
             proposal, start = optimizer.ask(1), end
         beliefs = optimizer._fitted(optimizer._memory.history())
-        limit = beliefs.limits[0].process.hyperparameters.length_scales
-        return np.append(proposal, limit)
+        processes = [item.process for item in (*beliefs.limits, *beliefs.failing)]
+        scales = [item.hyperparameters.length_scales for item in (*beliefs.objectives, *processes)]
+        return np.concatenate([proposal[0], *scales])
 
     assert np.array_equal(told(112, 115, 118), told(118))
     assert np.array_equal(told(97, 118), told(118))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from codesign.errors import UnknownNameError
+from codesign.errors import UnknownNameError, UnusableValueError
 from codesign.quantization.loss_rule import (
     algorithms,
     estimate,
@@ -15,6 +15,7 @@ from codesign.quantization.loss_rule import (
     load_rule,
     loss,
     noise,
+    noise_shares,
     part_noise,
 )
 from codesign.quantization.published import (
@@ -24,7 +25,7 @@ from codesign.quantization.published import (
     published_scores,
     scores_of,
 )
-from codesign.studies.validation.fit_accuracy import LossFit, usable_scores
+from codesign.studies.validation.fit_accuracy import ConcentrationFit, LossFit, usable_scores
 
 
 def test_every_score_has_a_source_and_its_ratio_is_that_of_its_numbers() -> None:
@@ -150,4 +151,58 @@ def test_agentic_scores_are_checked_and_change_no_constant(fit: LossFit) -> None
         < 0.1
         < 2.0
         < max(abs(fit.errors(everything)[~is_fitted]))
+    )
+
+
+def mixed(share: float) -> str:
+    return f"{1 - share:g}*mxfp4+{share:g}*mxfp8"
+
+
+def test_a_mixture_lies_between_its_formats_and_more_bits_cost_less() -> None:
+    losses = [part_noise("weights", "mxfp4", "rtn")]
+    losses += [part_noise("weights", mixed(share), "rtn") for share in (0.01, 0.125, 0.5, 0.99)]
+    losses.append(part_noise("weights", "mxfp8", "rtn"))
+    assert losses == sorted(losses, reverse=True)
+    assert part_noise("weights", mixed(0.125), "rtn") == part_noise(
+        "weights", "0.125*mxfp8+0.875*mxfp4", "rtn"
+    )
+
+
+def test_the_most_sensitive_layers_have_the_least_noisy_format() -> None:
+    power = load_rule().mixtures.concentration
+    shares = noise_shares("0.25*mxfp4+0.5*mxfp8+0.25*mxint8")
+    assert [group.format for group in shares] == ["mxint8", "mxfp8", "mxfp4"]
+    assert shares[0].share == pytest.approx(0.25**power)
+    assert sum(group.share for group in shares) == pytest.approx(1.0)
+    alike = noise_shares("0.25*mxfp4+0.75*mxfp8", concentration=1.0)
+    assert [group.share for group in alike] == [0.75, 0.25]
+
+
+def test_a_mixture_of_what_nobody_knows_is_refused() -> None:
+    with pytest.raises(UnusableValueError, match=r"mixture '0\.5\*mxfp4.*'mxfp9'. Did you mean"):
+        estimate(FormatChoice("0.5*mxfp4+0.5*mxfp9"), "llama-3-8b", 8e9)
+
+
+def test_published_mixtures_are_estimated_within_the_stated_error() -> None:
+    fit = ConcentrationFit(load_rule().model_dump())
+    rule = load_rule().mixtures
+    assert fit.fit(fit.scores) == pytest.approx(rule.concentration, abs=1e-3)
+    errors = [abs(error) for error in fit.withheld_errors()]
+    assert np.quantile(errors, 0.8) == pytest.approx(rule.error, abs=1e-3)
+    alike = [fit.error(score, 1.0) for score in fit.scores]
+    assert np.quantile(np.abs(alike), 0.8) > 1.5 * rule.error
+    # The mixture that no constant has seen.
+    (withheld,) = (score for score in published_scores() if score.identifier == "FO038")
+    assert withheld not in fit.scores
+    assert abs(fit.error(withheld, rule.concentration)) < rule.error
+
+
+def test_a_published_mixture_is_known_by_its_shares() -> None:
+    choice = FormatChoice(mixed(0.25), mixed(0.25))
+    result = estimate(choice, "qwen3-32b", 32.8e9)
+    assert (result.basis, result.ratio) == ("published", 0.9836)
+    by_rule = estimate_by_rule(choice, "qwen3-32b", 32.8e9)
+    assert by_rule.low < 0.9836 < by_rule.high
+    assert (
+        by_rule.source == "80 % of withheld scores and formats and mixtures are within these ends"
     )

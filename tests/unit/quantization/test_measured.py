@@ -22,6 +22,7 @@ from codesign.memtech import load_library
 from codesign.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS
 from codesign.pareto import non_dominated
 from codesign.problem import build_problem
+from codesign.quantization.loss_rule import noise_shares
 from codesign.quantization.measured import ADDITIVITY_ERROR, MeasuredTable, read_measured_table
 from codesign.quantization.published import FormatChoice
 from codesign.report.accuracy import AccuracyReport, accuracy_document
@@ -120,6 +121,27 @@ def test_a_missing_row_is_the_sum_of_its_fewest_parts_and_flagged(table: Measure
     assert loss.divergence_nats.high == pytest.approx(1.1 * expected * width)
     assert loss.perplexity_ratio.mean == pytest.approx(math.exp(expected))
     assert loss.perplexity_ratio.low < loss.perplexity_ratio.mean < loss.perplexity_ratio.high
+
+
+def test_a_mixture_is_estimated_from_its_formats_and_at_most_as_if_layers_were_alike(
+    table: MeasuredTable,
+) -> None:
+    mixture = "0.75*mxfp4+0.25*mxfp8"
+    loss = table.loss(FormatChoice(mixture, "mxint8", "mxint8"), N_PARAMETERS)
+    assert loss is not None
+    assert loss.basis == "estimated"
+    assert "75 % of layers mxfp4, 25 % mxfp8" in loss.source
+    of_least_noisy, of_noisiest = (group.share for group in noise_shares(mixture))
+    others = (1.5 + 0.5) * COSTS["mxint8"]
+    by_sensitivity = of_least_noisy * COSTS["mxfp8"] + of_noisiest * COSTS["mxfp4"]
+    assert loss.divergence_nats.mean == pytest.approx(by_sensitivity + others)
+    assert loss.perplexity_ratio.mean == pytest.approx(math.exp(by_sensitivity + others))
+    alike = 0.25 * COSTS["mxfp8"] + 0.75 * COSTS["mxfp4"]
+    width = math.exp(ADDITIVITY_ERROR)
+    assert loss.divergence_nats.high == pytest.approx(1.1 * (alike + others) * width**2)
+    unknown = FormatChoice("0.5*mxfp4+0.5*nvfp4")
+    assert table.loss(unknown, N_PARAMETERS) is None
+    assert table.missing(unknown) == [FormatChoice("nvfp4")]
 
 
 def test_an_algorithm_of_weights_changes_no_other_part(table: MeasuredTable) -> None:

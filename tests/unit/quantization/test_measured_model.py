@@ -40,6 +40,7 @@ from codesign.quantization.mixture_table import MixtureSettings, mixture_table
 from codesign.quantization.quantized_model import algorithm_steps, quantized
 from codesign.quantization.transformations import hadamard, largest_inputs, rotated, smoothed
 from codesign.quantization.weight_algorithms import clipped, gptq, output_error, second_moment
+from codesign.workload import bits_per_weight
 
 BYTE_MODEL = Path(__file__).parent / "byte_model"
 DOWN = "model.layers.1.mlp.down_proj"
@@ -329,6 +330,10 @@ def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     document = mixture_table(settings, [5.0, 6.0], 0.5, whole)
     assert [mixture["average_bits"] <= 6.0 for mixture in document["mixtures"][:2]] == [True, True]
+    for mixture in document["mixtures"]:
+        # The bits without scales of its value for a space are its bits but a quarter.
+        bits = bits_per_weight(mixture["weight_format"], "plain")
+        assert bits == pytest.approx(mixture["average_bits"] - 0.25, abs=1e-5)
     steps: list[int] = []
 
     def die_at_the_fifth() -> None:

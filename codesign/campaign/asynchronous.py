@@ -1,6 +1,7 @@
 """Runs with several designs in flight: evaluated anywhere, stored here as they end.
 
 A proposal is durable before it is evaluated, an observation before the optimizer is told of it.
+While an optimizer thinks, a second thread makes durable what ends; the optimizer is told after it.
 What a run does next depends on these two alone: on the observations in the order in which they
 ended, and on the designs pending. So the same stored history gives the same next proposal, and
 what was pending when a campaign was killed is evaluated again.
@@ -9,10 +10,12 @@ what was pending when a campaign was killed is evaluated again.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -21,7 +24,7 @@ import numpy as np
 
 from codesign.campaign.executor import Ended, Recorder, ended_by
 from codesign.campaign.loop import Plan, Search, explained
-from codesign.campaign.observations import ObservationBatch, PendingDesign
+from codesign.campaign.observations import ObservationBatch, PendingDesign, ScreenedBatch
 from codesign.columns import IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.evaluators.base import Evaluation, Failure
@@ -104,9 +107,10 @@ def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, fa
         JobError: A run failed; the others were done.
     """
     waiting, flights = deque(pending), list[_Flight]()
+    keeper = _Keeper(flights)
     while waiting or flights:
         while waiting and len(flights) < farm.runs:
-            flights.append(_Flight(plan, waiting.popleft(), recorder, farm))
+            flights.append(_Flight(plan, waiting.popleft(), recorder, farm, keeper))
             flights[-1].take(_Flight.begin)
         if futures := [future for flight in flights for future in flight.futures]:
             farm.wait(futures)
@@ -117,24 +121,71 @@ def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, fa
         for step in (_Flight.collect, _Flight.refill):
             for flight in flights:
                 flight.take(step)
-        flights = [flight for flight in flights if not flight.has_ended]
+        flights[:] = [flight for flight in flights if not flight.has_ended]
     recorder.finish()
 
 
 @dataclass
 class _Airborne:
-    """A design that is being evaluated."""
+    """A design that is being evaluated, or whose result is durable and not told yet."""
 
     proposal: PendingDesign
     since: float = field(default_factory=time.perf_counter)
     notice_s: float = NOTICE_S
+    batch: ObservationBatch | None = None
+
+
+class _Keeper:
+    """Stores what ends in any flight while the optimizer of one is asked.
+
+    The thread that asks touches neither the store nor the flights meanwhile, so that the store has
+    one writer at any time.
+
+    Args:
+        flights: Those of all runs, as they are at the time.
+    """
+
+    def __init__(self, flights: list[_Flight]) -> None:
+        self._flights = flights
+        self._has_news = threading.Event()
+
+    def notice(self, future: Future[Observations | Refusal]) -> None:
+        """Hear, from any thread, that a design has ended."""
+        self._has_news.set()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Store during the block."""
+        if not any(flight.futures for flight in self._flights):
+            yield
+            return
+        is_over = threading.Event()
+
+        def store() -> None:
+            while not is_over.is_set():
+                for flight in self._flights:
+                    flight.store_ended()
+                self._has_news.wait()
+                self._has_news.clear()
+
+        thread = threading.Thread(target=store, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            self._has_news.set()
+            thread.join()
 
 
 class _Flight:
     """One run with its designs in flight."""
 
-    def __init__(self, plan: Plan, index: int, recorder: Recorder, farm: Farm) -> None:
+    def __init__(
+        self, plan: Plan, index: int, recorder: Recorder, farm: Farm, keeper: _Keeper
+    ) -> None:
         self._plan, self._index, self._recorder, self._farm = plan, index, recorder, farm
+        self._keeper = keeper
         self._run = plan.resolved.definition.runs[index]
         self._waiting: deque[PendingDesign] = deque()
         self._airborne: dict[Future[Observations | Refusal], _Airborne] = {}
@@ -198,7 +249,9 @@ class _Flight:
             and (self._waiting or self._propose())
         ):
             proposal = self._waiting.popleft()
-            self._airborne[self._farm.submit(proposal.row)] = _Airborne(proposal)
+            future = self._farm.submit(proposal.row)
+            self._airborne[future] = _Airborne(proposal)
+            future.add_done_callback(self._keeper.notice)
         self._end_if_idle()
 
     def _propose(self) -> bool:
@@ -209,13 +262,15 @@ class _Flight:
             return False
         nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
         beside = np.vstack([nothing, *(item.row for item in pending)])
-        for screened in self._search.screenings(beside):
+        screenings = self._search.screenings(beside)
+        while (screened := self._next_screened(screenings)) is not None:
             self._recorder.record_screened(screened)
         start = time.perf_counter()
-        if self._n_batches == 0 or self._farm.in_flight == 1:
-            rows = self._search.propose()
-        else:
-            rows = self._search.propose_beside(beside)
+        with self._keeper.at_work():
+            if self._n_batches == 0 or self._farm.in_flight == 1:
+                rows = self._search.propose()
+            else:
+                rows = self._search.propose_beside(beside)
         if not len(rows):
             return False
         batch, n_told = self._n_batches, self._search.n_told
@@ -228,31 +283,62 @@ class _Flight:
         self._waiting.extend(proposals)
         return True
 
+    def _next_screened(self, screenings: Iterator[ScreenedBatch]) -> ScreenedBatch | None:
+        with self._keeper.at_work():
+            return next(screenings, None)
+
+    def store_ended(self) -> None:
+        """Make durable what has ended well; whatever else happened is left to :meth:`collect`."""
+        ended = [
+            (item, future.result())
+            for future, item in self._airborne.items()
+            if item.batch is None and future.done() and future.exception() is None
+        ]
+        ended.sort(key=lambda pair: pair[0].proposal.number)
+        n_untold = sum(item.batch is not None for item in self._airborne.values())
+        batches: dict[int, ObservationBatch] = {}
+        with suppress(CodesignError):  # which comes again, and is told then
+            for item, result in ended:
+                if not isinstance(result, Refusal):
+                    recorded = self._recorded(item, result, n_untold + len(batches))
+                    batches[item.proposal.number] = recorded
+            self._recorder.store(list(batches.values()))
+            for item, _ in ended:
+                item.batch = batches.get(item.proposal.number)
+
     def collect(self) -> None:
         """Make durable what has ended, then tell the optimizer, one design after the other."""
         done = [future for future in self._airborne if future.done()]
         done.sort(key=lambda future: self._airborne[future].proposal.number)
-        batches: list[ObservationBatch] = []
+        batches = [item.batch for item in self._airborne.values() if item.batch is not None]
+        batches.sort(key=lambda batch: batch.first_step)
+        n_stored = len(batches)
         error: CodesignError | None = None
         for future in done:
             airborne = self._airborne.pop(future)
+            if airborne.batch is not None:
+                continue
             try:
                 observations = self._observed(future, airborne.proposal)
             except CodesignError as refusal:  # what ended well beside it is stored first
                 error = refusal
                 continue
             if observations is not None:
-                number = airborne.proposal.batch
-                ask_s = self._ask_seconds.pop(number, 0.0)
-                seconds = time.perf_counter() - airborne.since
-                batches.append(
-                    self._search.recorded(observations, number, ask_s, seconds, len(batches))
-                )
-        self._recorder.record(batches)
+                batches.append(self._recorded(airborne, observations, len(batches)))
+        self._recorder.store(batches[n_stored:])
+        self._recorder.note(batches)
         for batch in batches:
             self._search.tell(batch)
         if error is not None:
             raise error
+
+    def _recorded(
+        self, airborne: _Airborne, observations: Observations, n_untold: int
+    ) -> ObservationBatch:
+        number = airborne.proposal.batch
+        ask_s = self._ask_seconds.pop(number, 0.0)
+        seconds = time.perf_counter() - airborne.since
+        return self._search.recorded(observations, number, ask_s, seconds, n_untold)
 
     def _observed(
         self, future: Future[Observations | Refusal], proposal: PendingDesign

@@ -191,7 +191,7 @@ class Campaign:
             with exclusive(self.folder / "lock"):
                 if not self.store_path.exists():
                     self._create(execution)
-                with open_store(self.store_path) as store:
+                with open_store(self.store_path, is_ours=True) as store:
                     changes = self._refuse_changes(store, accept_changes)
                     changes += self._refuse_code(store, changes, accept_changes)
                 with open_store(self.store_path, writing=True) as store:

@@ -111,8 +111,8 @@ class Job:
                 plan = Plan(self.resolved, self.layout, self.reference, evaluate, screen)
                 execute_in_flight(plan, self.pending, recorder, farm)
         finally:
+            leave_workplaces()  # first: a thread waits for its design, which may never end
             executor.shutdown(wait=True, cancel_futures=True)
-            leave_workplaces()
 
     def _do_in_slices(self, recorder: Recorder, workers: int) -> None:
         site = Site.of(self.resolved, self.folder)
@@ -122,5 +122,5 @@ class Job:
                 site, self.layout, self.reference, self.pending, recorder, executor, workers
             )
         finally:
-            executor.shutdown(wait=True, cancel_futures=True)
             leave_workplaces()
+            executor.shutdown(wait=True, cancel_futures=True)

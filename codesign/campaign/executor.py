@@ -145,8 +145,17 @@ class Recorder:
         return self._store.screened(run)
 
     def record(self, batches: Sequence[ObservationBatch]) -> None:
-        """Make batches durable."""
-        self._store.append(batches)
+        """Make batches durable, and report them."""
+        self.store(batches)
+        self.note(batches)
+
+    def store(self, batches: Sequence[ObservationBatch]) -> None:
+        """Make batches durable; by another thread too, while this one does not use the store."""
+        if batches:
+            self._store.append(batches)
+
+    def note(self, batches: Sequence[ObservationBatch]) -> None:
+        """Report durable batches."""
         for batch in batches:
             self._done[batch.run] += len(batch)
             run = self._store.runs[batch.run]

@@ -85,21 +85,28 @@ def create_store(
 
 
 @contextmanager
-def open_store(path: Path, writing: bool = False) -> Iterator[Store]:
+def open_store(path: Path, writing: bool = False, is_ours: bool = False) -> Iterator[Store]:
     """An existing store, closed at the end of the block.
 
     Args:
         path: The file.
         writing: For the one process that holds the campaign's lock.
+        is_ours: To be read by that process, so that nobody writes.
 
     Raises:
         StoreError: No such file, not a store, damaged, or of another version.
     """
     if not path.is_file():
         raise StoreError("no such store", str(path))
-    with _reachable(path, writing) as (uri, notice):
+    with _reachable(path, writing, is_ours) as (uri, notice):
         with explained(path):
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S)
+            connection = sqlite3.connect(
+                uri,
+                uri=True,
+                isolation_level=None,
+                timeout=_PATIENCE_S,
+                check_same_thread=False,  # two threads, one after the other: ``asynchronous.py``
+            )
         with closing(connection):
             with explained(path):
                 version = _version_of(connection, path)
@@ -119,7 +126,7 @@ def open_store(path: Path, writing: bool = False) -> Iterator[Store]:
 
 
 @contextmanager
-def _reachable(path: Path, writing: bool) -> Iterator[tuple[str, str | None]]:
+def _reachable(path: Path, writing: bool, is_ours: bool) -> Iterator[tuple[str, str | None]]:
     """How to open a file where it lies, and what its reader should know of it.
 
     A file whose journal is a write-ahead log needs that log, and a folder that can be written.
@@ -127,7 +134,7 @@ def _reachable(path: Path, writing: bool) -> Iterator[tuple[str, str | None]]:
     read as copies. So is what a kill left with a rollback journal, which only a writer undoes.
     """
     log, _, journal = _journals(path)
-    if writing or is_held(path.with_name("lock")):
+    if writing or (not is_ours and is_held(path.with_name("lock"))):
         yield _uri(path, "mode=rw" if writing else "mode=ro"), None
     elif journal.exists():
         with _copied(path, journal) as uri:

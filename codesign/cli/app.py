@@ -202,7 +202,11 @@ def _is_termination(error: BaseException | None) -> bool:
 
 
 def _log_printably() -> None:
-    """Log to stderr, a message a line, with control characters as escapes."""
+    """Log to stderr, a message a line, with control characters as escapes.
+
+    Libraries log errors that they go on from, such as Parsl when a scheduler does not answer: of
+    those the last line of the traceback, or all of it if the variable for debugging is set.
+    """
     logging.basicConfig(stream=sys.stderr)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_PrintableFormatter("%(levelname)s: %(message)s"))
@@ -210,7 +214,11 @@ def _log_printably() -> None:
 
 class _PrintableFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        if os.environ.get(_DEBUG):
+            return printable(super().format(record))
+        message, error = record.getMessage(), (record.exc_info or (None, None))[1]
+        words = message if error is None else f"{message} ({type(error).__name__}: {error})"
+        return printable(f"{record.levelname}: {' '.join(words.split())}")
 
 
 def _run(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ the last bit, because an evaluator's answer for a design does not depend on its 
 from __future__ import annotations
 
 import logging
-import time
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,7 +139,7 @@ class Guard:
         self._guarded = GuardedProblem(build, canonical(problem.provenance()))
         self._log, self._scratch = log, scratch
         self._process: _GuardedProcess | None = None
-        self._is_closed = False
+        self._closed = threading.Event()
 
     def __enter__(self) -> Guard:
         return self
@@ -154,7 +154,7 @@ class Guard:
 
     def close(self) -> None:
         """End the process; an evaluation in another thread raises JobError."""
-        self._is_closed = True
+        self._closed.set()
         self._end_process(0.0)
 
     def evaluate(self, rows: IntArray) -> Observations:
@@ -185,9 +185,13 @@ class Guard:
             if isinstance(answer, Failure):
                 answer = self._problem.observed(row, Evaluation({}, {}, {0: answer}))
             failure = answer.failures.get(0)
-            if failure is None or attempt >= self._limits.retries_of(failure.kind):
+            retries = self._limits.retries_of(failure.kind) if failure else 0
+            if failure is None or not retries:
                 return answer
-            time.sleep(self._limits.pause_s * 2**attempt)
+            if attempt >= retries:
+                reason = f"{failure.reason} (the last of {attempt + 1} attempts)"
+                return replace(answer, failures={0: replace(failure, reason=reason)})
+            self._closed.wait(self._limits.pause_s * 2**attempt)
             attempt += 1
 
     def _attempt(self, rows: IntArray) -> Observations | Failure:
@@ -221,7 +225,7 @@ class Guard:
 
     def _started(self) -> _GuardedProcess:
         for _ in range(_STARTS):
-            if self._is_closed:
+            if self._closed.is_set():
                 raise JobError("the evaluation was stopped")
             if self._process is None:
                 self._process = _GuardedProcess(self._guarded, self._log, self._scratch)

@@ -1,6 +1,7 @@
 """Small campaigns whose processes are killed at random moments until they are complete.
 
-The main process, its workers, the guards of evaluators and the programs of simulators get SIGKILL.
+The main process, its workers, the guards of evaluators and the programs of simulators get SIGKILL;
+between two starts of the main process no more of the others than a design outlives by its retries.
 Each complete campaign is then compared with one that nobody disturbed. Linux only: processes are
 looked up in ``/proc``. Run as ``python -m codesign.studies.kills --kills 1000 --seed 0``.
 """
@@ -83,12 +84,22 @@ class KilledCampaign:
     Attributes:
         text: Of its definition.
         victims: Processes it has, in words.
+        retries: Kills of processes other than the main one that each design outlives.
         is_repeatable: Whether two campaigns from the start have the same results.
     """
 
     text: str
     victims: tuple[str, ...]
+    retries: int
     is_repeatable: bool = True
+
+    def victim(self, chance: random.Random, n_others: int) -> str:
+        """Whom to kill next, when so many others than the main process were since its start.
+
+        More of them could all hit one design, which then is rightly stored as failed. A start of
+        the main process begins to count anew.
+        """
+        return chance.choice(self.victims) if n_others < self.retries else "main"
 
 
 TARGETS = {
@@ -96,22 +107,26 @@ TARGETS = {
         f"{_COMMON}{_FUNCTION}optimizers: [random, pls, sobol]\nbudget: 22\n"
         "execution: {isolated: true, cache: true, cache_folder: cache}\n",
         ("main", "worker", "guard"),
+        retries=2,  # of designs that are lost, as nothing else is set
     ),
     "command": KilledCampaign(
         f"{_COMMON}{_COMMAND}optimizers: [random, pls]\nbudget: 10\n"
         "execution: {retries: 8, cache_folder: cache}\n",
         ("main", "guard", "simulator"),
+        retries=8,
     ),
     "command, 4 in flight": KilledCampaign(
         f"{_COMMON}{_COMMAND}optimizers: [random, nsga2]\nbudget: 12\n"
         "execution: {retries: 8, in_flight: 4, cache_folder: cache}\n",
         ("main", "guard", "simulator"),
+        retries=8,
         is_repeatable=False,
     ),
     "local, 4 in flight": KilledCampaign(
         f"{_COMMON}{_COMMAND}optimizers: [random, pls]\nbudget: 12\n"
         "execution: {retries: 8, in_flight: 4, executor: local, cache_folder: cache}\n",
         ("main", "worker", "guard", "simulator"),
+        retries=8,
         is_repeatable=False,
     ),
 }
@@ -186,12 +201,14 @@ class Ordeal:
             stderr=messages,
         )
         self._tally.starts += 1
+        n_others = 0
         for _ in range(kills):
             if time.monotonic() > self._deadline_s:
                 break
-            victim = self._chance.choice(self._target.victims)
+            victim = self._target.victim(self._chance, n_others)
             if self._killed(process, victim):
                 self._tally.kills[victim] += 1
+                n_others += victim != "main"
                 print(f"{self.folder.name}: killed {victim}", file=sys.stderr, flush=True)
             if process.poll() is not None:
                 break
@@ -210,8 +227,11 @@ class Ordeal:
         while process.poll() is None:
             pids = [pid for pid, kind in _family(process.pid).items() if kind == victim]
             if pids:
+                pid = self._chance.choice(pids)
                 with suppress(ProcessLookupError):
-                    os.kill(self._chance.choice(pids), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
+                    while not _has_ended(pid):  # or the next kill may hit what is dead
+                        time.sleep(0.001)
                     if victim == "main":
                         process.wait()
                     return True
@@ -282,7 +302,11 @@ def _left_behind(folder: Path) -> list[str]:
 def _processes() -> list[int]:
     """Numbers of the processes that have not ended."""
     numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in numbers if _of(pid, "stat").rpartition(b")")[2].split()[:1] != [b"Z"]]
+    return [pid for pid in numbers if not _has_ended(pid)]
+
+
+def _has_ended(pid: int) -> bool:
+    return _of(pid, "stat").rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
 
 
 def _of(pid: int, name: str) -> bytes:
@@ -300,7 +324,9 @@ def _family(main: int) -> dict[int, str]:
         with suppress(OSError):
             for task in list(tasks.iterdir()):
                 children = list(map(int, (task / "children").read_text().split()))
-                family |= {child: _kind(child, main) for child in children}
+                # A dead child that nobody waited for has no name, and would pass for a worker.
+                alive = [child for child in children if not _has_ended(child)]
+                family |= {child: _kind(child, main) for child in alive}
                 waiting += children
     return family
 

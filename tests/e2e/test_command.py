@@ -1,7 +1,12 @@
 """A campaign over a program that crashes, hangs and prints nonsense ends, and resumes."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -119,3 +124,36 @@ def test_a_mistake_is_told_with_file_line_and_key(folder, capsys, old, new, line
     assert f"sim.yaml:{line}: evaluator" in text, text
     assert message in text, text
     assert not (folder / "runs" / "sim").exists()
+
+
+HANGS = """\
+import json, pathlib, time
+while pathlib.Path({store!r}).exists():  # after the reference sample
+    pathlib.Path({begun!r}).touch()
+    time.sleep(0.05)
+json.dump({{"time": {{"latency": 1.0}}}}, open("result.json", "w"))
+print("power: 2.0")
+"""
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_sigterm_stops_a_campaign_whose_program_never_ends(folder, in_flight):
+    store, begun = folder / "runs" / "sim" / "campaign.sqlite", folder / "begun"
+    (folder / "simulator.py").write_text(HANGS.format(store=str(store), begun=str(begun)))
+    text = CAMPAIGN.replace("timeout: 1 h, retries: 0", f"in_flight: {in_flight}, retries: 9")
+    (folder / "runs" / "sim.yaml").write_text(text.replace("initial: 4", "initial: 1"))
+    code = "import sys; from codesign.cli import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "run", "sim", "--workers", "1"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not begun.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=300)[1]
+    assert process.returncode == 143
+    assert "'codesign run sim' goes on from there" in errors
+    assert "Traceback" not in errors
+    assert Campaign.load("sim").status().done < 7

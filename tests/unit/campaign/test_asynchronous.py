@@ -2,6 +2,7 @@
 
 import itertools
 import sqlite3
+import time
 from collections import deque
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -15,7 +16,7 @@ from codesign.campaign.asynchronous import ExecutorGoneError, Farm, execute_in_f
 from codesign.campaign.definition import load_definition
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Quiet, Recorder
-from codesign.campaign.loop import Plan
+from codesign.campaign.loop import Plan, Search
 from codesign.campaign.reference import minimized
 from codesign.campaign.store_file import open_store
 from codesign.campaign.tasks import Site, _Workplace
@@ -72,9 +73,9 @@ class Mortal(Recorder):
     def propose(self, proposals):
         self.write(super().propose, proposals)
 
-    def record(self, batches):
+    def store(self, batches):
         if batches:
-            self.write(super().record, batches)
+            self.write(super().store, batches)
 
 
 @pytest.fixture
@@ -253,6 +254,71 @@ def test_a_dead_executor_spoils_no_design(start, folder):
     assert max(statuses) <= (1,)
     start("dead", InOrder(), optimizers=["toy-climb"])
     assert len(set(columns(folder, "dead", "design"))) == 12
+
+
+class EndsDuringAsk(InOrder):
+    """A design ends whenever an optimizer is asked for one, and is awaited in the store."""
+
+    def __init__(self, folder, name, asks=99):
+        super().__init__()
+        self.folder, self.name, self.asks = folder, name, asks
+
+    def wait(self, futures):
+        if not any(future.done() for future in futures):
+            super().wait(futures)
+
+    def end_one(self):
+        before = len(columns(self.folder, self.name, "step"))
+        super().wait(())
+        for _ in range(6000):
+            if len(columns(self.folder, self.name, "step")) > before:
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail("what ended is not stored before the ask ends")
+        self.asks -= 1
+        if self.asks == 0:
+            raise Killed
+
+
+@pytest.fixture
+def slow_ask(monkeypatch):
+    """Let a design of an executor end in each ask beside others."""
+    ask = Search.propose_beside
+
+    def slow(executor):
+        def asked(search, pending):
+            if executor.tasks:
+                executor.end_one()
+            return ask(search, pending)
+
+        monkeypatch.setattr(Search, "propose_beside", asked)
+        return executor
+
+    return slow
+
+
+def test_what_ends_while_an_optimizer_thinks_is_durable_before_it_answers(start, folder, slow_ask):
+    slow = slow_ask(EndsDuringAsk(folder, "slow"))
+    start("slow", slow, optimizers=["toy-climb", "nsga2"], runs=2)
+    designs = columns(folder, "slow", "run, design")
+    assert len(designs) == len(set(designs)) == 24
+    assert slow.asks < 90
+
+
+def test_a_run_killed_while_its_optimizer_thinks_keeps_what_ended(start, folder, slow_ask):
+    for asks in range(1, 6):
+        name = f"killed-{asks}"
+        with pytest.raises(Killed):
+            start(name, slow_ask(EndsDuringAsk(folder, name, asks)), optimizers=["nsga2"])
+        before = columns(folder, name, "design, numbers, hypervolume")
+        assert len(before) > asks
+        late = slow_ask(EndsDuringAsk(folder, name))
+        start(name, late, optimizers=["nsga2"])
+        assert columns(folder, name, "design, numbers, hypervolume")[: len(before)] == before
+        assert len(set(columns(folder, name, "design"))) == 12
+        assert len(late.rows) == 12 - len(before), "no design was evaluated again that was stored"
+        assert len(stored(folder, name)[1]) == 12
 
 
 def test_an_optimizer_that_fails_stops_its_own_run_only(start, folder):

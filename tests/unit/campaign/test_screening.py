@@ -84,9 +84,9 @@ class Mortal(Recorder):
     def propose(self, proposals):
         self.write(super().propose, proposals)
 
-    def record(self, batches):
+    def store(self, batches):
         if batches:
-            self.write(super().record, batches)
+            self.write(super().store, batches)
 
     def record_screened(self, batch):
         self.write(super().record_screened, batch)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from codesign import databases
+from codesign.campaign.lock import exclusive
 from codesign.campaign.observations import SAMPLE, Layout, ObservationBatch, Run, Status
 from codesign.campaign.store_file import create_store, open_store
 from codesign.errors import JobError, StoreError
@@ -411,3 +412,5 @@ def test_what_a_kill_left_half_written_is_undone_by_readers_too(path):
     with open_store(path) as store:
         assert store.read().hypervolume.tobytes() == batch(k=40).hypervolume.tobytes()
     assert journal.exists() and path.read_bytes() == left  # a reader leaves all as it is
+    with exclusive(path.with_name("lock")), open_store(path, is_ours=True) as store:
+        assert len(store.read()) == 40, "so can the campaign that goes on, before it writes"

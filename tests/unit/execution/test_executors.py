@@ -1,10 +1,14 @@
 """Executors do tasks elsewhere; one that dies takes only its own task with it."""
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import wait
 from operator import add
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +114,36 @@ def test_a_farm_outlives_a_worker_and_says_when_it_is_dead(farm):
         assert future.exception() is not None
     with pytest.raises(RuntimeError):
         farm.submit(add, 1, 1).result(timeout=300)
+
+
+@pytest.fixture
+def slurm_farm(tmp_path):
+    """A farm of the Slurm of this machine; docs/parallel.md says how to start one."""
+    if not shutil.which("squeue") or subprocess.run(["squeue"], capture_output=True).returncode:
+        pytest.skip("there is no Slurm here")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    modules = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    lines = (
+        "provider: slurm",
+        "heartbeat: 2",
+        'walltime: "00:10:00"',
+        f'worker_init: "export PATH={path} PYTHONPATH={modules}"',
+    )
+    (tmp_path / "farm.yaml").write_text("\n".join(lines))
+    farm = parsl_farm(str(tmp_path / "farm.yaml"), 1)
+    yield farm
+    farm.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
+def test_a_job_of_slurm_that_is_cancelled_loses_its_task_and_is_replaced(slurm_farm):
+    assert slurm_farm.submit(add, 1, 1).result(timeout=300) == 2
+    future = slurm_farm.submit(time.sleep, 3600)
+    time.sleep(5)
+    subprocess.run(["scancel", *slurm_farm._executor.blocks_to_job_id.values()], check=True)
+    assert future.exception(timeout=300) is not None
+    assert slurm_farm.submit(add, 2, 2).result(timeout=300) == 4
 
 
 @pytest.fixture(scope="module")

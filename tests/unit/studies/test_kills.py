@@ -1,8 +1,18 @@
 """Campaigns whose processes are killed at random moments end as those that nobody disturbed."""
 
+import random
+
 import pytest
 
 from codesign.studies import kills
+
+
+@pytest.mark.parametrize("campaign", kills.TARGETS)
+def test_no_design_loses_more_processes_than_it_outlives_before_the_next_start(campaign):
+    target, chance = kills.TARGETS[campaign], random.Random(0)
+    early = {target.victim(chance, target.retries - 1) for _ in range(99)}
+    assert early == set(target.victims)
+    assert {target.victim(chance, target.retries) for _ in range(99)} == {"main"}
 
 
 @pytest.mark.slow

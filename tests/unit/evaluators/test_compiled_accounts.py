@@ -29,7 +29,7 @@ def hardware_of(n: int) -> tuple[AcceleratorBatch, FloatArray]:
     rng = np.random.default_rng(5)
 
     def drawn(*values: object) -> Column:
-        return Column(values, rng.integers(0, len(values), n))  # type: ignore[arg-type]
+        return Column(values, rng.integers(0, len(values), n))
 
     columns = {
         "pe_array": drawn(*ARRAYS),

@@ -30,8 +30,7 @@ _N_INPUTS, _N_OUTPUTS = 11, _N_FIELDS + 1
 _LANES = 64
 """Designs that are priced side by side, so that the compiler uses the widest registers."""
 
-# Its fields come from a table; mypy wants them written out.
-_Numbers = namedtuple("_Numbers", CONSTANTS)  # type: ignore[misc]
+_Numbers = namedtuple("_Numbers", CONSTANTS)  # type: ignore[misc] # mypy wants fields written out
 """All constants as the loops take them."""
 
 

@@ -179,7 +179,8 @@ def test_as_long_as_nothing_is_feasible_that_limit_counts_too(grid):
     assert (search.space.to_unit(optimizer.ask(1))[0] <= 0.4).all()
 
 
-def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch):
+def watched_inflations(monkeypatch):
+    """A list that gets the inflation of each step from now on."""
     factors = []
     worth = Beliefs.worth
 
@@ -188,6 +189,11 @@ def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch)
         return worth(self, features, inflation, predicted)
 
     monkeypatch.setattr(Beliefs, "worth", watched)
+    return factors
+
+
+def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch):
+    factors = watched_inflations(monkeypatch)
     for n, batch in ((24, 1), (25, 1), (23, 3)):
         factors.append(n)
         told(grid(3, 20), n, local_search=0, inflation=4.0).ask(batch)
@@ -242,14 +248,7 @@ def test_far_from_the_feasible_it_follows_what_violates_less(grid):
 
 
 def test_without_anything_feasible_no_step_explores_and_failing_is_avoided(grid, monkeypatch):
-    factors = []
-    worth = Beliefs.worth
-
-    def watched(self, features, inflation=1.0, predicted=None):
-        factors.append(inflation)
-        return worth(self, features, inflation, predicted)
-
-    monkeypatch.setattr(Beliefs, "worth", watched)
+    factors = watched_inflations(monkeypatch)
     search = grid(2, 30)
     optimizer = told_infeasible(
         search, 40, lambda points: 2.0 - points[:, 1:], lambda points: points[:, 0] > 0.6

@@ -14,9 +14,9 @@ from codesign.errors import CodesignError, InputError
 
 def main(connection: Connection) -> None:
     """Serve runs until the parent hangs up."""
-    setup: WorkerSetup = connection.recv()
     plan: Plan | None = None
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), ExitStack() as stack:
+        setup: WorkerSetup = connection.recv()
         while True:
             assignment: Assignment = connection.recv()
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from codesign.errors import CodesignError, InputError, JobError
@@ -16,22 +17,20 @@ def main(connection: Connection) -> None:
     """Evaluate batches until the parent hangs up."""
     # What evaluators log is the log.
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    guarded: GuardedProblem = connection.recv()
-    try:
-        problem = _problem(guarded)
-    except CodesignError as error:
-        connection.send(_refusal(error))
-        return
-    connection.send(Ready())
-    try:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        guarded: GuardedProblem = connection.recv()
+        try:
+            problem = _problem(guarded)
+        except CodesignError as error:
+            connection.send(_refusal(error))
+            return
+        connection.send(Ready())
         while True:
             rows = connection.recv()
             try:
                 connection.send(problem.evaluate(rows))
             except CodesignError as error:
                 connection.send(_refusal(error))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
 
 
 def _problem(guarded: GuardedProblem) -> Problem:

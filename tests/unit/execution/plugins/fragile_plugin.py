@@ -11,7 +11,7 @@ import numpy as np
 
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import Metric
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Record
 from codesign.space import parse_space
 

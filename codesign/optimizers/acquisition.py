@@ -30,6 +30,7 @@ _MOST_NUMBERS = 1 << 22
 """Of a table of candidates by boxes; larger ones are worked off in pieces."""
 _LARGEST_EXPONENT = 600.0
 _LEAST_DEVIATION = 1e-9
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Scale:
         raw = self.sign * np.log(self.sign * values) if self.sign else values
         return np.asarray((raw - self.intercept) / self.slope)
 
+    def log_density(self, values: FloatArray) -> float:
+        """What the logarithm of a density gains where observations replace what the model sees."""
+        stretch = np.log(np.abs(values)).sum() if self.sign else 0.0
+        return float(-len(values) * np.log(self.slope) - stretch)
+
     def of_model(self, values: FloatArray) -> FloatArray:
         """Observations of what the model sees; the inverse of :meth:`to_model`."""
         raw = self.intercept + self.slope * values
@@ -74,11 +80,16 @@ class Scale:
         return np.asarray(self.sign * np.exp(np.minimum(self.sign * raw, _LARGEST_EXPONENT)))
 
     def expected_shortfall(
-        self, mean: FloatArray, deviation: FloatArray, bounds: FloatArray
+        self,
+        mean: FloatArray,
+        deviation: FloatArray,
+        bounds: FloatArray,
+        least: FloatArray | None = None,
     ) -> FloatArray:
         """(n, b) ``E[(bound - y)+]`` for beliefs about ``z`` against (b,) bounds on ``y``.
 
-        Bounds may be infinite downwards, where nothing lies.
+        Bounds may be infinite downwards, where nothing lies; so may (n,) least values of ``y``,
+        below which a belief counts as that value.
         """
         center = (self.intercept + self.slope * mean)[:, None]
         spread = np.maximum(self.slope * deviation, _LEAST_DEVIATION)[:, None]
@@ -86,32 +97,68 @@ class Scale:
         for column in np.flatnonzero(np.isfinite(bounds)):
             bound = float(bounds[column])
             expected[:, [column]] = _SHORTFALLS[self.sign](center, spread, bound)
+        if least is not None and (known := np.isfinite(least)).any():
+            expected[known] = self._at_least(
+                center[known], spread[known], bounds, expected[known], least[known]
+            )
         return expected
 
+    def _at_least(
+        self,
+        center: FloatArray,
+        spread: FloatArray,
+        bounds: FloatArray,
+        expected: FloatArray,
+        least: FloatArray,
+    ) -> FloatArray:
+        """(n, b) what was expected without (n,) least values, with them.
 
-def _normal_shortfall(center: FloatArray, spread: FloatArray, bound: float) -> FloatArray:
+        Wide beliefs leave no digits in the difference, but it is between the gap times the
+        probabilities of being below either of its ends.
+        """
+        low = least[:, None]
+        gaps = np.where(bounds > low, bounds - low, 0.0)
+        difference = expected - _SHORTFALLS[self.sign](center, spread, low)
+        clipped: FloatArray = np.clip(
+            np.nan_to_num(difference),
+            gaps * self._share_below(center, spread, low),
+            gaps * self._share_below(center, spread, bounds[None, :]),
+        )
+        return clipped
+
+    def _share_below(self, center: FloatArray, spread: FloatArray, bound: FloatArray) -> FloatArray:
+        """Probability that ``y`` is below a bound."""
+        raw = bound
+        if self.sign:
+            raw = self.sign * np.log(np.maximum(self.sign * bound, _TINY))
+        return np.asarray(ndtr((raw - center) / spread))
+
+
+def _normal_shortfall(
+    center: FloatArray, spread: FloatArray, bound: float | FloatArray
+) -> FloatArray:
     gap = (bound - center) / spread
     density = np.exp(-0.5 * gap**2) / np.sqrt(2.0 * np.pi)
     return np.asarray(spread * (gap * ndtr(gap) + density))
 
 
-def _positive_shortfall(center: FloatArray, spread: FloatArray, bound: float) -> FloatArray:
+def _positive_shortfall(
+    center: FloatArray, spread: FloatArray, bound: float | FloatArray
+) -> FloatArray:
     """For ``y = exp(z)``: a put with strike ``bound``."""
-    if bound <= 0:
-        return np.zeros_like(center)
-    gap = (np.log(bound) - center) / spread
+    gap = (np.log(np.maximum(bound, _TINY)) - center) / spread
     value = bound * ndtr(gap) - _mean_of_exponential(center, spread) * ndtr(gap - spread)
-    return np.asarray(np.maximum(value, 0.0))
+    return np.asarray(np.where(np.greater(bound, 0.0), np.maximum(value, 0.0), 0.0))
 
 
-def _negative_shortfall(center: FloatArray, spread: FloatArray, bound: float) -> FloatArray:
+def _negative_shortfall(
+    center: FloatArray, spread: FloatArray, bound: float | FloatArray
+) -> FloatArray:
     """For ``y = -exp(-z)``: a call with strike ``-bound``."""
     mean = _mean_of_exponential(-center, spread)
-    if bound >= 0:
-        return np.asarray(bound + mean)
-    gap = (-center - np.log(-bound)) / spread
+    gap = (-center - np.log(np.maximum(np.negative(bound), _TINY))) / spread
     value = mean * ndtr(gap + spread) + bound * ndtr(gap)
-    return np.asarray(np.maximum(value, 0.0))
+    return np.asarray(np.where(np.less(bound, 0.0), np.maximum(value, 0.0), bound + mean))
 
 
 def _mean_of_exponential(center: FloatArray, spread: FloatArray) -> FloatArray:
@@ -127,8 +174,12 @@ def expected_hypervolume_improvement(
     scales: Sequence[Scale],
     lower: FloatArray,
     upper: FloatArray,
+    least: FloatArray | None = None,
 ) -> FloatArray:
     """(n,) expected hypervolume improvement of candidates, everything minimized.
+
+    An objective that is bounded is believed to be the larger of its belief and its bound: then
+    ``E[(u - max(y, bound))+]`` is ``E[(u - y)+] - E[(bound - y)+]``, and 0 up to the bound.
 
     Args:
         mean: (n, m) of the beliefs, on the models' scales.
@@ -137,6 +188,8 @@ def expected_hypervolume_improvement(
         lower: (b, m) lower corners of the boxes that partition what is not dominated and lies
             below the reference point; may be infinite.
         upper: (b, m) upper corners.
+        least: (n, m) what each objective is at least, in its own units; -inf where nothing is
+            known. None: nowhere.
     """
     n, n_boxes = len(mean), len(lower)
     chunk = max(_MOST_NUMBERS // max(n_boxes, 1), 1)
@@ -147,7 +200,8 @@ def expected_hypervolume_improvement(
         for j, scale in enumerate(scales):
             corners = np.concatenate([lower[:, j], upper[:, j]])
             bounds, bound_of_corner = np.unique(corners, return_inverse=True)
-            expected = scale.expected_shortfall(mean[part, j], deviation[part, j], bounds)
+            known = None if least is None else least[part, j]
+            expected = scale.expected_shortfall(mean[part, j], deviation[part, j], bounds, known)
             product *= (
                 expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
             )

@@ -47,9 +47,10 @@ class Optimizer(Protocol):
     """The contract; :func:`codesign.testing.check_optimizer` tests it.
 
     A class is registered in the entry-point group ``codesign.optimizers`` and is built as
-    ``Class(space, n_objectives, seed, options)``. It may take a keyword ``reference_point``,
-    the (m,) bound of the hypervolume in minimized objectives. An attribute ``hint_use`` that is
-    ``model`` or ``alone`` says that it looks at hints; without it, its space has none.
+    ``Class(space, n_objectives, seed, options)``. With an attribute ``takes_reference_point`` that
+    is true it is given a keyword ``reference_point`` too, the (m,) bound of the hypervolume in
+    minimized objectives. An attribute ``hint_use`` that is ``model`` or ``alone`` says that it
+    looks at hints; without it, its space has none.
     """
 
     Options: ClassVar[type[Record]]
@@ -355,6 +356,7 @@ class BaseOptimizer:
 
     Options: ClassVar[type[Record]]
     hint_use: ClassVar[HintUse] = "none"
+    takes_reference_point: ClassVar[bool] = True
 
     def __init__(
         self,

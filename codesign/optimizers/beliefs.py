@@ -21,11 +21,11 @@ from codesign.optimizers.acquisition import (
     expected_hypervolume_improvement,
     expected_violation_decrease,
 )
-from codesign.optimizers.evidence import Evidence, HyperparameterMemory, milestone
+from codesign.optimizers.evidence import Evidence, HyperparameterMemory, Learned, milestone
 from codesign.optimizers.history import History
 from codesign.optimizers.prediction import error_scale, expected
-from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess, Hyperparameters
-from codesign.pareto import hypervolume
+from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess
+from codesign.pareto import hypervolume, non_dominated
 
 Name: TypeAlias = tuple[Literal["objective", "limit", "failing"], int]
 """Of a process: what it is about, and the column of it."""
@@ -36,12 +36,37 @@ _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
 _LEAST_GAIN = 1e-3
 """Of what lies between the front's best and the reference point, in each objective: less is no
 improvement [ours]."""
+_LIKELY = 0.5
+"""Probability of being feasible above which a pending design is taken to be [ours]."""
 _LEAST_SHARE = 1e-5
 """Of the hypervolume: an improvement too small to be worth an evaluation [ours]."""
+_ROUNDING = 1e-9
+"""On the logarithmic scale: what is better than predicted by no more is as predicted."""
 _LEAST_EXCESS = -1.0 + 1e-9
 """An excess of -1 is a metric of 0, which has no logarithm."""
 _MOST_FRONT_BEYOND = 40
 """Boxes grow quickly with more objectives, so a large front is thinned out for them."""
+
+
+@dataclass(frozen=True)
+class Inflation:
+    """Factors on the deviations of beliefs.
+
+    Attributes:
+        objectives: Of those about what is to be improved.
+        limits: Of those about limits and failing, once something is feasible.
+    """
+
+    objectives: float = 1.0
+    limits: float = 1.0
+
+    def times(self, factor: float) -> Inflation:
+        """Less certain of everything."""
+        return Inflation(self.objectives * factor, self.limits * factor)
+
+
+CERTAIN = Inflation()
+"""Beliefs as they are."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +82,22 @@ class Guesses:
     values: FloatArray
     deviation: FloatArray | None = None
 
+    def part(self, chosen: IntArray) -> Guesses:
+        """Those of some of the designs."""
+        deviation = None if self.deviation is None else self.deviation[chosen]
+        return Guesses(self.values[chosen], deviation)
+
     def widened(self, deviation: FloatArray, scale: Scale, column: int) -> FloatArray:
         """(n,) deviations on a scale, with those of what is known in advance."""
         if self.deviation is None:
             return deviation
         return np.hypot(deviation, self.deviation[:, column] / scale.slope)
+
+    def bound(self, column: int | None) -> FloatArray:
+        """(n,) the least values that results have, if no result was better than its guess."""
+        if column is None or self.deviation is not None:
+            return np.full(len(self.values), -np.inf)
+        return self.values[:, column]
 
 
 @dataclass(frozen=True)
@@ -72,16 +108,23 @@ class Threshold:
         process: The belief about what is limited, or about the error of its prediction.
         scale: On which it sees what is limited.
         predicted: Position of the limit's prediction; None if it has none.
+        is_bounded: Whether no result was better than that.
     """
 
     process: GaussianProcess
     scale: Scale
     predicted: int | None
+    is_bounded: bool = False
 
-    def log_probability_within(self, features: FloatArray, guesses: Guesses | None) -> FloatArray:
+    def log_probability_within(
+        self, features: FloatArray, guesses: Guesses | None, inflation: float = 1.0
+    ) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
         mean, deviation = self._belief(features, guesses)
-        return np.asarray(log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / deviation))
+        within = log_ndtr((self.scale.to_model(np.zeros(1)) - mean) / (inflation * deviation))
+        if self.is_bounded and guesses is not None:
+            within[guesses.bound(self.predicted) > 0] = -np.inf
+        return np.asarray(within)
 
     def violation(
         self, features: FloatArray, guesses: Guesses | None
@@ -111,8 +154,11 @@ class Beliefs:
     Attributes:
         objectives: The m processes.
         scales: The m scales on which they see the objectives.
+        is_bounded: (m,) objectives of which no result was better than predicted.
         limits: Limits that were violated.
         failing: About failing, if anything failed.
+        front: (k, m) the distinct values that nothing dominates, of the results.
+        reference: (m,) bound of the hypervolume.
         lower: (b, m) lower corners of the boxes that are not dominated.
         upper: (b, m) upper corners.
         least_violation: Least total of :func:`compressed` violations; 0 if something feasible is
@@ -123,8 +169,11 @@ class Beliefs:
 
     objectives: tuple[GaussianProcess, ...]
     scales: tuple[Scale, ...]
+    is_bounded: BoolArray
     limits: tuple[Threshold, ...]
     failing: tuple[Threshold, ...]
+    front: FloatArray
+    reference: FloatArray
     lower: FloatArray
     upper: FloatArray
     least_violation: float
@@ -139,8 +188,9 @@ class Beliefs:
     def worth(
         self,
         features: FloatArray,
-        inflation: float = 1.0,
+        inflation: Inflation = CERTAIN,
         guesses: Guesses | None = None,
+        least: float = 0.0,
     ) -> FloatArray:
         """(n,) the larger the better; comparable only with each other.
 
@@ -152,31 +202,32 @@ class Beliefs:
 
         Args:
             features: (n, f) of the designs.
-            inflation: Factor on the deviations of the beliefs about what is to be improved.
+            inflation: How much less certain the beliefs are taken to be.
             guesses: What a cheaper model says of them, if processes are about its errors.
+            least: What is worth no more than this is of no use: any number up to it will do, so
+                that limits are predicted only of designs that may be worth more.
         """
-        within, succeeding = (
-            self._probability(thresholds, features, guesses)
-            for thresholds in (self.limits, self.failing)
-        )
         if self.has_feasible:
-            worth = self._improvement(features, inflation, guesses) * within
-        else:
-            decrease = self._violation_decrease(features, inflation, guesses)
-            worth = decrease + self.typical_violation * within
-        return np.asarray(worth * succeeding)
+            means, deviations = self._outcomes(features, guesses)
+            worth = expected_hypervolume_improvement(
+                means,
+                deviations * inflation.objectives,
+                self.scales,
+                self.lower,
+                self.upper,
+                self._bounds(len(features), guesses),
+            )
+            thresholds = (*self.limits, *self.failing)
+            return _where_within(worth, thresholds, features, guesses, least, inflation.limits)
+        within = _where_within(np.ones(len(features)), self.limits, features, guesses)
+        decrease = self._violation_decrease(features, inflation.objectives, guesses)
+        worth = decrease + self.typical_violation * within
+        return _where_within(worth, self.failing, features, guesses, least)
 
-    def _probability(
-        self, thresholds: tuple[Threshold, ...], features: FloatArray, guesses: Guesses | None
-    ) -> FloatArray:
-        within = np.zeros(len(features))
-        for threshold in thresholds:
-            within += threshold.log_probability_within(features, guesses)
-        return np.asarray(np.exp(within))
-
-    def _improvement(
-        self, features: FloatArray, inflation: float, guesses: Guesses | None
-    ) -> FloatArray:
+    def _outcomes(
+        self, features: FloatArray, guesses: Guesses | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, m) means and deviations of beliefs about objectives, on the scales."""
         predictions = [process.predict(features) for process in self.objectives]
         means = np.column_stack([mean for mean, _ in predictions])
         deviations = [_doubt(deviation) for _, deviation in predictions]
@@ -187,13 +238,15 @@ class Beliefs:
                 guesses.widened(deviation, scale, j)
                 for j, (deviation, scale) in enumerate(zip(deviations, self.scales, strict=True))
             ]
-        return expected_hypervolume_improvement(
-            means,
-            np.column_stack(deviations) * inflation,
-            self.scales,
-            self.lower,
-            self.upper,
-        )
+        return means, np.column_stack(deviations)
+
+    def _bounds(self, n: int, guesses: Guesses | None) -> FloatArray:
+        """(n, m) what objectives are at least; -inf where nothing is known."""
+        least = np.full((n, len(self.scales)), -np.inf)
+        if guesses is not None:
+            for j in np.flatnonzero(self.is_bounded).tolist():
+                least[:, j] = guesses.bound(j)
+        return least
 
     def _violation_decrease(
         self, features: FloatArray, inflation: float, guesses: Guesses | None
@@ -212,6 +265,32 @@ class Beliefs:
             failing=tuple(threshold.after(features) for threshold in self.failing),
         )
 
+    def with_expected(self, features: FloatArray, guesses: Guesses | None) -> Beliefs:
+        """With the expected outcomes of (k, f) designs on the front, of those likely feasible.
+
+        What they are expected to dominate is no improvement any more. As long as nothing feasible
+        is known or likely, what they are expected to violate is what is to be improved.
+        """
+        thresholds, surely = (*self.limits, *self.failing), np.ones(len(features))
+        likely = _where_within(surely, thresholds, features, guesses, _LIKELY) > _LIKELY
+        if not self.has_feasible and not likely.any():
+            return self._with_expected_violations(features, guesses)
+        means, _ = self._outcomes(features, guesses)
+        pairs = zip(self.scales, means[likely].T, strict=True)
+        outcomes = np.column_stack([scale.of_model(mean) for scale, mean in pairs])
+        outcomes = np.maximum(outcomes, self._bounds(len(features), guesses)[likely])
+        front = np.unique(np.concatenate([self.front, outcomes]), axis=0)
+        front = front[non_dominated(front)]
+        lower, upper = boxes(_beyond(front, self.reference), self.reference)
+        return replace(self, front=front, lower=lower, upper=upper, least_violation=0.0)
+
+    def _with_expected_violations(self, features: FloatArray, guesses: Guesses | None) -> Beliefs:
+        means = [limit.violation(features, guesses)[0] for limit in self.limits]
+        total = float(np.maximum(np.column_stack(means), 0.0).sum(axis=1).min())
+        # Above 0: nothing feasible is known.
+        least = max(total, _LEAST_GAIN * self.least_violation)
+        return replace(self, least_violation=min(self.least_violation, least))
+
 
 @dataclass(frozen=True)
 class Target:
@@ -228,6 +307,13 @@ class Target:
     values: FloatArray
     predicted: int | None = None
     is_limit: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether no value is better than its prediction."""
+        return self.predicted is not None and bool(
+            (self.scale.slope * self.values >= -_ROUNDING).all()
+        )
 
 
 @dataclass(frozen=True)
@@ -304,10 +390,8 @@ class Modeling:
         history = evidence.history
         known = evidence.with_results(_MOST_CONDITIONED, rng)
         objectives, violations = known.history.objectives, known.history.violations
-        targets = [self._target(("objective", j), known) for j in range(objectives.shape[1])]
-        processes = [
-            self._process(("objective", j), target, known, evidence)
-            for j, target in enumerate(targets)
+        learned = [
+            self._process(("objective", j), known, evidence) for j in range(objectives.shape[1])
         ]
         has_feasible = bool(history.feasible.any())
         bound = reference if is_reference_given and has_feasible else None
@@ -325,10 +409,13 @@ class Modeling:
         lower, upper = boxes(_beyond(front, reference), reference)
         totals = _totals(violations[:, limiting])
         return Beliefs(
-            objectives=tuple(processes),
-            scales=tuple(target.scale for target in targets),
+            objectives=tuple(process for _, process in learned),
+            scales=tuple(target.scale for target, _ in learned),
+            is_bounded=np.array([target.is_bounded for target, _ in learned]),
             limits=tuple(limits),
             failing=tuple(failing),
+            front=front,
+            reference=reference,
             lower=lower,
             upper=upper,
             least_violation=0.0 if has_feasible else float(totals.min()),
@@ -344,42 +431,52 @@ class Modeling:
         names += [("limit", j) for j in range(c)]
         # What can be below -1 is no relative excess, and has no inverse.
         is_relative = [True] * m + [bool((v > -1.0).all()) for v in known.history.violations.T]
-        targets = [
-            self._target(name, known) if has_inverse else None
+        pairs = [
+            self._process(name, known, evidence) if has_inverse else (None, None)
             for name, has_inverse in zip(names, is_relative, strict=True)
         ]
+        targets = [target for target, _ in pairs]
         processes = [
-            None
-            if target is None or not target.values.any()
-            else self._process(name, target, known, evidence)
-            for name, target in zip(names, targets, strict=True)
+            None if target is None or not target.values.any() else process
+            for target, process in pairs
         ]
         return Estimate(tuple(processes), tuple(targets))
 
     def _threshold(self, name: Name, known: Evidence, evidence: Evidence) -> Threshold:
-        target = self._target(name, known)
-        process = self._process(name, target, known, evidence)
-        return Threshold(process, target.scale, target.predicted)
+        target, process = self._process(name, known, evidence)
+        return Threshold(process, target.scale, target.predicted, target.is_bounded)
 
     def _process(
-        self, name: Name, target: Target, known: Evidence, evidence: Evidence
-    ) -> GaussianProcess:
-        """The process that saw a target at what is known."""
+        self, name: Name, known: Evidence, evidence: Evidence
+    ) -> tuple[Target, GaussianProcess]:
+        """What a process is to learn, and the process that saw it at what is known."""
         n = milestone(len(evidence.features), _position(name, evidence.history))
-        hyperparameters = self.memory.get(
-            n, name, lambda: self._learned(name, evidence.part(slice(n)))
-        )
-        return GaussianProcess.observed(known.features, target.values, hyperparameters)
+        learned = self.memory.get(n, name, lambda: self._learned(name, evidence.part(slice(n))))
+        target = self._target(name, known, learned.logarithmic)
+        hyperparameters = learned.hyperparameters
+        return target, GaussianProcess.observed(known.features, target.values, hyperparameters)
 
-    def _learned(self, name: Name, evidence: Evidence) -> Hyperparameters:
-        """The hyperparameters after evidence: a function of it alone."""
+    def _learned(self, name: Name, evidence: Evidence) -> Learned:
+        """What explains the evidence best: a function of it alone.
+
+        Of an objective that has one sign and is not predicted, on either scale.
+        """
         rng = np.random.default_rng(len(evidence.features))
         draw = evidence.thinned if name[0] == "failing" else evidence.with_results
         some = draw(self.training, rng)
         fitting = Fitting(some.features, self.iterations, self.groups)
-        return fitting.fit(self._target(name, some).values)
+        logarithmic = self._target(name, some, self.logarithmic)
+        learned, density = fitting.fit(logarithmic.values)
+        if name[0] == "objective" and logarithmic.scale.sign and logarithmic.predicted is None:
+            values = some.history.objectives[:, name[1]]
+            plain = self._target(name, some, logarithmic=False)
+            learned_plain, density_plain = fitting.fit(plain.values)
+            gain = plain.scale.log_density(values) - logarithmic.scale.log_density(values)
+            if density_plain + gain > density:
+                return Learned(learned_plain, logarithmic=False)
+        return Learned(learned, self.logarithmic)
 
-    def _target(self, name: Name, known: Evidence) -> Target:
+    def _target(self, name: Name, known: Evidence, logarithmic: bool) -> Target:
         """What the process of a name is to learn."""
         kind, column = name
         if kind == "failing":
@@ -390,9 +487,9 @@ class Modeling:
             return _limited(known.history.violations[:, column], guesses, position)
         values = known.history.objectives[:, column]
         if guesses is None:
-            scale = Scale.of(values, self.logarithmic)
+            scale = Scale.of(values, logarithmic)
             return Target(scale, scale.to_model(values))
-        return _error(error_scale(values, guesses, self.logarithmic), values, guesses, position)
+        return _error(error_scale(values, guesses, logarithmic), values, guesses, position)
 
 
 def _position(name: Name, history: History) -> int:
@@ -427,6 +524,25 @@ def _relative(violations: FloatArray) -> FloatArray:
 def _centered(values: FloatArray) -> Target:
     scale = Scale.of(values, logarithmic=False)
     return Target(scale, scale.to_model(values))
+
+
+def _where_within(
+    worth: FloatArray,
+    thresholds: tuple[Threshold, ...],
+    features: FloatArray,
+    guesses: Guesses | None,
+    least: float = 0.0,
+    inflation: float = 1.0,
+) -> FloatArray:
+    """(n,) worth times the probability of being within; not exact where it is at most ``least``."""
+    worth = np.array(worth)
+    for threshold in thresholds:
+        left = np.flatnonzero(worth > least)
+        if not len(left):
+            break
+        known = None if guesses is None else guesses.part(left)
+        worth[left] *= np.exp(threshold.log_probability_within(features[left], known, inflation))
+    return worth
 
 
 def _doubt(deviation: FloatArray) -> FloatArray:

@@ -5,8 +5,8 @@ hypervolume improvement, candidates that were not evaluated. Added to it are pro
 logarithm of objectives with improvement in their own units, features that include derived
 quantities and what the evaluator tells in advance and are bent as results ask for, neighbors and
 mutants of the front among the candidates with a local search from the best, a model of what is
-feasible, the least violation as the goal until something is, and steps that explore more, also
-whenever the models hope for nothing.
+feasible, the least violation as the goal until something is, predictions as bounds while no result
+was better, and steps that explore more when few results improve or the models hope for nothing.
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
 
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.optimizers.base import HintUse, KeySet
-from codesign.optimizers.beliefs import Beliefs, Guesses, Modeling
+from codesign.optimizers.beliefs import CERTAIN, Beliefs, Guesses, Inflation, Modeling
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History, LearningOptimizer
 from codesign.optimizers.mutation import mutants, strides
@@ -49,10 +49,10 @@ class GpEhvi(LearningOptimizer):
     as is failing; the probability of being within them multiplies the improvement. As long as
     nothing feasible is known, the total violation is to be improved instead. A limit that says no
     more than the reference point is left out. Pending designs, and in a batch each choice, are
-    taken to come out as expected before the next choice is made. All results count, up to two
-    thousand; beyond ``training`` results, hyperparameters are learned from the front, the latest
-    and a random choice of the others. A reference point that is not given is somewhat beyond the
-    worst feasible observation.
+    taken to come out as expected before the next choice is made, and to be on the front if they
+    are likely feasible. All results count, up to two thousand; beyond ``training`` results,
+    hyperparameters are learned from the front, the latest and a random choice of the others. A
+    reference point that is not given is somewhat beyond the worst feasible observation.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -79,7 +79,7 @@ class GpEhvi(LearningOptimizer):
         """Bound on the optimization of the models' hyperparameters."""
         explore_every: Annotated[int, Field(ge=1)] = 5
         """Of so many steps, one takes the models to be less certain than they are, once something
-        is feasible."""
+        is feasible; not if most of the latest so many results are on the front."""
         inflation: Annotated[float, Field(ge=1)] = 8.0
         """Factor on the deviation of beliefs in such a step."""
 
@@ -112,7 +112,7 @@ class GpEhvi(LearningOptimizer):
             return self._space.sample_unseen(self._rng(pending), n, self._taken(pending))
         with single_thread():
             if len(waiting):
-                beliefs = self._fitted(history).after(self._space.features(waiting))
+                beliefs = self._after(self._fitted(history), waiting)
                 rng = self._rng(waiting)
             else:
                 beliefs = self._beliefs(history, rng)
@@ -137,14 +137,14 @@ class GpEhvi(LearningOptimizer):
         with single_thread():
             beliefs = self._fitted(history)
             if len(pending):
-                beliefs = beliefs.after(self._space.features(pending))
+                beliefs = self._after(beliefs, pending)
             left = self._left_screened(pending)
             taken = np.concatenate([pending, left])
             n = min(n_allowed, _SCREENED_AT_ONCE)
-            rows = self._choose(n, beliefs, taken, rng, n_climbs=0)
+            rows = self._choose(n, beliefs, taken, rng, is_screening=True)
             if len(left) and len(rows):
-                best = self._worth(left, beliefs, 1.0).max()
-                if best >= self._worth(rows[:1], beliefs, 1.0)[0]:
+                best = self._worth(left, beliefs, CERTAIN).max()
+                if best >= self._worth(rows[:1], beliefs, CERTAIN)[0]:
                     return self._space.no_rows
         return rows
 
@@ -187,9 +187,16 @@ class GpEhvi(LearningOptimizer):
         is_given = self._reference is not None
         return self._modeling.beliefs(evidence, self._reference_of(history), is_given, rng)
 
-    def _worth(self, rows: IntArray, beliefs: Beliefs, inflation: float) -> FloatArray:
+    def _worth(
+        self, rows: IntArray, beliefs: Beliefs, inflation: Inflation, least: float = 0.0
+    ) -> FloatArray:
         features = self._space.features(rows)
-        return beliefs.worth(features, inflation, self._guesses(rows, features))
+        return beliefs.worth(features, inflation, self._guesses(rows, features), least)
+
+    def _after(self, beliefs: Beliefs, rows: IntArray) -> Beliefs:
+        """As if these designs had been evaluated and had come out as expected."""
+        features = self._space.features(rows)
+        return beliefs.with_expected(features, self._guesses(rows, features)).after(features)
 
     def _guesses(self, rows: IntArray, features: FloatArray) -> Guesses | None:
         """What is known of designs in advance."""
@@ -240,10 +247,13 @@ class GpEhvi(LearningOptimizer):
         beliefs: Beliefs,
         pending: IntArray,
         rng: np.random.Generator,
-        n_climbs: int | None = None,
+        is_screening: bool = False,
     ) -> IntArray:
-        """(k, d) distinct designs, none of them pending; climbs as the options say if None."""
-        n_climbs = self._options.local_search if n_climbs is None else n_climbs
+        """(k, d) distinct designs, none of them pending.
+
+        Those to be screened only are not climbed to, and do not count as evaluated.
+        """
+        n_climbs = 0 if is_screening else self._options.local_search
         history = self._memory.history()
         taken = KeySet()
         taken.add(self._space.space.keys(pending))
@@ -251,16 +261,24 @@ class GpEhvi(LearningOptimizer):
         chosen, n_before = self._space.no_rows, len(history.rows) + len(pending)
         while len(chosen) < n and len(candidates):
             is_due = (n_before + len(chosen)) % self._options.explore_every == 0
-            # What violates less is found faster without.
-            is_exploring = is_due and beliefs.has_feasible
-            inflation = self._options.inflation if is_exploring else 1.0
+            # What violates less is found faster without; what works needs no doubt.
+            is_exploring = is_due and beliefs.has_feasible and not self._is_improving(history)
+            inflation = Inflation(self._options.inflation if is_exploring else 1.0)
             row = self._hoped_for(candidates, beliefs, taken, inflation, n_climbs)
             chosen = np.concatenate([chosen, row])
             taken.add(self._space.space.keys(row))
             if len(chosen) < n:
-                beliefs = beliefs.after(self._space.features(row))
+                if is_screening:
+                    beliefs = beliefs.after(self._space.features(row))
+                else:
+                    beliefs = self._after(beliefs, row)
                 candidates = self._space.distinct(candidates, taken)
         return chosen
+
+    def _is_improving(self, history: History) -> bool:
+        """Whether most of the latest results are on the front: of so many as explore once."""
+        n_latest = min(self._options.explore_every, len(history.rows))
+        return 2 * int((history.front >= len(history.rows) - n_latest).sum()) > n_latest
 
     def _candidates(self, n: int, history: History, rng: np.random.Generator) -> IntArray:
         # A prediction costs as much more as there are more results.
@@ -289,7 +307,7 @@ class GpEhvi(LearningOptimizer):
         candidates: IntArray,
         beliefs: Beliefs,
         taken: KeySet,
-        inflation: float,
+        inflation: Inflation,
         n_climbs: int,
     ) -> IntArray:
         """(1, d) the best design; models that hope for nothing are doubted until they do."""
@@ -297,7 +315,7 @@ class GpEhvi(LearningOptimizer):
             row, worth = self._best(candidates, beliefs, taken, inflation, n_climbs)
             if worth > beliefs.least_worth:
                 break
-            inflation *= self._options.inflation
+            inflation = inflation.times(self._options.inflation)
         return row
 
     def _best(
@@ -305,7 +323,7 @@ class GpEhvi(LearningOptimizer):
         candidates: IntArray,
         beliefs: Beliefs,
         taken: KeySet,
-        inflation: float,
+        inflation: Inflation,
         n_climbs: int,
     ) -> tuple[IntArray, float]:
         """(1, d) the best candidate, or what local search finds from the best few; its worth."""
@@ -313,22 +331,34 @@ class GpEhvi(LearningOptimizer):
         order = np.argsort(-worth, kind="stable")
         rows, worth = candidates[order], worth[order]
         best, best_worth = rows[:1], worth[0]
+        visited = KeySet()
         for i in range(min(n_climbs, len(rows))):
-            row, value = self._climb(rows[i], worth[i], beliefs, taken, inflation)
+            row, value = self._climb(rows[i], worth[i], beliefs, taken, inflation, visited)
             if value > best_worth:
                 best, best_worth = row[None, :], value
         return best, best_worth
 
     def _climb(
-        self, row: IntArray, worth: float, beliefs: Beliefs, taken: KeySet, inflation: float
+        self,
+        row: IntArray,
+        worth: float,
+        beliefs: Beliefs,
+        taken: KeySet,
+        inflation: Inflation,
+        visited: KeySet,
     ) -> tuple[IntArray, float]:
+        """(d,) the end of a climb and its worth; it ends too where another climb has been."""
         for _ in range(_LOCAL_STEPS):
             space = self._space.space
+            key = space.keys(row[None, :])
+            if visited.contains(key)[0]:
+                break
+            visited.add(key)
             near = np.concatenate([space.neighbors(row), strides(space, row)])
             near = self._space.distinct(self._space.unseen(near, self._seen), taken)
             if not len(near):
                 break
-            values = self._worth(near, beliefs, inflation)
+            values = self._worth(near, beliefs, inflation, worth)
             best = int(np.argmax(values))
             if not values[best] > worth:
                 break

@@ -91,6 +91,19 @@ def milestone(n: int, position: int = 0) -> int:
     return n - delayed % step
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What is learned of a process besides its observations.
+
+    Attributes:
+        hyperparameters: Of the process.
+        logarithmic: Whether it is about the logarithm of an objective that has one sign.
+    """
+
+    hyperparameters: Hyperparameters
+    logarithmic: bool
+
+
 class HyperparameterMemory:
     """Hyperparameters of each process's latest milestone, so that each is learned once.
 
@@ -98,15 +111,13 @@ class HyperparameterMemory:
     """
 
     def __init__(self) -> None:
-        self._learned: dict[tuple[str, int], tuple[int, Hyperparameters]] = {}
+        self._learned: dict[tuple[str, int], tuple[int, Learned]] = {}
 
     def forget(self) -> None:
         """Learn everything anew, from evidence that changed."""
         self._learned = {}
 
-    def get(
-        self, n: int, name: tuple[str, int], learn: Callable[[], Hyperparameters]
-    ) -> Hyperparameters:
+    def get(self, n: int, name: tuple[str, int], learn: Callable[[], Learned]) -> Learned:
         """Those of a process after ``n`` results, learned if they are not remembered."""
         if name not in self._learned or self._learned[name][0] != n:
             self._learned[name] = n, learn()

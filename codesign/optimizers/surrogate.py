@@ -223,8 +223,8 @@ class Fitting:
         self._bending = Bending(self._features, self._warpable)
         self._noise = NOISE * torch.eye(len(features), dtype=torch.float64)
 
-    def fit(self, values: FloatArray) -> Hyperparameters:
-        """Those of largest posterior density.
+    def fit(self, values: FloatArray) -> tuple[Hyperparameters, float]:
+        """Those of largest posterior density, and the logarithm of that.
 
         Args:
             values: (n,), standardized.
@@ -246,7 +246,7 @@ class Fitting:
             options={"maxiter": self._iterations},
         )
         scales, exponents = self._read(optimum.x)
-        return Hyperparameters(scales, Warp.of_logs(self._warpable, exponents))
+        return Hyperparameters(scales, Warp.of_logs(self._warpable, exponents)), -float(optimum.fun)
 
     def _read(self, logs: FloatArray) -> tuple[Tensor, FloatArray]:
         """(f,) length scales and (2w,) logarithms of exponents."""

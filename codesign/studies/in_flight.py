@@ -184,17 +184,18 @@ def _print_quality(
     problems: Sequence[ResolvedDefinition], optimizers: Sequence[str], inputs: argparse.Namespace
 ) -> None:
     for optimizer in optimizers:
-        rows = []
+        print(f"{optimizer}: hypervolume with {inputs.in_flight} in flight over that of one by one")
         for problem in problems:
             resolved = chosen(problem, [optimizer], inputs.seeds, inputs.budget)
-            rows += quality(resolved, inputs.in_flight)
-        ratios = [row.ratio for row in rows]
-        print(
-            f"{optimizer}: hypervolume with {inputs.in_flight} in flight over that of one by one, "
-            f"{len(ratios)} runs: median {statistics.median(ratios):.4f}, "
-            f"{min(ratios):.4f} to {max(ratios):.4f}",
-            flush=True,
-        )
+            rows = quality(resolved, inputs.in_flight)
+            ratios = [row.ratio for row in rows]
+            alone = [row.sequential for row in rows]
+            print(
+                f"  {rows[0].campaign}, {len(rows)} runs: "
+                f"median {statistics.median(ratios):.4f}, {min(ratios):.4f} to {max(ratios):.4f}; "
+                f"one by one {min(alone):.6g} to {max(alone):.6g}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

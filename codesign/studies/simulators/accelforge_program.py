@@ -28,6 +28,17 @@ def mapped(architecture: str, workload: str) -> dict[str, float]:
     }
 
 
+def main(architecture: str, workloads: list[str]) -> dict[str, object]:
+    """Energy and time of products, mapped one after the other in this process.
+
+    A product takes a second or two: to start workers for it costs more than they save.
+    """
+    import accelforge
+
+    accelforge.set_n_parallel_jobs(1)
+    products = [mapped(architecture, workload) for workload in workloads]
+    return {"version": version("accelforge"), "products": products}
+
+
 if __name__ == "__main__":
-    products = [mapped(sys.argv[1], workload) for workload in sys.argv[2:]]
-    print(json.dumps({"version": version("accelforge"), "products": products}))
+    print(json.dumps(main(sys.argv[1], sys.argv[2:])))

@@ -40,6 +40,32 @@ def test_the_expected_shortfall_is_its_integral(scale, bound):
     assert got[0, 0] == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize("deviation", [0.6, 8.0])
+@pytest.mark.parametrize(("scale", "least"), [*zip(SCALES, [1.2, 1.1, -1.4], strict=True)])
+def test_what_is_bounded_is_expected_to_fall_short_of_its_bound_by_nothing(scale, least, deviation):
+    z = np.linspace(0.4 - 9 * deviation, 0.4 + 9 * deviation, 100_001)
+    values = np.maximum(natural(scale, z), least)
+    bounds = least + np.array([-0.5, 0.0, 0.3, 1.0])
+    got = scale.expected_shortfall(
+        np.array([0.4, 0.4]), np.array([deviation] * 2), bounds, np.array([least, -np.inf])
+    )
+    for bound, bounded in zip(bounds, got[0], strict=True):
+        density = norm.pdf(z, 0.4, deviation)
+        expected = trapezoid(np.maximum(bound - values, 0.0) * density, z)
+        assert bounded == pytest.approx(expected, rel=1e-3, abs=1e-9)
+    assert (got[1] > got[0]).all()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_beliefs_too_wide_for_a_difference_stay_between_the_bounds(scale):
+    least = -1.0 if scale.sign < 0 else 1.0
+    bounds = least + np.array([0.1, 0.5])
+    got = scale.expected_shortfall(np.zeros(1), np.array([400.0]), bounds, np.array([least]))
+    assert (got[0] > 0.0).all()
+    assert (got[0] <= bounds - least).all()
+    assert got[0, 1] == pytest.approx(5 * got[0, 0], rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("values", "sign"),
     [([1.0, 2.0, 9.0], 1), ([-1.0, -5.0], -1), ([-1.0, 1.0], 0), ([0.0, 1.0], 0), ([4.0, 4.0], 1)],

@@ -5,9 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from codesign.optimizers import SearchSpace, initial_designs
-from codesign.optimizers.beliefs import Beliefs, compressed
+from codesign.optimizers.beliefs import CERTAIN, Beliefs, Inflation, Modeling, compressed
 from codesign.optimizers.ehvi import GpEhvi, _parents
-from codesign.optimizers.evidence import training_of
+from codesign.optimizers.evidence import Evidence, training_of
+from codesign.optimizers.history import History
+from codesign.optimizers.mutation import strides
 from codesign.optimizers.sampling import RandomSearch
 from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting, GaussianProcess
 from codesign.pareto import hypervolume
@@ -27,7 +29,7 @@ def test_beliefs_equal_those_of_botorch():
     points = rng.random((9, 4))
     fitting = Fitting(features, 20)
     for j in range(2):
-        ours = GaussianProcess.observed(features, values[:, j], fitting.fit(values[:, j]))
+        ours = GaussianProcess.observed(features, values[:, j], fitting.fit(values[:, j])[0])
         warp = ours.hyperparameters.warp
         x, y = warp.of(torch.as_tensor(features)), torch.as_tensor(values[:, [j]])
         kernel = MaternKernel(nu=2.5, ard_num_dims=4)
@@ -76,7 +78,7 @@ def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
 def test_a_feature_that_does_not_matter_gets_a_long_scale():
     features = np.random.default_rng(0).random((40, 2))
     values = np.sin(6 * features[:, :1])
-    scales = Fitting(features, 50).fit(values[:, 0] / values.std()).length_scales.numpy()
+    scales = Fitting(features, 50).fit(values[:, 0] / values.std())[0].length_scales.numpy()
     assert scales[1] > 5 * scales[0]
 
 
@@ -148,7 +150,10 @@ def test_what_fails_is_learned_to_be_avoided(grid):
     # The best would be where it fails.
     objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
     optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
-    assert (search.space.to_unit(optimizer.ask(3))[:, 0] <= 0.55).all()
+    proposed = search.space.to_unit(optimizer.ask(6))[:, 0]
+    # One may find out where failing begins.
+    assert (proposed <= 0.55).sum() >= 5
+    assert (proposed < 0.75).all()
 
 
 def test_a_limit_that_the_reference_point_expresses_is_modeled_once(grid):
@@ -184,9 +189,9 @@ def watched_inflations(monkeypatch):
     factors = []
     worth = Beliefs.worth
 
-    def watched(self, features, inflation=1.0, predicted=None):
-        factors.append(inflation)
-        return worth(self, features, inflation, predicted)
+    def watched(self, features, inflation=CERTAIN, *others):
+        factors.append(inflation.objectives)
+        return worth(self, features, inflation, *others)
 
     monkeypatch.setattr(Beliefs, "worth", watched)
     return factors
@@ -198,6 +203,42 @@ def test_every_fifth_step_takes_the_models_to_be_less_certain(grid, monkeypatch)
         factors.append(n)
         told(grid(3, 20), n, local_search=0, inflation=4.0).ask(batch)
     assert factors == [24, 1.0, 25, 4.0, 23, 1.0, 1.0, 4.0]
+
+
+@pytest.mark.parametrize(("is_improving", "factor"), [(True, 1.0), (False, 4.0)])
+def test_as_long_as_most_results_improve_models_are_not_doubted(
+    grid, monkeypatch, is_improving, factor
+):
+    optimizer = told(grid(3, 20), 20, local_search=0, inflation=4.0)
+    rows = optimizer.ask(5)
+    results = np.arange(5.0)[:, None] * [-1.0, 1.0] if is_improving else np.full((5, 2), 9.0)
+    optimizer.tell(rows, results, np.zeros((5, 0)), np.zeros(5, dtype=bool))
+    factors = watched_inflations(monkeypatch)
+    optimizer.ask(1)
+    assert factors == [factor]
+
+
+def test_doubt_of_a_limit_gives_what_it_excludes_a_chance(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 20, limit=0.4, reference_point=np.array([4.0, 4.0]))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    row = np.array([[50, 25, 25]])
+    sure, doubted = (optimizer._worth(row, beliefs, Inflation(8.0, by))[0] for by in (1.0, 100.0))
+    assert doubted > 10 * sure
+
+
+@pytest.mark.parametrize("is_logarithmic", [True, False])
+def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, is_logarithmic):
+    search = grid(2, 40)
+    rows = initial_designs(search, 30, 0)
+    points = search.space.to_unit(rows)
+    smooth = points @ [3.0, 1.0] + np.sin(5 * points[:, 0])
+    objectives = (np.exp(2 * smooth) if is_logarithmic else smooth - smooth.min() + 1e-3)[:, None]
+    history = History(rows, objectives, np.zeros((30, 0)), np.zeros(30, dtype=bool))
+    evidence = Evidence(history, search.features(rows))
+    modeling = Modeling(True, 50, 200)
+    beliefs = modeling.beliefs(evidence, objectives.max(axis=0), True, np.random.default_rng(0))
+    assert beliefs.scales[0].sign == int(is_logarithmic)
 
 
 def told_infeasible(search, n, violations_of, failed_of=None):
@@ -220,7 +261,7 @@ class Limit:
     def violation(self, features, guesses):
         return self._mean, self._deviation
 
-    def log_probability_within(self, features, guesses):
+    def log_probability_within(self, features, guesses, inflation):
         return norm.logcdf(-self._mean / self._deviation)
 
 
@@ -228,9 +269,41 @@ class Limit:
 def test_a_good_chance_to_be_feasible_goes_before_a_small_decrease_that_is_sure(mean, best):
     limit = Limit([0.005, mean], [0.001, 0.1])
     nothing = np.empty((0, 2))
-    beliefs = Beliefs((), (), (limit,), (), nothing, nothing, 0.02, 1.0, 0.0)
+    some = np.zeros(0, dtype=bool)
+    beliefs = Beliefs(
+        (), (), some, (limit,), (), nothing, np.zeros(2), nothing, nothing, 0.02, 1.0, 0.0
+    )
     worth = beliefs.worth(np.zeros((2, 1)))
     assert np.argmax(worth) == best
+
+
+def test_what_may_be_worth_more_than_the_least_is_worth_the_same(grid):
+    search = grid(2, 30)
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
+    rows = initial_designs(search, 30, 0)
+    points = search.space.to_unit(rows)
+    violations = np.column_stack([0.4 - points[:, 0], 0.5 - points[:, 1]])
+    optimizer.tell(rows, points, violations, points.sum(axis=1) > 1.6)
+    beliefs = optimizer._fitted(optimizer._memory.history())
+    assert (len(beliefs.limits), len(beliefs.failing), beliefs.has_feasible) == (2, 1, True)
+    candidates = search.space.sample(np.random.default_rng(1), 200)
+    exact = optimizer._worth(candidates, beliefs, CERTAIN)
+    least = 0.1 * float(exact.max())
+    worth = optimizer._worth(candidates, beliefs, CERTAIN, least)
+    assert worth[exact > least] == pytest.approx(exact[exact > least], rel=1e-9)
+    assert (worth[exact <= least] <= least).all()
+
+
+def test_a_climb_ends_where_another_has_been(grid, monkeypatch):
+    expanded = []
+
+    def watched(space, row):
+        expanded.append(tuple(row.tolist()))
+        return strides(space, row)
+
+    monkeypatch.setattr("codesign.optimizers.ehvi.strides", watched)
+    told(grid(3, 20), 24, local_search=3).ask(1)
+    assert len(expanded) == len(set(expanded)) > 1
 
 
 def test_far_from_the_feasible_it_follows_what_violates_less(grid):
@@ -330,8 +403,49 @@ def test_what_cannot_be_told_from_the_front_is_worth_nothing(grid):
     optimizer = told(search, 30, reference_point=np.array([4.0, 4.0]))
     history = optimizer._memory.history()
     beliefs = optimizer._beliefs(history, np.random.default_rng(0))
-    again = optimizer._worth(history.rows[history.front], beliefs, inflation=8.0)
+    again = optimizer._worth(history.rows[history.front], beliefs, Inflation(8.0))
     assert (again < 1e-9).all()
+
+
+def test_what_a_pending_design_is_expected_to_dominate_is_worth_little(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 40, reference_point=np.array([4.0, 4.0]))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    pending = np.array([[30, 30, 30]])
+    near = search.space.neighbors(pending[0])
+    before = optimizer._worth(near, beliefs, CERTAIN).max()
+    after = optimizer._worth(near, optimizer._after(beliefs, pending), CERTAIN).max()
+    assert after < 0.1 * before
+
+
+def test_a_pending_design_that_is_hardly_feasible_does_not_join_the_front(grid):
+    search = grid(3, 60)
+    optimizer = told(search, 20, limit=0.4, reference_point=np.array([4.0, 4.0]))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    # Neither is dominated; the limit of the first parameter lies between them.
+    rows = np.array([[[15, 15, 15]], [[42, 42, 42]]])
+    fronts = [optimizer._after(beliefs, row).front for row in rows]
+    assert not np.array_equal(fronts[0], beliefs.front)
+    assert np.array_equal(fronts[1], beliefs.front)
+
+
+def test_where_nothing_is_feasible_pending_designs_count_by_what_is_expected_of_them(grid):
+    search = grid(3, 60)
+    rows = search.space.sample(np.random.default_rng(0), 200)
+    points = search.space.to_unit(rows)
+    told_rows, limit = rows[points[:, 0] > 0.3][:30], 0.25
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=np.array([4.0, 4.0]))
+    points = search.space.to_unit(told_rows)
+    optimizer.tell(told_rows, points[:, :2], points[:, :1] - limit, np.zeros(30, dtype=bool))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    assert not beliefs.has_feasible
+    # The first parameter alone decides: 3, 17 and 30 of 59 are 0.05, 0.29 and 0.51.
+    likely, nearer, worse = (
+        optimizer._after(beliefs, np.array([[level, 30, 30]])) for level in (3, 17, 30)
+    )
+    assert likely.has_feasible and len(likely.front) == 1
+    assert 0 < nearer.least_violation < beliefs.least_violation and not len(nearer.front)
+    assert worse.least_violation == beliefs.least_violation
 
 
 def test_models_that_hope_for_nothing_are_doubted(grid, monkeypatch):
@@ -339,8 +453,8 @@ def test_models_that_hope_for_nothing_are_doubted(grid, monkeypatch):
     monkeypatch.setattr(
         Beliefs,
         "worth",
-        lambda self, features, inflation=1.0, predicted=None: (
-            factors.append(inflation) or np.full(len(features), 1e-12)
+        lambda self, features, inflation=CERTAIN, *others: (
+            factors.append(inflation.objectives) or np.full(len(features), 1e-12)
         ),
     )
     told(grid(3, 20), 24, local_search=0, inflation=4.0, reference_point=np.array([4.0, 4.0])).ask(

@@ -7,7 +7,7 @@ import pytest
 
 from codesign.optimizers import SearchSpace, initial_designs
 from codesign.optimizers.acquisition import Scale
-from codesign.optimizers.beliefs import Modeling
+from codesign.optimizers.beliefs import Inflation, Modeling
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.optimizers.evidence import Evidence
 from codesign.optimizers.history import History
@@ -255,3 +255,29 @@ def test_an_objective_that_is_not_predicted_is_ignored(grid):
         return np.full((len(rows), 2), np.nan)
 
     assert len(np.unique(predicted(search, nothing).ask(5), axis=0)) == 5
+
+
+@pytest.mark.parametrize("is_refuted", [False, True])
+def test_what_was_never_beaten_bounds_what_is_hoped_for(grid, is_refuted):
+    def excess(values):
+        return values[:, :1] / 7.0 - 1.0
+
+    space = grid(4, 20)
+    search = SearchSpace(
+        space.space, space.admits, None, objectives, lambda rows: excess(objectives(rows))
+    )
+    optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(), np.array([30.0, 60.0]))
+    rows = initial_designs(search, 12, 0)
+    results = objectives(rows) * np.where(np.arange(12) % 2, 1.0, 2.0)[:, None]
+    results[0] /= 4.0 if is_refuted else 1.0
+    optimizer.tell(rows, results, excess(results), np.zeros(12, dtype=bool))
+    beliefs = optimizer._beliefs(optimizer._memory.history(), np.random.default_rng(0))
+    assert beliefs.is_bounded.tolist() == [not is_refuted] * 2
+
+    others = search.space.sample(np.random.default_rng(1), 400)
+    predicted = objectives(others)
+    is_hopeless = (predicted[:, None, :] > 1.01 * beliefs.front[None, :, :]).all(axis=2).any(axis=1)
+    is_hopeless |= excess(predicted)[:, 0] > 0
+    worth = optimizer._worth(others, beliefs, Inflation(64.0, 64.0))
+    assert worth[~is_hopeless].max() > 0
+    assert (worth[is_hopeless] > 0).any() == is_refuted

@@ -8,6 +8,7 @@ import pytest
 from codesign.optimizers import initial_designs
 from codesign.optimizers.acquisition import Scale
 from codesign.optimizers.base import KeySet, ScreeningTerms, Screens
+from codesign.optimizers.beliefs import CERTAIN
 from codesign.optimizers.ehvi import GpEhvi
 from codesign.pareto import hypervolume
 
@@ -115,7 +116,8 @@ def test_the_order_in_which_the_two_took_turns_makes_no_difference(grid):
     tell(later, rows[3:])
     assert np.array_equal(later.ask_screened(nothing), optimizer.ask_screened(nothing))
     worths = [
-        item._worth(more, item._fitted(item._memory.history()), 1.0) for item in (later, optimizer)
+        item._worth(more, item._fitted(item._memory.history()), CERTAIN)
+        for item in (later, optimizer)
     ]
     assert np.array_equal(*worths)
     assert np.array_equal(later.ask(2), optimizer.ask(2))

@@ -48,7 +48,7 @@ def test_an_inverse_is_learned_from_few_results():
     rng = np.random.default_rng(3)
     features, others = rng.random((40, 2)), rng.random((200, 2))
     mean, deviation = inverse(features).mean(), inverse(features).std()
-    learned = Fitting(features, 50).fit((inverse(features) - mean) / deviation)
+    learned = Fitting(features, 50).fit((inverse(features) - mean) / deviation)[0]
     values = (inverse(features) - mean) / deviation
     predicted, _ = GaussianProcess.observed(features, values, learned).predict(others)
     error = predicted - (inverse(others) - mean) / deviation
@@ -60,6 +60,6 @@ def test_values_of_one_category_have_similar_length_scales():
     codes = rng.integers(6, size=60)
     features = np.eye(6)[codes]
     values = rng.normal(size=6)[codes]
-    alike = Fitting(features, 50, np.zeros(6, dtype=np.int64)).fit(values).length_scales.numpy()
-    alone = Fitting(features, 50).fit(values).length_scales.numpy()
+    alike = Fitting(features, 50, np.zeros(6, dtype=np.int64)).fit(values)[0].length_scales.numpy()
+    alone = Fitting(features, 50).fit(values)[0].length_scales.numpy()
     assert np.log(alike).std() < np.log(alone).std()

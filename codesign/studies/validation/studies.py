@@ -17,7 +17,7 @@ STUDIES = {
     "kernels": "kernels",
     "energy": "energy",
     "requests": "requests",
-    "arrivals": "arrivals",
+    "arrivals": "engine_arrivals",
     "epoch": "epoch",
     "genz": "genz",
     "life": "life",

@@ -97,9 +97,12 @@ def economics(
     from codesign.evaluators.economics.buildable import buildable_points
     from codesign.evaluators.economics.frontier import Grid, feasible_points
     from codesign.evaluators.economics.serving import serve
+    from codesign.hardware.device import load_device
+    from codesign.machines.device.expected_error import energy_range
     from codesign.report.economics import EconomicsReport, to_document, to_tables
     from codesign.report.economics_words import (
         convention_words,
+        energy_words,
         error_notes,
         fitted_convention_words,
         price_notes,
@@ -163,6 +166,7 @@ def economics(
             options.demand_tokens_per_s,
         )
     points = points.within(*limits)
+    key = None if points.joules_per_token is None else load_device(device or _DEVICE).key
     economics_report = EconomicsReport(
         serving,
         points.frontier(),
@@ -173,13 +177,15 @@ def economics(
             fitted_convention_words(options)
             if is_fitted
             else convention_words(serving, workload, speculate, options)
-        ),
+        )
+        | ({} if key is None else {"energy": energy_words(key, options)}),
         points=points,
         users=users,
         notes=[
             *price_notes(model, drafting.draft if speculate else None, points, tried),
             *(error_notes(device or _DEVICE) if is_fitted else ()),
         ],
+        energy_range=None if key is None else energy_range(key, 1.0),
     )
     economics_report = replace(economics_report, files=_draw(economics_report, figure))
     report(

@@ -24,7 +24,7 @@ def validate(
         list[str] | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="memexplorer, simulation, scalesim, array-bounds, kernels, requests, "
+            help="memexplorer, simulation, scalesim, array-bounds, kernels, energy, requests, "
             "arrivals, epoch, genz, life, systems, area, cost; all if none.",
         ),
     ] = None,

@@ -53,6 +53,24 @@ def test_a_device_s_prices_follow_from_fitted_kernels_and_say_how_far_those_err(
     assert fastest["tokens_per_s"] == pytest.approx(1 / step)
     price = 3.0 * fastest["n_devices"] / 3600 * step / fastest["batch"] * 1e6
     assert fastest["usd_per_million_tokens"] == pytest.approx(price)
+    # An answer takes the energy of its tokens and of its prompt, four times as long.
+    joules = metrics["energy_joules_per_token"] + 4 * metrics["prefill_energy_joules_per_token"]
+    assert fastest["joules_per_token"] == pytest.approx(joules) == 1 / fastest["tokens_per_joule"]
+    low, high = fastest["joules_per_token_range"]
+    assert low < fastest["joules_per_token"] < high
+
+
+def test_energy_is_printed_where_power_is_stated_and_priced_where_the_device_is_bought(
+    capsys,
+) -> None:
+    assert main([*LLAMA, "--device", "h200-sxm", "--capital-cost", "30000", *SMALL]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "J/token" in text.split("and its energy")[1]
+    # 0.08 USD/kWh at a PUE of 1.58: 1e6 J are 0.2778 kWh.
+    assert "1 J/token is 0.035 USD/Mtoken of electricity" in text
+    found = document([*LLAMA, "--device", "tpu-v5e", *SMALL], capsys)
+    assert "joules_per_token" not in found["fastest"]
+    assert "energy" not in found["conventions"]
 
 
 def test_the_papers_frontier_over_real_numbers_is_there_on_request(capsys) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from codesign.cli import main
+from codesign.studies.validation.studies import STUDIES
 
 
 def test_the_published_tables_are_compared_as_one_json_document(capsys) -> None:
@@ -14,6 +15,13 @@ def test_the_published_tables_are_compared_as_one_json_document(capsys) -> None:
     assert study["name"] == "memexplorer"
     batches = [row for row in study["rows"] if row["metric"] == "batch_size"]
     assert [row["error"] for row in batches] == [0.0] * 9
+
+
+def test_the_help_names_every_study(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["validate", "--help"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"{', '.join(STUDIES)}; all if none" in words
 
 
 def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(

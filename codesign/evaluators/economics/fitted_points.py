@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.decoding import RequestTokens
     from codesign.evaluators.economics.serving import Formats
 
-_BATCHES = 40
+_BATCHES = 320
 """Batches of an instance that are tried, from one request of each group [ours]."""
 _MOST_TENSOR = 64
 """Devices that share a layer at most: beyond it links no longer join them [ours]."""
@@ -77,12 +77,15 @@ def fitted_points(
             "divides it; expected more devices or narrower formats"
         )
     step = serving.time_per_output_token_s
+    joules = serving.energy_joules_per_token
     first = np.full_like(step, np.nan)
     if tokens is not None:
         own_batch = (degrees[:, 1] * degrees[:, 2]).tolist()
         alone = evaluator.serving(_columns(degrees, others, own_batch))
         first = alone.time_to_first_token_s[owner] + step
         step = step + batch / tokens.generated_tokens / serving.prefill_requests_per_s
+        prompt_share = tokens.prompt_tokens / tokens.generated_tokens
+        joules = joules + serving.prefill_energy_joules_per_token * prompt_share
     counted = [serving.n_devices, batch, step, np.zeros_like(step), first]
     split = np.stack(
         [np.ones(len(owner)), degrees[owner, 1], degrees[owner, 0], degrees[owner, 2]], axis=1
@@ -92,6 +95,7 @@ def fitted_points(
         usd_per_hour,
         demand_tokens_per_s,
         split[fits].astype(np.float64),
+        None if device.power is None else joules[fits],
     )
 
 

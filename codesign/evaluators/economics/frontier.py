@@ -66,6 +66,8 @@ class Points:
         first_token_s: Prefill of one prompt and the step before it; NaN where no prompt is counted.
         split: (k, 4) layout (1 or 2 sides), stages, devices of one copy of the attention, groups
             of experts; None: searched again from the devices and the batch.
+        joules_per_token: Energy of the devices for a generated token, its part of the prompt's
+            prefill included; None: not known.
     """
 
     n_devices: FloatArray
@@ -75,6 +77,7 @@ class Points:
     usd_per_million_tokens: FloatArray
     first_token_s: FloatArray
     split: FloatArray | None = None
+    joules_per_token: FloatArray | None = None
 
     @property
     def tokens_per_s(self) -> FloatArray:
@@ -94,6 +97,7 @@ class Points:
             self.usd_per_million_tokens[which],
             self.first_token_s[which],
             None if self.split is None else self.split[which],
+            None if self.joules_per_token is None else self.joules_per_token[which],
         )
 
     def devices_for(self, users: float) -> FloatArray:
@@ -200,6 +204,7 @@ def priced(
     usd_per_hour: float,
     demand_tokens_per_s: float | None = None,
     split: FloatArray | None = None,
+    joules_per_token: FloatArray | None = None,
 ) -> Points:
     """Points with their price, those that exceed the demand left out.
 
@@ -208,13 +213,15 @@ def priced(
         usd_per_hour: Price of a device.
         demand_tokens_per_s: See :func:`feasible_points`.
         split: See :class:`Points`.
+        joules_per_token: See :class:`Points`.
 
     Raises:
         InputError: Every point generates more than the demand.
     """
     n_devices, batch, time, length, first = columns
     price = price_per_million_tokens(time, n_devices, batch, np.asarray(usd_per_hour))
-    points = Points(n_devices, batch, time, length.astype(np.int64), price, first, split)
+    drafted = length.astype(np.int64)
+    points = Points(n_devices, batch, time, drafted, price, first, split, joules_per_token)
     if demand_tokens_per_s is None:
         return points
     within = points.batch / points.token_time_s <= demand_tokens_per_s

@@ -1,5 +1,7 @@
 """Time of a pass by laws of kernels that are fitted to measurements: what the profile fitted is.
 
+On devices that were measured, corrections are on top (:mod:`codesign.machines.device.corrections`).
+
 The operators of a pass become the kernels that a serving engine starts: matrix products, one
 attention for the products with keys and values, one for a layer of experts, one that works row by
 row for a norm with the addition before it. Kernels of a device run one after the other.
@@ -24,11 +26,13 @@ from codesign.hardware.collectives import split_over_nodes
 from codesign.machines.device.absorbing import (
     Absorbing,
     AbsorbingConstants,
+    absorbing_case,
     absorbing_time_s,
 )
 from codesign.machines.device.attention import (
     Attention,
     AttentionConstants,
+    attention_case,
     attention_time_s,
 )
 from codesign.machines.device.collectives import (
@@ -37,6 +41,7 @@ from codesign.machines.device.collectives import (
     collective_time_s,
 )
 from codesign.machines.device.constants import load_constants
+from codesign.machines.device.corrections import KernelCase, correction
 from codesign.machines.device.elementwise import (
     ElementwiseConstants,
     row_time_s,
@@ -63,10 +68,11 @@ from codesign.machines.device.expert_exchange import (
 from codesign.machines.device.experts import (
     ExpertConstants,
     ExpertWork,
+    experts_case,
     experts_time_s,
     rank_load,
 )
-from codesign.machines.device.gemm import GemmConstants, Products, gemm_time_s
+from codesign.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
 from codesign.machines.device.rates import DeviceRates
 from codesign.machines.device.scan import (
     Convolution,
@@ -219,14 +225,16 @@ class FittedKernels(Rooflines):
         )
 
     def started_s(self, layers_s: FloatArray, operators: Sequence[OperatorTime]) -> FloatArray:
-        """(n,) time of all layers, at least that in which a host starts their kernels."""
+        """(n,) time of all layers, at least that in which a host starts them, and its own part."""
         if self.options.engine != "eager":
             return layers_s
         n_started = sum(item.count for item in operators if item.is_in_layers)
-        host_start_s = self.by_class(
-            "engine", EngineConstants, lambda constants: np.asarray(constants.host_start)
-        )
-        return np.maximum(layers_s, n_started * host_start_s)
+        return self.by_class(
+            "engine", EngineConstants,
+            lambda constants: (
+                np.maximum(layers_s, n_started * constants.host_start) + constants.host_step
+            ),
+        )  # fmt: skip
 
     def message_s(self, message: Message) -> FloatArray:
         """(n,) time of one instance of a message."""
@@ -235,6 +243,17 @@ class FittedKernels(Rooflines):
     def occupied_share(self, message: Message) -> FloatArray:
         """(n,) share of a device's cores that a message keeps from operators that hide it."""
         return _occupied_share(self, message)
+
+    def corrected_s(
+        self, family: str, case: KernelCase, law_s: FloatArray, group: Sequence[DeviceWork]
+    ) -> FloatArray:
+        """(n,) time of a law times what measured kernels of such sizes took of it.
+
+        Never below the roofline, unless the law, which counts what caches hold, is already.
+        """
+        factors = correction(family, self.platform.devices, case)
+        bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
+        return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 
     def by_class(
         self, family: str, record: type[Constants], law: Callable[[Constants], FloatArray]
@@ -266,9 +285,10 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         is_integer=formats.is_integer,
         has_fine_scales=formats.has_fine_scales,
     )
-    return kernels.by_class(
+    law_s = kernels.by_class(
         "gemm", GemmConstants, lambda constants: gemm_time_s(products, kernels.rates, constants)
     )
+    return kernels.corrected_s("gemm", gemm_case(products), law_s, group)
 
 
 def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -299,10 +319,11 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         shares_values=kernels.model.is_latent and not stream.is_prefill,
     )
     family = "mla" if kernels.model.is_latent else "attention"
-    return kernels.by_class(
+    law_s = kernels.by_class(
         family, AttentionConstants,
         lambda constants: attention_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
+    return kernels.corrected_s(family, attention_case(shape), law_s, group)
 
 
 def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -318,10 +339,11 @@ def _absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatA
         weight_bits=platform.weight_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
     )
-    return kernels.by_class(
+    law_s = kernels.by_class(
         "absorbing", AbsorbingConstants,
         lambda constants: absorbing_time_s(shape, kernels.rates, constants),
     )  # fmt: skip
+    return kernels.corrected_s("absorbing", absorbing_case(shape), law_s, group)
 
 
 def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -342,10 +364,11 @@ def _experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
         weight_bytes=platform.weight_bytes,
         core_limit=platform.products.expert_kernels,
     )
-    return kernels.by_class(
+    law_s = kernels.by_class(
         "experts", ExpertConstants,
         lambda constants: experts_time_s(work, platform.flop_per_s, kernels.rates, constants),
     )  # fmt: skip
+    return kernels.corrected_s("experts", experts_case(work), law_s, group)
 
 
 def _scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:

@@ -10,8 +10,8 @@ from pydantic import model_validator
 from codesign.errors import InputError
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.schema import Natural, Positive, Record, checked
-from codesign.workload.library import load_model
 from codesign.workload.model import LanguageModel
+from codesign.workload.model_library import load_model
 from codesign.workload.request import TraceName
 from codesign.workload.traces import load_trace
 

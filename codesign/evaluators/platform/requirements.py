@@ -217,7 +217,7 @@ def fewest_for_users(
         yield best
 
 
-_INSTANCE_COUNTS = 48
+_INSTANCE_COUNTS = 192
 """Numbers of instances that are tried, from 1 to one for each user [ours]."""
 
 

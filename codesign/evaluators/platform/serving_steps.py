@@ -100,12 +100,14 @@ class DeviceStepTimes:
         if step.n_decoding:
             own += self._decode_s(step.n_decoding, step.context_tokens / step.n_decoding)
         shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
-        layers = max(shared + own, self._host_s(step)) if self._has_slow_host else shared + own
+        layers = shared + own
+        if self._has_slow_host:
+            layers = max(layers, self._host_s(step)) + self._starts_s[0]
         return layers + self._requests_s[step.n_decoding + n_chunks]
 
     def _host_s(self, step: EngineStep) -> float:
         """Least seconds of the layers: those in which the host starts their kernels."""
-        shared, decoding, chunk = self._starts_s
+        _, shared, decoding, chunk = self._starts_s
         return shared + decoding * (step.n_decoding > 0) + chunk * len(step.chunks)
 
     # Tables of passes.
@@ -182,18 +184,20 @@ class DeviceStepTimes:
         return [0.0, *np.sum(chosen, axis=0).tolist()]
 
     @cached_property
-    def _starts_s(self) -> tuple[float, float, float]:
-        """Seconds in which the host starts the shared kernels, and those of either stream."""
+    def _starts_s(self) -> tuple[float, float, float, float]:
+        """Seconds of the host that no kernel hides; in which it starts the shared kernels, and
+        those of either stream."""
         serving = self._serving(1)
         kept = serving.decode_footprint
         timing = self._rules.timing(self._model, serving.platform, serving.residence(kept))
+        own_s = float(timing.started_s(np.zeros(1), [])[0])
         seconds = []
         for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
             operators = serving.time([stream], kept).operators
             for is_shared in (True, False):
                 started = [item for item in operators if (item.name in self._shared) == is_shared]
-                seconds.append(float(timing.started_s(np.zeros(1), started)[0]))
-        return seconds[0], seconds[1], seconds[3]
+                seconds.append(float(timing.started_s(np.zeros(1), started)[0]) - own_s)
+        return own_s, seconds[0], seconds[1], seconds[3]
 
     # What belongs to requests, on grids.
 

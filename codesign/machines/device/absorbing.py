@@ -11,6 +11,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.machines.device.attention import Cycles
+from codesign.machines.device.corrections import KernelCase
 from codesign.machines.device.memory import memory_time_s
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Fraction, Record
@@ -105,3 +106,9 @@ def absorbing_traffic_bytes(shape: Absorbing) -> FloatArray:
 def absorbing_work_flop(shape: Absorbing) -> FloatArray:
     """Arithmetic, 2 per multiply-accumulate."""
     return np.asarray(2 * np.multiply(shape.tokens, shape.heads) * shape.inner * shape.outer)
+
+
+def absorbing_case(shape: Absorbing) -> KernelCase:
+    """What corrections of these products depend on."""
+    sizes = np.log2(shape.tokens), np.log2(shape.heads)
+    return KernelCase((shape.inner, shape.weight_bits, shape.math_bits), sizes)

@@ -24,6 +24,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.corrections import KernelCase
 from codesign.machines.device.memory import memory_time_s
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Fraction, Record, quantity
@@ -183,6 +184,27 @@ def attention_time_s(
     start = start + np.where(cuts, constants.window_cycles, 0.0)
     begun_s = (start + constants.block_cycles * blocks / rates.n_cores) * cycle
     return np.asarray(begun_s + np.hypot(np.maximum(shared_s, longest_s), memory_s))
+
+
+def attention_case(shape: Attention) -> KernelCase:
+    """What corrections of these calls depend on.
+
+    Windows that cut keys off, and head sizes, count more than their octaves [ours].
+    """
+    context, is_decode = _context(shape), np.equal(shape.new_tokens, 1.0)
+    cuts = (np.asarray(shape.window) > 0) & (np.asarray(shape.window) < context)
+    return KernelCase(
+        (is_decode, shape.is_causal, shape.kv_bits, shape.math_bits),
+        (
+            np.log2(shape.sequences),
+            np.log2(context),
+            np.where(is_decode, 0.0, np.log2(context / np.asarray(shape.new_tokens))),
+            np.log2(shape.query_heads),
+            np.log2(np.divide(shape.query_heads, shape.kv_heads)),
+            2.0 * np.log2(shape.head_dim),
+            np.where(cuts, 3.0, 0.0),
+        ),
+    )
 
 
 def _context(shape: Attention) -> FloatArray:

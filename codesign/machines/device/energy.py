@@ -1,8 +1,10 @@
 """Energy of kernels: what a device draws while one runs, its arithmetic and its traffic.
 
-Constants are parts of what the datasheet implies: a device that spent its whole power limit on
-arithmetic at its peak would need power over peak for a FLOP, and on traffic power over bandwidth
-for a byte. Better processes lower both quotients, which is what carries the constants to them.
+Constants of arithmetic are parts of what the datasheet implies: a device that spent its whole power
+limit on arithmetic at its peak would need power over peak for a FLOP. Better processes lower that
+quotient, which is what carries the constants to them. A byte of main memory takes the same energy
+everywhere: with it, fits predict devices that they have not seen better than with parts of power
+over bandwidth.
 
 Fitted to the watts of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
 """
@@ -16,7 +18,7 @@ from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.machines.device.rates import DeviceRates, Floats
-from codesign.schema import Record
+from codesign.schema import Record, quantity
 
 _Part = Annotated[float, Field(ge=0)]
 
@@ -35,8 +37,8 @@ class EnergyConstants(Record):
     """Joules of a FLOP in 8 bits, in parts of the same quotient."""
     flop_4bit: _Part
     """Joules of a FLOP in 4 bits, in parts of the same quotient."""
-    byte: _Part
-    """Joules of a byte of main memory, in parts of power limit over bandwidth."""
+    byte: Annotated[float, quantity("pJ"), Field(ge=0)]
+    """Joules of a byte of main memory, on its way to the cores and in them."""
     limit: Annotated[float, Field(gt=0, le=1)]
     """The most that the board draws, in parts of its power limit."""
 
@@ -57,8 +59,9 @@ def kernel_energy_joules(
     """Joules of kernels on one device, its host's not included.
 
     Limiting assumptions: caches and vector units draw with the base; operands are as random as
-    those of the benchmark, of which equal utilization drew from 0.4 to 1.0 of the power limit.
-    All arguments broadcast.
+    those of the benchmark, of which equal utilization drew from 0.4 to 1.0 of the power limit;
+    a device whose clock falls at its power limit takes no longer than ``time_s``. All arguments
+    broadcast.
 
     Args:
         time_s: Seconds that the kernels take.
@@ -77,7 +80,7 @@ def kernel_energy_joules(
         constants.flop_16bit,
         np.where(np.greater(multiply_bits, 4), constants.flop_8bit, constants.flop_4bit),
     )
-    arithmetic = part * work_flop / rates.peak_16bit_flop_per_s
-    traffic = constants.byte * np.divide(traffic_bytes, rates.bandwidth_bytes_per_s)
-    busy_s = constants.base * np.asarray(time_s) + arithmetic + traffic
-    return np.asarray(rates.power_watts * np.minimum(busy_s, constants.limit * time_s))
+    arithmetic_s = part * work_flop / rates.peak_16bit_flop_per_s
+    at_limit_s = constants.base * np.asarray(time_s) + arithmetic_s
+    joules = rates.power_watts * at_limit_s + constants.byte * np.asarray(traffic_bytes)
+    return np.minimum(joules, constants.limit * np.asarray(rates.power_watts) * time_s)

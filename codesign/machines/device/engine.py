@@ -24,6 +24,9 @@ class EngineConstants(Record):
 
     host_start: _Seconds
     """Seconds in which the host starts one kernel, where it starts them one by one."""
+    host_step: _Seconds
+    """Seconds of such a host in each step that no kernel hides: it schedules, hands inputs to the
+    ranks and samples."""
     rank_deviation: _Seconds
     """Standard deviation of the ranks' times between two collectives."""
 
@@ -33,7 +36,7 @@ def rank_wait_s(n_ranks: Floats, constants: EngineConstants) -> FloatArray:
 
     Examples:
         >>> waiting = EngineConstants.model_validate(
-        ...     {"host_start": "30 us", "rank_deviation": "10 us"}
+        ...     {"host_start": "30 us", "host_step": "10 ms", "rank_deviation": "10 us"}
         ... )
         >>> round(float(rank_wait_s(8, waiting)) * 1e6, 1)
         20.4

@@ -67,7 +67,7 @@ class MeasuredErrors(Record):
     """Of whole requests: by what starts the kernels (``queued`` or ``eager``), then by quantity,
     then by device; ``all`` is of all devices together."""
     kernels: dict[str, dict[str, MeasuredError]]
-    """Of kernels with the shipped constants: by family, then by device."""
+    """Of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
     """Of kernels on a device that the fit has not seen: by family."""
     energy: dict[str, EnergyError]

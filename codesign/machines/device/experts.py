@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.corrections import KernelCase
 from codesign.machines.device.formats import ProductFormat
 from codesign.machines.device.links import Texts, by_kind
 from codesign.machines.device.memory import memory_time_s
@@ -250,3 +251,10 @@ def rank_load(
 def _power_integral(low: FloatArray, high: FloatArray, exponent: FloatArray) -> FloatArray:
     """Integral of ``x**exponent``; the exponent is not -1."""
     return (high ** (exponent + 1) - low ** (exponent + 1)) / (exponent + 1)
+
+
+def experts_case(work: ExpertWork) -> KernelCase:
+    """What corrections of this work depend on."""
+    active, pairs = np.asarray(work.active_experts), np.asarray(work.pairs)
+    sizes = (pairs / active, active, work.all_pairs / pairs, work.experts, work.hidden)
+    return KernelCase((work.core_limit,), tuple(map(np.log2, (*sizes, work.expert_hidden))))

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.columns import BoolArray, FloatArray
+from codesign.machines.device.corrections import KernelCase
 from codesign.machines.device.rates import DeviceRates, Floats
 from codesign.schema import Record, quantity
 
@@ -38,6 +39,10 @@ of them [ours]."""
 SPLITS = (1, 2, 4, 8, 16)
 """Parts in which products of 16-bit operands may cut the inner size, to give every core work; the
 libraries of narrower formats do so too rarely to show [ours]."""
+
+POWER_LIMITED_FLOP_PER_BYTE = 300.0
+"""From here on, arithmetic bounds products of 16 bits [ours]: of measured devices, the datasheet's
+peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
 
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
@@ -179,6 +184,26 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
         + _further_starts_s(products, rates, constants, start)
         + _quantizing_s(products, rates, constants)
     )
+
+
+def gemm_case(products: Products) -> KernelCase:
+    """What corrections of these products depend on.
+
+    Products of much arithmetic are not corrected to be faster than the law: loops of benchmarks
+    are too short for the power limit, which passes of a model meet.
+    """
+    traffic = np.add(products.weight_bytes, products.activation_bytes)
+    least = np.where(products.work_flop / traffic > POWER_LIMITED_FLOP_PER_BYTE, 1.0, 0.0)
+    formats = (
+        products.weight_bits,
+        products.activation_bits,
+        products.is_weight_converted,
+        products.is_input_quantized,
+        products.is_integer,
+        products.has_fine_scales,
+    )
+    sizes = np.log2(products.m), np.log2(products.n), np.log2(products.k)
+    return KernelCase(formats, sizes, least)
 
 
 def _power_limited_s(

@@ -26,7 +26,7 @@ from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.hardware.device import load_device
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
 from codesign.studies.validation.study import Study, summarize
-from codesign.workload.library import list_models, load_model
+from codesign.workload.model_library import list_models, load_model
 from codesign.workload.model_size import active_parameter_count, kv_elements, parameter_count
 
 _FOLDER = Path(__file__).parent / "data"

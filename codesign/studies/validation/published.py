@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
 from codesign.studies.validation.study import Study, summarize

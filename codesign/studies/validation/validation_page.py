@@ -25,14 +25,17 @@ _SUMMARY = {
     "p90_absolute_error": "90 % below",
     "p95_absolute_error": "95 % below",
     "largest_absolute_error": "largest",
+    "law_absolute_error": "law alone",
     "roofline_absolute_error": "bare roofline",
     "held_out_absolute_error": "device held out",
+    "measured_time_absolute_error": "measured times",
     "genz_absolute_error": "GenZ",
     "infersim_absolute_error": "InferSim",
 }
 _SOME = (
-    "roofline_absolute_error", "held_out_absolute_error", "genz_absolute_error",
-    "infersim_absolute_error", "genz_error", "infersim_error",
+    "law_absolute_error", "roofline_absolute_error", "held_out_absolute_error",
+    "measured_time_absolute_error", "genz_absolute_error", "infersim_absolute_error",
+    "genz_error", "infersim_error",
 )  # fmt: skip
 """Columns that not every study has: how far others are."""
 _WIDE = ("p95_absolute_error", "largest_absolute_error")

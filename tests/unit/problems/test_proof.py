@@ -5,7 +5,7 @@ import pytest
 
 from codesign.api import build_evaluator, load_space
 from codesign.enumeration import enumerate_front
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.problems import proof
 
 

@@ -14,6 +14,7 @@ from codesign.columns import BoolArray, FloatArray
 from codesign.machines.device.attention import (
     Attention,
     AttentionConstants,
+    attention_case,
     attention_time_s,
     attention_traffic_bytes,
     attention_work_flop,
@@ -75,6 +76,18 @@ def usable(table: KernelTable) -> BoolArray:
     triton = np.char.find(table.words("kernel"), "triton") >= 0
     stands_in = _takes_heads_apart(table) | (triton & (table.words("device") == "B200"))
     return np.asarray(~stands_in)
+
+
+def corrects(table: KernelTable) -> BoolArray:
+    """(q,) whether a row tells what a device's libraries do.
+
+    SGLang's decode on A100 of as many KV heads as query heads stands in, too: its long reads reach
+    a quarter of the memory's bandwidth, those of vLLM 0.7.
+    """
+    is_decode = table.words("operator") == "attention_decode"
+    is_alone = is_decode & (table["query_heads"] == table["kv_heads"])
+    is_slow = is_alone & (table.words("device") == "A100") & (table.words("framework") == "SGLang")
+    return np.asarray(usable(table) & ~is_slow)
 
 
 def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
@@ -149,4 +162,7 @@ FAMILY = KernelFamily(
     start=START,
     most=MOST,
     usable=usable,
+    case=lambda table: attention_case(shapes(table)),
+    corrects=corrects,
+    geometry=("query_heads", "kv_heads", "head_dim"),
 )

@@ -1,13 +1,14 @@
 """What serving engines add to their kernels, from requests that others measured.
 
-A step of an engine that starts kernels one by one takes as long as the host needs: time over the
-number of kernels. A collective of an engine without graphs waits for the last of its ranks: what a
-step takes longer than its kernels, over the number of collectives.
+A step of an engine that starts kernels one by one takes as long as the devices or the host need,
+and what the host does before and after. Requests of one tell them apart: their decode steps keep
+the host busier than many devices, their prompts do not. A collective of an engine without graphs
+waits for the last of its ranks: what a step takes longer than its kernels, over the number of
+collectives.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 
 from codesign.columns import column_of
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.pass_time import TimedPass
+from codesign.evaluators.platform.serving import PlatformServing
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.engine import EngineConstants, rank_wait_s
+from codesign.studies.validation.kernel_families.log_fit import fit_constants
 from codesign.studies.validation.request_cases import (
     CALIBRATION_FILE,
     SPLITWISE_FILE,
@@ -25,6 +27,11 @@ from codesign.studies.validation.request_cases import (
     read_requests,
 )
 from codesign.studies.validation.requests import predict
+
+_START = EngineConstants.model_validate(
+    {"host_start": "20 us", "host_step": "10 ms", "rank_deviation": "8 us"}
+)
+"""Where the fit starts: round numbers."""
 
 
 def cases() -> list[RequestCase]:
@@ -35,55 +42,60 @@ def cases() -> list[RequestCase]:
 
 
 def fit(requests: Sequence[RequestCase]) -> EngineConstants:
-    """The constants of requests, in closed form.
+    """The constants of requests.
 
-    Limiting assumption: in a batch of one request, the host takes longer than the device.
+    Limiting assumption: all machines have one host, whose parts are robust least squares over
+    devices and quantities; ranks wait for the median time.
 
     Args:
         requests: Those of :func:`cases`, or some of them.
     """
-    starts = defaultdict(list)
-    for case in filter(_is_hosted, requests):
-        starts[case.device.key].append(_host_start_s(case))
-    # Machines differ in their hosts: the geometric middle of the devices' medians.
-    host_start = np.exp(np.mean([np.log(np.median(values)) for values in starts.values()]))
+    hosted = [case for case in requests if _is_hosted(case)]
+    layers_s, ends_s, kernels = np.array([_device_parts(case) for case in hosted]).T
+    fitted = fit_constants(
+        _START,
+        lambda constants: (
+            np.maximum(layers_s, kernels * constants.host_start) + ends_s + constants.host_step
+        ),
+        np.array([case.value for case in hosted]),
+        groups=[f"{case.device.key} {case.quantity}" for case in hosted],
+        free=("host_start", "host_step"),
+    )
     deviations = [_rank_deviation_s(case) for case in filter(_is_waiting, requests)]
-    values: dict[str, Any] = {
-        "host_start": float(host_start),
-        "rank_deviation": max(float(np.median(deviations)), 0.0),
-    }
-    return EngineConstants.model_construct(**values)
+    deviation = max(float(np.median(deviations)), 0.0)
+    return fitted.model_copy(update={"rank_deviation": deviation})
 
 
 def _is_hosted(case: RequestCase) -> bool:
-    return (case.engine, case.quantity, case.batch) == ("eager", "TPOT", 1) and (
-        "splitwise" in case.source.lower()
-    )
+    is_eager = (case.engine, case.batch) == ("eager", 1) and "splitwise" in case.source.lower()
+    return is_eager and case.quantity in ("TTFT", "TPOT")
 
 
 def _is_waiting(case: RequestCase) -> bool:
     return (case.engine, case.quantity) == ("turbomind", "TPOT") and case.tensor_parallel > 1
 
 
-def _host_start_s(case: RequestCase) -> float:
-    """What the layers of a measured step take, over the number of their kernels."""
-    step = _decode_pass(case, "eager")
-    kernels = sum(float(item.count[0]) for item in step.operators if item.is_in_layers)
-    ends = sum(float(item.time_s[0]) for item in step.operators if not item.is_in_layers)
-    return (case.value - ends) / kernels
+def _device_parts(case: RequestCase) -> tuple[float, float, float]:
+    """Seconds of the layers and of the ends of a pass whose kernels are queued, and its kernels."""
+    serving = _serving(case, "streams")
+    timed = serving.decode_pass if case.quantity == "TPOT" else serving.prefill_passes[0][1]
+    in_layers = [item for item in timed.operators if item.is_in_layers]
+    layers_s = sum(float(item.time_s[0]) for item in in_layers)
+    kernels = sum(float(item.count[0]) for item in in_layers)
+    return layers_s, float(timed.total_s[0]) - layers_s, kernels
 
 
 def _rank_deviation_s(case: RequestCase) -> float:
     """What a measured step takes longer than its kernels, for each collective and deviation."""
-    operators = _decode_pass(case, "streams").operators
+    operators = _serving(case, "streams").decode_pass.operators
     collectives = sum(float(item.count[0]) for item in operators if item.part == "collective")
-    per_deviation = EngineConstants.model_construct(host_start=0.0, rank_deviation=1.0)
+    per_deviation = _START.model_copy(update={"rank_deviation": 1.0})
     waits = collectives * float(rank_wait_s(case.tensor_parallel, per_deviation))
     shipped = load_constants("engine", EngineConstants, "gpu")
     return float(shipped.rank_deviation + (case.value - predict(case)) / waits)
 
 
-def _decode_pass(case: RequestCase, engine: str) -> TimedPass:
+def _serving(case: RequestCase, engine: str) -> PlatformServing:
     request = PlatformRequest(
         model=case.model, prompt_tokens=case.prompt, generated_tokens=max(case.output, 1)
     )
@@ -95,4 +107,4 @@ def _decode_pass(case: RequestCase, engine: str) -> TimedPass:
         "pipeline_parallel": case.pipeline_parallel,
         **dict(zip(("weight_format", "activation_format", "kv_format"), case.formats, strict=True)),
     }
-    return evaluator.serving({n: column_of([v]) for n, v in design.items()}).decode_pass
+    return evaluator.serving({n: column_of([v]) for n, v in design.items()})

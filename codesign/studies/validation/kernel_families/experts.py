@@ -18,6 +18,7 @@ from codesign.machines.device.experts import (
     ExpertConstants,
     ExpertWork,
     expert_kernel,
+    experts_case,
     experts_time_s,
 )
 from codesign.machines.device.formats import ProductFormat, product_format
@@ -196,4 +197,6 @@ FAMILY = KernelFamily(
     start=START,
     most=MOST,
     groups=_groups,
+    case=lambda table: experts_case(expert_work(table)),
+    geometry=("experts", "top_k", "hidden", "expert_hidden"),
 )

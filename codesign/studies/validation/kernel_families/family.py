@@ -9,8 +9,9 @@ from typing import Generic, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import BoolArray, FloatArray
+from codesign.columns import BoolArray, FloatArray, column_of
 from codesign.machines.device.constants import load_constants
+from codesign.machines.device.corrections import KernelCase, MeasuredGroup, correction
 from codesign.studies.validation.kernel_families.log_fit import fit_constants
 from codesign.studies.validation.kernel_families.rows import Constants, Reasons, device_texts
 from codesign.studies.validation.kernel_table import KernelTable
@@ -53,6 +54,10 @@ class KernelFamily(Generic[Constants]):
         usable: (q,) whether a row tells of the device, so that it is fitted to.
         measured: (q,) what is predicted.
         normalized: The fitted constants, in their conventional form.
+        case: What measured corrections depend on; none: the law has none.
+        corrects: (q,) whether a row tells what a device's libraries do, so that corrections are
+            fitted to it.
+        geometry: Columns of which a combination is left out as a whole to judge corrections.
     """
 
     file: str
@@ -70,6 +75,9 @@ class KernelFamily(Generic[Constants]):
     usable: Callable[[KernelTable], BoolArray] = _every_row
     measured: Callable[[KernelTable], FloatArray] = measured_s
     normalized: Callable[[Constants], Constants] = lambda constants: constants
+    case: Callable[[KernelTable], KernelCase] | None = None
+    corrects: Callable[[KernelTable], BoolArray] = _every_row
+    geometry: tuple[str, ...] = ()
 
     def predict(self, table: KernelTable, constants: Constants | None = None) -> FloatArray:
         """(q,) predictions; NaN where a row is left out.
@@ -85,6 +93,25 @@ class KernelFamily(Generic[Constants]):
             shipped = constants or load_constants(self.file, type(self.start), name)
             values[chosen] = self.law(table.take(chosen))(shipped)
         return values
+
+    def corrected_s(
+        self, table: KernelTable, groups: Mapping[str, MeasuredGroup] | None = None
+    ) -> FloatArray:
+        """(q,) seconds by the shipped constants, with corrections; NaN where a row is left out.
+
+        Args:
+            table: (q,) rows.
+            groups: Corrections; None: those that are shipped.
+        """
+        seconds, kept = self.predict(table), self.left_out(table) == ""
+        if self.case is None or not kept.any():
+            return seconds
+        rows = table.take(kept)
+        devices = column_of(device_texts(rows, lambda device: device.key).tolist())
+        factors = correction(self.file, devices, self.case(rows), groups)
+        floor = np.minimum(seconds[kept], self.roofline_s(rows))
+        seconds[kept] = np.maximum(seconds[kept] * factors, floor)
+        return seconds
 
     def roofline_s(self, table: KernelTable) -> FloatArray:
         """(q,) seconds of a bare roofline of the datasheet; NaN where a row is left out."""

@@ -16,6 +16,7 @@ from codesign.columns import BoolArray, FloatArray
 from codesign.machines.device.attention import (
     Attention,
     AttentionConstants,
+    attention_case,
     attention_time_s,
 )
 from codesign.machines.device.constants import load_constants
@@ -104,4 +105,6 @@ FAMILY = KernelFamily(
     first_guess=lambda _: load_constants("attention", AttentionConstants, "gpu"),
     free=FITTED,
     usable=usable,
+    case=lambda table: attention_case(shapes(table)),
+    geometry=("batch", "input_tokens", "past_tokens", "query_heads"),
 )

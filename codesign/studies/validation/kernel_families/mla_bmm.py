@@ -13,6 +13,7 @@ from codesign.columns import FloatArray
 from codesign.machines.device.absorbing import (
     Absorbing,
     AbsorbingConstants,
+    absorbing_case,
     absorbing_time_s,
     absorbing_traffic_bytes,
     absorbing_work_flop,
@@ -81,4 +82,6 @@ FAMILY = KernelFamily(
     roofline=_roofline_s,
     start=START,
     most=MOST,
+    case=lambda table: absorbing_case(shapes(table)),
+    geometry=("tokens", "query_heads"),
 )

@@ -12,8 +12,9 @@ from codesign.machines.device.constants import load_constants
 from codesign.machines.device.energy import EnergyConstants, idle_watts, kernel_energy_joules
 from codesign.machines.device.rates import DeviceRates, device_rates
 
-CONSTANTS = EnergyConstants(
-    idle=0.1, base=0.2, flop_16bit=1.0, flop_8bit=0.5, flop_4bit=0.25, byte=0.5, limit=0.9
+CONSTANTS = EnergyConstants.model_validate(
+    {"idle": 0.1, "base": 0.2, "limit": 0.9, "byte": "62.5 pJ"}
+    | {"flop_16bit": 1.0, "flop_8bit": 0.5, "flop_4bit": 0.25}
 )
 RATES = DeviceRates(
     peak_16bit_flop_per_s=1e15,

@@ -65,9 +65,10 @@ def test_a_shipped_file_is_what_the_command_writes(family: str) -> None:
 
 
 def test_a_written_file_is_read_as_it_was_fitted() -> None:
-    fitted = EngineConstants.model_validate({"host_start": "30 us", "rank_deviation": "5 us"})
+    values = {"host_start": "30 us", "host_step": "10 ms", "rank_deviation": "5 us"}
+    fitted = EngineConstants.model_validate(values)
     text = fit_kernels.constants_text("engine", "requests", fitted, "2 requests")
-    assert "    host_start: 30 us\n    rank_deviation: 5 us\n" in text
+    assert "    host_start: 30 us\n    host_step: 10 ms\n    rank_deviation: 5 us\n" in text
     assert '  gpu: "fitted to 2 requests"\n' in text
 
 
@@ -93,7 +94,11 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() ->
     # Every third: those of all devices, sizes and quantities.
     fitted = engine.fit(requests[::3])
     gpu = shipped("engine", "gpu")
-    assert fitted.host_start == pytest.approx(gpu["host_start"], rel=0.05)
+    assert fitted.host_start == pytest.approx(gpu["host_start"], rel=0.2)
+    assert fitted.host_step == pytest.approx(gpu["host_step"], rel=0.2)
     assert fitted.rank_deviation == pytest.approx(gpu["rank_deviation"], rel=0.5)
-    assert 30e-6 < gpu["host_start"] < 40e-6
+    assert 10e-6 < gpu["host_start"] < 20e-6
+    # Steps of OPT-66B in DistServe's profile of vLLM, to which nothing is fitted, take 13 to 15 ms
+    # longer than their kernels are predicted to, on 2, 3, 4 and 8 devices alike.
+    assert 12e-3 < gpu["host_step"] < 16e-3
     assert 6e-6 < gpu["rank_deviation"] < 11e-6

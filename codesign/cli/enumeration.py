@@ -51,7 +51,7 @@ def enumerate_(
             metavar="METRICS",
             help="Also find all designs that tighter limits on these metrics may bring to the "
             "front, for the sliders of 'codesign report': names with commas between, or 'usual' "
-            "for die edge, area, unit cost and latency.",
+            "for die edge, area, unit cost, latency and temperature.",
         ),
     ] = None,
     tolerance: Tolerance = None,

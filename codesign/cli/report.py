@@ -134,7 +134,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign.campaign.stored_inputs import StoredEvaluator
     from codesign.errors import CodesignError
     from codesign.execution.guard import is_foreign
-    from codesign.problem import build_problem
+    from codesign.problem_builder import build_problem
     from codesign.report.page.recommendations import SAMPLES, Judge
 
     choice, problem = results.definition.evaluator, results.problem

@@ -1,10 +1,10 @@
 """The exact front under any tighter limits: a filter of designs that are enumerated once.
 
 Beside the objectives f, metrics g are kept: the designs stored are those that are non-dominated in
-(f, g) together. Let x be any feasible design that also keeps tighter limits f <= v and g <= u,
-everything minimized. The space is finite, so a stored design s has f(s) <= f(x) and g(s) <= g(x);
-then s keeps these limits, too. So the front of the designs within the limits is the front of the
-stored designs within them.
+(f, g) together, metrics of ``STEPS`` in whole steps. Let x be any feasible design that also keeps
+tighter limits f <= v and g <= u, everything minimized. The space is finite, so a stored design s
+has f(s) <= f(x) and g(s) <= g(x); then s keeps these limits, too. So the front of the designs
+within the limits is the front of the stored designs within them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from codesign.enumeration.front import ExactFront
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.base import KeepsLimits
 from codesign.pareto import non_dominated
-from codesign.problem import Objective, Problem, absent_problems
+from codesign.problem import Objective, Problem
+from codesign.problem_builder import absent_problems
 
 USUAL_METRICS = (
     "shoreline_mm",
@@ -28,8 +29,14 @@ USUAL_METRICS = (
     "time_to_first_token_s",
     "time_per_output_token_s",
     "request_latency_s",
+    "junction_temperature_celsius",
 )
-"""What is kept if nobody says what: die edge, area, cost and latency."""
+"""What is kept if nobody says what: die edge, area, cost, latency and temperature."""
+
+STEPS = {"junction_temperature_celsius": 1.0}
+"""Kept metrics that are rounded up to whole steps [ours]: a temperature trades with everything in
+small parts of a degree, far below what its account is good for, and would bring many thousand
+designs to the front. The filter is exact for limits in whole steps."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class KeptFront:
         """Positions of the points of the exact front under limits; of equal points the first.
 
         The first is the least in the kept metrics, one after the other. A limit that is looser
-        than the problem's own changes nothing.
+        than the problem's own changes nothing; one between whole steps is the tighter of both.
 
         Args:
             limits: By metric the largest value, or the least of one to maximize.
@@ -110,7 +117,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
     ]
     of_campaign = {item.metric.name for item in problem.objectives}
     wanted = [
-        Objective(item, item.sense)
+        Objective(item, item.sense, step=STEPS.get(item.name, 0.0))
         for item in problem.evaluator.metrics
         if item.name in names and item.name not in of_campaign
     ]

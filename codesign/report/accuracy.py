@@ -11,7 +11,7 @@ from codesign.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.format_mixture import is_mixed, mixture_words
 from codesign.quantization.loss_rule import (
-    Estimate,
+    ScoreEstimate,
     algorithms,
     estimate,
     estimate_by_rule,
@@ -68,7 +68,7 @@ class AccuracyReport:
         """Its published scores."""
         return scores_of(self.model)
 
-    def of_rule(self, score: PublishedScore) -> Estimate | None:
+    def of_rule(self, score: PublishedScore) -> ScoreEstimate | None:
         """What the rule has for a published score; None: it knows not these formats."""
         if not score.is_comparable or score.formats.algorithm not in algorithms():
             return None
@@ -84,7 +84,7 @@ class AccuracyReport:
             sign * math.log(result.ratio), sign * math.log(score.ratio), score.measure
         )
 
-    def estimates(self) -> list[tuple[FormatChoice, str, Estimate]]:
+    def estimates(self) -> list[tuple[FormatChoice, str, ScoreEstimate]]:
         """Each choice with each measure."""
         return [
             (choice, measure, estimate(choice, self.model, self.n_parameters, measure))

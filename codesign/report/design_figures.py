@@ -115,14 +115,18 @@ def crossing_bytes(traffic_bytes: Mapping[str, float], is_staged: bool) -> float
     """Bytes between off-chip and on-chip memory, from the traffic of each tier's port.
 
     Staged, a tier's port carries what it sends up and what it takes from below, ``x_i + x_{i+1}``,
-    so that ``x_1 = t_1 - t_2 + t_3``; in parallel every tier sends its own.
+    so that ``x_1 = t_1 - t_2 + t_3 - ...``; in parallel every tier sends its own.
+
+    Args:
+        traffic_bytes: By level, the tiers in the order in which they are used.
+        is_staged: Whether bytes pass from tier to tier.
 
     Examples:
         >>> crossing_bytes({"on_chip": 9.0, "tier1": 5.0, "tier2": 2.0}, True)
         3.0
     """
-    tiers = [traffic_bytes.get(f"tier{tier}", 0.0) for tier in (1, 2, 3)]
-    return tiers[0] - tiers[1] + tiers[2] if is_staged else sum(tiers)
+    tiers = [moved for level, moved in traffic_bytes.items() if level != "on_chip"]
+    return sum(tiers[::2]) - sum(tiers[1::2]) if is_staged else sum(tiers)
 
 
 def _draw_roofs(

@@ -96,7 +96,10 @@ def tables(
     if front.n_failed:
         facts["failed"] = f"{front.n_failed:,}"
     if kept is not None:
-        names = ", ".join(metric_title(item.metric) for item in kept.limitable)
+        names = ", ".join(
+            metric_title(item.metric) + (" in whole steps" if item.step else "")
+            for item in kept.limitable
+        )
         facts["points for tighter limits"] = f"{len(kept):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
     formats = formats_table(results)

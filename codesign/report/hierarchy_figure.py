@@ -40,8 +40,8 @@ _GAP_MM = 5.0
 _MARGIN_MM = 2.0
 _LEVEL_COLORS = palette.paper(palette.LEVELS)
 _ON_CHIP_COLOR = _LEVEL_COLORS["on_chip"]
-_TIER_COLORS = tuple(_LEVEL_COLORS[f"tier{i}"] for i in (1, 2, 3))
-_TIER_HATCHES = ("", "///", "...")
+_TIER_COLORS = tuple(hue for name, hue in _LEVEL_COLORS.items() if name != "on_chip")
+_TIER_HATCHES = ("", "///", "...", "xxx", "|||")
 """Tiers are told apart without color too."""
 _ON_SHAPE, _BESIDE = "name on a memory", "tier beside a memory"
 """Marks of what :func:`keep_names_that_fit` chooses from."""
@@ -218,7 +218,7 @@ def _extent(placed: Sequence[_Placed]) -> tuple[tuple[float, float], tuple[float
 
 def _draw_placed(axes: Axes, item: _Placed) -> None:
     block, begin, end = item.block, item.begin_mm + 0.15, item.begin_mm + item.block.edge_mm - 0.15
-    number = block.number % len(_TIER_COLORS)
+    number = block.number
     middle, half = (begin + end) / 2, block.bandwidth_bytes_per_s * _MM_PER_BYTES_PER_S / 2
     link = item.rectangle(middle - half, middle + half, 0.0, _GAP_MM)
     _rectangle(axes, link, "#777777", linewidth=0.0)
@@ -363,9 +363,7 @@ def _key(
 
     # A letter of the small size is about 0.45 of the font's size wide.
     n_letters = int((width_mm - 16.0) / 25.4 * 72 / (0.45 * rcParams["font.size"]))
-    listed = [
-        (_TIER_COLORS[i % 3], _TIER_HATCHES[i % 3], level) for i, level in enumerate(machine.tiers)
-    ]
+    listed = [(_TIER_COLORS[i], _TIER_HATCHES[i], level) for i, level in enumerate(machine.tiers)]
     if machine.on_chip is not None:
         listed.insert(0, (_ON_CHIP_COLOR, "", machine.on_chip))
     level_lines: list[tuple[str | None, str, str]] = [

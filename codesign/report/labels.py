@@ -100,11 +100,12 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "–"
     is_long = unit == "s" and abs(value) >= 1  # nobody reads ks
+    text = unit.replace("^2", "²").replace("degC", "°C")
     if takes_prefix(unit) and math.isfinite(value) and not is_long:
-        return format_engineering(value, unit, digits)
+        return format_engineering(value, text, digits)
     if value == 0 or 1e-3 <= abs(value) < 1e9:
-        return f"{_with_digits(value, digits)} {unit}".rstrip()
-    return f"{value:.{digits}g} {unit}".rstrip()
+        return f"{_with_digits(value, digits)} {text}".rstrip()
+    return f"{value:.{digits}g} {text}".rstrip()
 
 
 def _with_digits(value: float, digits: int) -> str:

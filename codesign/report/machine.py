@@ -17,15 +17,12 @@ from codesign.errors import InputError
 from codesign.evaluators.base import HasTechnologies
 from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
 from codesign.hardware.power import mac_energy_joules
-from codesign.hardware.tier_order import N_TIERS
 from codesign.memtech import Level, MemoryTechnology
 from codesign.workload import multiply_bits
 
 if TYPE_CHECKING:
     from codesign.columns import Columns
     from codesign.evaluated_design import EvaluatedDesign
-
-LEVEL_TITLES = ("on-chip", "tier 1", "tier 2", "tier 3")
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class MachineLevel:
     """One memory level.
 
     Attributes:
-        name: ``on_chip`` or ``tier1`` to ``tier3``, as evaluators call it.
+        name: ``on_chip``, ``tier1`` and so on, as evaluators call it.
         title: The same in words.
         banks: What it consists of; on chip there may be two kinds.
         capacity_bytes: Capacity.
@@ -196,7 +193,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         levels=tuple(
             MachineLevel(
                 name="on_chip" if i == 0 else f"tier{i}",
-                title=LEVEL_TITLES[i],
+                title=f"tier {i}" if i else "on-chip",
                 banks=_banks(columns, library, i, level),
                 capacity_bytes=float(levels.capacity_bytes[i, 0]),
                 bandwidth_bytes_per_s=float(levels.bandwidth_bytes_per_s[i, 0]),
@@ -207,7 +204,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
                 shoreline_m=float(levels.shoreline_m[i, 0]),
                 uncharged_shoreline_m=float(levels.uncharged_shoreline_m[i, 0]),
             )
-            for i in range(1 + N_TIERS)
+            for i in range(len(levels.exists))
             if levels.exists[i, 0]
         ),
     )

@@ -38,7 +38,10 @@ BOUNDS = {
     "none": "gray",
 }
 """What sets an operator's time."""
-LEVELS = {"on_chip": "green", "tier1": "orange", "tier2": "sky", "tier3": "purple"}
+LEVELS = {
+    "on_chip": "green", "tier1": "orange", "tier2": "sky", "tier3": "purple",
+    "tier4": "vermilion", "tier5": "gray",
+}  # fmt: skip
 """Memory levels, from the die outward."""
 PARTS = {"array": "blue", "vector": "purple"} | LEVELS
 """Components that draw power, take area or cost money."""

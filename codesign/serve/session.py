@@ -20,6 +20,7 @@ from codesign.report import palette
 from codesign.report.labels import design_words, format_setting, metric_of
 from codesign.report.page.accounts import Account, account_document
 from codesign.report.page.designs import metric_document
+from codesign.serve.pass_line import pass_line
 from codesign.space import DesignSpace, Parameter
 
 MOST_POINTS = 400
@@ -122,7 +123,7 @@ class Session:
         return times
 
     def _evaluated(self, evaluated: EvaluatedDesign) -> dict[str, Any]:
-        document = account_document(Account(evaluated), ())
+        document = account_document(Account(evaluated), ()) | {"line": pass_line(evaluated)}
         return {
             "words": design_words(self._space, [evaluated.design])[0],
             "metrics": dict(evaluated.metrics),

@@ -95,9 +95,9 @@ def test_the_front_that_the_browser_draws_is_the_filter_of_python(page, folder):
         item.metric.name: item.sign * kept.front.objectives[:, column]
         for column, item in enumerate(kept.problem.objectives)
     }
-    assert page.locator("#limits-sliders input").count() == len(columns) == 6
+    assert page.locator("#limits-sliders input").count() == len(columns) == 7
     rng, fronts = np.random.default_rng(4), []
-    for _ in range(25):
+    for _ in range(40):
         names = rng.permutation(list(columns))[: rng.integers(1, 4)].tolist()
         wanted = {name: float(rng.choice(columns[name])) for name in names}
         bounds = page.evaluate(_SET, wanted)

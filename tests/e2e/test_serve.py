@@ -124,6 +124,7 @@ def test_two_designs_stand_side_by_side_against_the_exact_front(page):
     names = page.evaluate("document.getElementById('place').data.map((trace) => trace.name)")
     assert names == ["exact front", "design A", "design B"]
     assert page.locator("#parts-A .main-svg").count() and page.locator("#parts-B h3").count()
+    assert page.locator("#parts-A [data-part='line'] h3").inner_text() == "Time line of one pass"
     assert "better" in page.inner_text("#outcome-B") or "worse" in page.inner_text("#outcome-B")
     page.check('input[name="slot"][value="A"]')  # as the page was
 

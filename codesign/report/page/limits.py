@@ -47,6 +47,7 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
             for item in kept.problem.objectives
             if item not in kept.limitable
         ],
+        "steps": {x.metric.name: x.step for x in kept.limitable if x.step},
         "values": dict(zip(names, (kept.front.objectives * signs).T, strict=True)),
         "short": short_names(
             str(design[name])

@@ -154,7 +154,7 @@ def limit_words(problem: Problem, constraint: Constraint) -> str:
         return constraint.text
     metric = metric_of(names[0], problem.evaluator.metrics)
     side = "at most" if "<" in constraint.text else "at least"
-    amount = format_metric(constraint.bound, metric).replace("mm^2", "mm²")
+    amount = format_metric(constraint.bound, metric)
     return f"{metric_title(metric)} {side} {amount}"
 
 

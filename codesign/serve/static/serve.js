@@ -113,10 +113,28 @@ function placeFigure() {
   return { traces, height: 320, showlegend: true, xaxis: x ? metricAxis(x, "x", { rangemode: "tozero" }) : { visible: false }, yaxis: metricAxis(y, "y", { rangemode: "tozero" }) };
 }
 
+// One pass: the operators on each unit, one after the other, colored by what bounds them.
+const LEAST_SHARE = 0.1; // of the axis, for a name on the bar
+function lineFigure(account, both) {
+  const bars = account.line, end = maximum(both.flatMap((item) => item.line.map((bar) => bar.end_s)));
+  const traces = [...new Set(bars.map((item) => item.bound))].map((bound) => {
+    const mine = bars.filter((item) => item.bound === bound);
+    return boundBar(bound, {
+      name: bound, orientation: "h", width: 0.6, y: mine.map((item) => item.unit), base: mine.map((item) => item.start_s), x: mine.map((item) => item.end_s - item.start_s),
+      hovertext: mine.map((item) => `${escapeHtml(item.name.replaceAll("_", " "))}, bound by ${bound}: ${withPrefix(item.start_s, "s", 3)} to ${withPrefix(item.end_s, "s", 3)}`), hoverinfo: "text",
+    });
+  });
+  const units = [...new Set(bars.map((item) => item.unit))];
+  const annotations = bars.filter((item) => item.end_s - item.start_s > LEAST_SHARE * end).map((item) => ({ x: (item.start_s + item.end_s) / 2, y: item.unit, text: wrapped(item.name.replaceAll("_", " "), 10), showarrow: false, bgcolor: color("paper"), font: { size: 10, color: color("ink") }, borderpad: 1 }));
+  return { traces, annotations, barmode: "overlay", height: 90 + 56 * units.length, showlegend: true, dragmode: false, margin: { l: 10, r: 20, t: 34, b: 34 },
+    xaxis: axis({ range: [0, 1.03 * end], tickformat: secondsTicks(end), ticksuffix: "s", nticks: 6, fixedrange: true }), yaxis: axis({ categoryorder: "array", categoryarray: units, autorange: "reversed", fixedrange: true }) };
+}
+
 // All that is drawn of a design, in the order of the page.
 function partsOf(name, account, both) {
   const id = SLOT_ID[name];
-  if (!account.system) return Object.entries(PARTS).map(([key, part]) => [key, part(id, account, both)]).filter(([, part]) => part);
+  const line = account.line.length && { title: "Time line of one pass", figure: () => lineFigure(account, both), hint: "Operators of all layers together, one after the other, as they are counted; messages between devices are not drawn." };
+  if (!account.system) return [...Object.entries(PARTS).map(([key, part]) => [key, part(id, account, both)]), ["line", line]].filter(([, part]) => part);
   const systems = both.filter((item) => item.system), { bars, machines, limit } = account.system;
   const end = maximum(systems.map((item) => maximum(item.system.bars.map((bar) => bar.end_s))));
   const parts = [["way", { title: "One request that waits for nobody", figure: () => wayFigure(bars, end, false) }], ["busy", { title: `Share of the time busy: ${limit}`, figure: () => busyFigure(bars) }]];
@@ -132,7 +150,7 @@ function partsOf(name, account, both) {
   return parts;
 }
 
-const ORDER = ["roofline", "power", "time", "hierarchy"];
+const ORDER = ["roofline", "power", "line", "time", "hierarchy"];
 const placeOf = (key) => { const k = ORDER.indexOf(key); return k < 0 ? ORDER.length : k; };
 const later = [];
 function showParts(name) {

@@ -5,12 +5,12 @@ import pytest
 
 from codesign.enumeration import exact_front, kept_front, stored_kept_front
 from codesign.enumeration.cache import front_path
-from codesign.enumeration.kept import keeping, usual_metrics
+from codesign.enumeration.kept import STEPS, keeping, usual_metrics
 from codesign.errors import InputError, JobError, UnknownNameError
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import Metric
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Record
 from codesign.space import parse_space
 
@@ -99,6 +99,21 @@ def test_the_filter_is_the_front_of_every_design_within_tighter_limits(tmp_path)
             assert np.array_equal(kept.front.objectives[positions, :2], expected)
             n_points.append(len(expected))
     assert min(n_points) == 0 and max(n_points) > 4
+
+
+def test_limits_in_whole_steps_are_exact_for_a_metric_that_counts_in_steps(tmp_path, monkeypatch):
+    signs = {"area_units": "<=", "life_years": ">="}
+    n_exact = len(kept_front(problem(), KEPT, tmp_path))
+    for name in KEPT:
+        monkeypatch.setitem(STEPS, name, 3.0)
+    kept = kept_front(problem(), KEPT, tmp_path)
+    assert len(kept) < n_exact
+    for area, life in [(9, 3), (6, 3), (3, 0), (6, 6), (12, 9)]:
+        limits = {"area_units": float(area), "life_years": float(life)}
+        texts = [f"{name} {signs[name]} {bound}" for name, bound in limits.items()]
+        expected = front_by_hand(problem(0, ("power_watts <= 10", *texts)))
+        assert np.array_equal(kept.front.objectives[kept.within(limits), :2], expected)
+    assert len(stored_kept_front(problem(), tmp_path)) == len(kept)
 
 
 def test_without_what_is_kept_the_filter_would_be_wrong(tmp_path):

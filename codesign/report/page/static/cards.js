@@ -12,10 +12,10 @@ function rangeText(ends, number, metric) {
   const texts = ends.map((end) => metricText(end, metric).split(" "));
   return texts.every(([, own]) => (own || "") === unit) ? `${texts[0][0]}–${texts[1][0]}` : texts.map((parts) => parts.join(" ")).join(" – ");
 }
-function figureHtml(name, number, ends) {
+function figureHtml(name, number, ends, note) {
   const metric = metricOf[name], wide = ends && Math.abs(ends[1] - ends[0]) > 0.005 * Math.abs(number);
   const range = wide ? ` <span class="quiet">${rangeText(ends, number, metric)}</span>` : "";
-  return `<div class="${metric.objective ? "main-figure" : ""}"><dt>${escapeHtml(metric.title)}</dt><dd>${escapeHtml(metricText(number, metric))}${range}</dd></div>`;
+  return `<div class="${metric.objective ? "main-figure" : ""}"><dt>${escapeHtml(metric.title)}</dt><dd>${escapeHtml(metricText(number, metric))}${range}${note ? ` <span class="quiet">${escapeHtml(note)}</span>` : ""}</dd></div>`;
 }
 
 // What a design's time goes to, from its account.
@@ -62,10 +62,10 @@ function badges(pick, account) {
 const badgeHtml = (list) => list.map(([text, why]) => `<span class="badge" title="${escapeHtml(why)}">⚠ ${escapeHtml(text)}</span>`).join(" ");
 
 const listHtml = (title, lines) => (lines.length ? `<h4>${title}</h4><ul>${lines.map((line) => `<li>${escapeHtml(line)}</li>`).join("")}</ul>` : "");
-// A card: { key, title, reason, id, words, figures: [[metric, value, ends]], limits, sure, badges }.
+// A card: { key, title, reason, id, words, figures: [[metric, value, ends, note]], limits, sure, badges }.
 function cardHtml(card) {
   const main = card.figures.filter(([name]) => metricOf[name].objective), rest = card.figures.filter(([name]) => !metricOf[name].objective);
-  const figures = (list) => (list.length ? `<dl class="figures">${list.map(([name, number, ends]) => figureHtml(name, number, ends)).join("")}</dl>` : "");
+  const figures = (list) => (list.length ? `<dl class="figures">${list.map((figure) => figureHtml(...figure)).join("")}</dl>` : "");
   const links = isNumber(card.id) ? `<p class="card-links"><a href="#chosen" data-take="${card.id}">Details of ${escapeHtml(labelOf(card.id))}</a></p>` : "";
   return `<article class="card" style="--pick: ${color(D.palette.picks[card.key] || "blue")}"><h3>${escapeHtml(card.title)} <span class="quiet">${escapeHtml(card.reason)}</span></h3><p class="card-words ${isNumber(card.id) ? "long-words" : ""}">${escapeHtml(card.words)}</p>${isNumber(card.id) ? `<p class="short-words">${escapeHtml(D.designs.words[card.id])}</p>` : ""}${figures(main)}<div class="badges">${badgeHtml(card.badges || [])}</div><details class="card-more"><summary>Figures, limits, how sure</summary>${figures(rest)}${listHtml("What limits it", card.limits || [])}${listHtml("How sure", card.sure || [])}</details>${links}</article>`;
 }

@@ -11,7 +11,7 @@ const PARTS = {
   },
   roofline: (id, account, both) => account.roofline && {
     title: "Roofline", figure: () => rooflineFigure(account, both),
-    hint: "Every operator once per memory level it uses, at that level's bytes; larger takes longer. Dashed: peaks; solid: the most that the model gives any operator.",
+    hint: "Every operator once per memory level it uses, at that level's bytes; larger takes longer. Dashed: peaks; solid: the most that the model gives any operator." + offRoofText(account),
   },
   time: (id, account, both) => account.operators.some((row) => row.time_s > 0) && {
     title: "Time by operator and what bounds it", figure: () => timeFigure(account, both),

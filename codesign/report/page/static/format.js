@@ -32,7 +32,7 @@ const secondsTicks = (end) => (end < 1 ? "~s" : ",~r");
 function metricText(value, metric) {
   if (!isNumber(value)) return "–";
   if (metric.percent) return `${plainNumber(100 * value, 3)} %`;
-  if (metric.prefix) return withPrefix(value, metric.unit);
+  if (metric.prefix) return withPrefix(value, unitText(metric.unit));
   return `${plainNumber(value)} ${unitText(metric.unit)}`.trim();
 }
 const unitText = (unit) => unit.replace(/\^2\b/, "²").replace(/^degC$/, "°C");

@@ -68,7 +68,7 @@ function picksWithin(front) {
 function sliderOf(name) {
   const column = columnOf(name), low = Math.min(...column), high = Math.max(...column), isMost = signOf(name) > 0;
   const limit = D.limits.find((item) => item.metric === name), metric = metricOf[name];
-  const rough = (high - low) / STEPS, ten = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map((k) => k * ten).find((s) => s >= rough);
+  const rough = Math.max((high - low) / STEPS, T.steps[name] || 0), ten = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map((k) => k * ten).find((s) => s >= rough);
   const places = Math.max(0, -Math.floor(Math.log10(step))), tidy = (x) => Number(x.toFixed(places));
   const [min, max] = isMost ? [tidy(Math.ceil(low / step) * step), tidy(Math.ceil(high / step) * step)] : [tidy(Math.floor(low / step) * step), tidy(Math.floor(high / step) * step)];
   return { name, metric, min, max, step: tidy(step), isMost, loosest: isMost ? max : min, campaign: limit ? limit.bound : null };
@@ -78,6 +78,17 @@ const looseText = (slider) => (slider.campaign === null ? "any" : `${slider.isMo
 const limitText = (slider) => (isTighter(slider.name) ? `${slider.isMost ? "≤" : "≥"} ${metricText(boundOf(slider.name), slider.metric)}` : looseText(slider));
 function slidersHtml(sliders) {
   return sliders.map((slider) => `<div class="limit"><label for="limit-${slider.name}">${escapeHtml(slider.metric.title)} ${side(slider)}</label><input type="range" id="limit-${slider.name}" min="${slider.min}" max="${slider.max}" step="${slider.step}" data-loosest="${slider.loosest}" value="${isTighter(slider.name) ? boundOf(slider.name) : slider.loosest}" aria-valuetext="${escapeHtml(limitText(slider))}"><output for="limit-${slider.name}">${escapeHtml(limitText(slider))}</output></div>`).join("");
+}
+
+// Why a design takes less die edge than its memories have: the space lets a family take none.
+function noteWithin(name, i) {
+  const family = T.parameters.find((p) => p.name === "uncharged_edge");
+  return name === "shoreline_mm" && family && family.values[family.codes[i]] ? `${family.values[family.codes[i]]} not charged` : "";
+}
+// Which of them count in whole steps.
+function stepText(sliders) {
+  const texts = sliders.filter(({ name }) => T.steps[name]).map(({ name, metric }) => `${metric.title} counts in whole steps of ${metricText(T.steps[name], metric)}, rounded to the worse side`);
+  return texts.length ? ` ${texts.join("; ")}.` : "";
 }
 
 // What the limits change in the fastest design, in words.
@@ -155,7 +166,7 @@ function startLimits() {
   $("limits-box").hidden = !sliders.length;
   if (!sliders.length) return;
   const titles = sliders.map(({ metric }) => metric.title).join(", ");
-  $("limits-exact").textContent = `Exact for any limits, together or alone, on ${titles} that are no looser than the campaign's: the front is filtered from ${T.n.toLocaleString("en-US")} points, all that such limits can bring to it. A looser limit, or one on another metric, needs an enumeration of its own.${T.refused.length ? ` The batch size is chosen by limits on ${T.refused.join(", ")}; these have no slider.` : ""}`;
+  $("limits-exact").textContent = `Exact for any limits, together or alone, on ${titles} that are no looser than the campaign's: the front is filtered from ${T.n.toLocaleString("en-US")} points, all that such limits can bring to it. A looser limit, or one on another metric, needs an enumeration of its own.${stepText(sliders)}${T.refused.length ? ` The batch size is chosen by limits on ${T.refused.join(", ")}; these have no slider.` : ""}`;
   $("limits-sliders").innerHTML = slidersHtml(sliders);
   let front = all, picks = [];
   const paint = () => {
@@ -168,7 +179,7 @@ function startLimits() {
     }
     $("limits-change").textContent = changeText(sliders, front, all);
     $("limits-reset").disabled = !sliders.some(({ name }) => isTighter(name));
-    $("limits-cards").innerHTML = picks.map((pick) => cardHtml({ key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id: T.ids[pick.i], words: T.words[pick.i], figures: T.metrics.map((name) => [name, columnOf(name)[pick.i]]) })).join("");
+    $("limits-cards").innerHTML = picks.map((pick) => cardHtml({ key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id: T.ids[pick.i], words: T.words[pick.i], figures: T.metrics.map((name) => [name, columnOf(name)[pick.i], null, noteWithin(name, pick.i)]) })).join("");
     document.querySelectorAll("#limits-cards details").forEach((box) => { box.open = true; });
     $("limits-bars").innerHTML = barsWithin(front);
     $("limits-choices").hidden = !$("limits-bars").innerHTML;

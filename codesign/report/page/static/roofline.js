@@ -6,6 +6,13 @@ function rooflineEnds(both) {
   const y = all.flatMap((item) => [...item.points.map((p) => p.flop_per_s), item.peak_flop_per_s, ...(item.vector_per_s ? [item.vector_per_s] : [])]);
   return [x, y].map((values) => [Math.min(...values) / 3, Math.max(...values) * 3]);
 }
+// Operators that take long and have no point: of the vector unit by itself.
+const OFF_ROOF = 0.01;
+function offRoofText(account) {
+  const drawn = new Set(account.roofline.points.map((point) => point.operator)), whole = account.operators.reduce((sum, row) => sum + (row.time_s || 0), 0);
+  const off = account.operators.filter((row) => !drawn.has(row.name) && row.time_s > OFF_ROOF * whole).sort((a, b) => b.time_s - a.time_s);
+  return off.length ? ` Without a point, as they multiply no matrices: ${off.map((row) => `${row.name} (${plainNumber(100 * row.time_s / whole, 2)} % of the time)`).join(", ")}.` : "";
+}
 function rooflineFigure(account, both) {
   const roof = account.roofline, [[x0, x1], [y0, y1]] = rooflineEnds(both);
   const number = (level) => account.levels.findIndex((item) => item.name === level);

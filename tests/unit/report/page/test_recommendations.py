@@ -10,7 +10,7 @@ import pytest
 from codesign import api
 from codesign.analysis.insight.neighborhood import Reading
 from codesign.analysis.limits_over_ranges import worst_excess
-from codesign.problem import read_constraint
+from codesign.problem_builder import read_constraint
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, _price, recommendation_document
 from codesign.report.picks import picks_of

@@ -1,0 +1,57 @@
+"""What works when in one pass, as the evaluator counts it.
+
+Operators follow one another, each once for all its instances in all layers. A vector unit works
+beside array and memories, or after them. Limiting assumption: it is an account, no schedule;
+messages between devices are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codesign.evaluated_design import EvaluatedDesign
+
+_TIMES = {
+    "compute": "compute_time_s",
+    "on-chip port": "on_chip_time_s",
+    "off-chip": "off_chip_time_s",
+}
+"""What may bound an operator of array and memories."""
+
+
+def pass_line(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
+    """A bar for each operator on each unit: ``unit``, ``name``, ``bound``, ``start_s``, ``end_s``.
+
+    Empty where the evaluator gives operators no time of their own.
+    """
+    units = {"array and memories": "matrix_time_s", "vector unit": "vector_time_s"}
+    rows = [row for row in evaluated.operators if row.get("time_s")]
+    if not all("matrix_time_s" in row for row in rows):
+        units = {"device": "time_s"}
+    bars: list[dict[str, Any]] = []
+    end_s = 0.0
+    for unit, key in units.items():
+        start_s = end_s if _is_serial(evaluated) else 0.0
+        for row in rows:
+            end_s = start_s + row.get(key, 0.0)
+            if end_s > start_s:
+                name = " ".join(filter(None, [str(row.get("phase", "")), str(row["name"])]))
+                times = {"start_s": start_s, "end_s": end_s}
+                bars.append({"unit": unit, "name": name, "bound": _bound(row, key)} | times)
+            start_s = end_s
+    return bars
+
+
+def _is_serial(evaluated: EvaluatedDesign) -> bool:
+    options = evaluated.evaluator.provenance().get("options")
+    return isinstance(options, Mapping) and options.get("vector") == "serial"
+
+
+def _bound(row: Mapping[str, Any], key: str) -> str:
+    if key == "vector_time_s":
+        return "vector"
+    if key == "matrix_time_s" and row["bound"] == "vector":
+        return max(_TIMES, key=lambda bound: row[_TIMES[bound]])
+    return str(row.get("bound", "time"))

@@ -24,7 +24,8 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.compiled import load_now
 from codesign.evaluators.system import SystemEvaluator
 from codesign.memtech import load_library
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.report.figures import MarkedDesigns
 from codesign.report.frames import to_frame
 from codesign.schema import Document, to_record
@@ -150,8 +151,10 @@ def prepare(
     stated_inputs = {key: value for key, value in inputs.items() if value is not None}
     if isinstance(evaluator, str):
         name, built = evaluator, build_evaluator(evaluator, stated_inputs, options)
-    else:
+    elif isinstance(evaluator, Evaluator):
         name, built = type(evaluator).__name__, evaluator
+    else:
+        raise InputError(f"evaluator: expected a name or an evaluator, got {evaluator!r}")
     record = {"evaluator": name, "workload": stated_inputs, "options": options or {}}
     return PreparedEvaluator(_problem(where, built, name), record)
 

@@ -20,7 +20,7 @@ _IMPORT = re.compile(
 )
 _NAMED = re.compile(r"[\"'](?P<module>[\w]+(?:\.\w+)+):\w+[\"']")
 """An object named in a text as ``package.module:object``."""
-_DATA = frozenset({".yaml", ".json", ".csv"})
+_DATA = frozenset({".yaml", ".json", ".csv", ".npz"})
 
 
 @cache

@@ -6,8 +6,7 @@ This is the only place where a sign is flipped: what is maximized enters the sea
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,6 @@ from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.errors import (
     InputError,
     JobError,
-    UnknownNameError,
     UnusableValueError,
     describe_unknown,
 )
@@ -26,20 +24,10 @@ from codesign.evaluators.base import (
     Evaluator,
     Failure,
     Features,
-    HasAccounts,
-    KeepsLimits,
-    LinkDescription,
-    PoolDescription,
     Predicts,
-    ServesPools,
-    TakesParameters,
 )
 from codesign.metrics import Metric, Sense
 from codesign.space import DesignSpace, Expression
-from codesign.units import parse_unit
-
-_OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
-_LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+)$")
 
 
 @dataclass(frozen=True)
@@ -50,19 +38,26 @@ class Objective:
         metric: As the evaluator declares it.
         sense: Usually the metric's own, but a study may want the opposite.
         where: ``file:line: key``, for messages.
+        step: If not 0, values count as the next multiple of it, on the worse side.
     """
 
     metric: Metric
     sense: Sense
     where: str | None = field(default=None, compare=False)
+    step: float = 0.0
 
     @property
     def sign(self) -> float:
         """Factor that turns the metric into something to minimize."""
         return 1.0 if self.sense == "minimize" else -1.0
 
+    def minimized(self, values: FloatArray) -> FloatArray:
+        """(n,) values of the metric as numbers to minimize."""
+        signed = self.sign * values
+        return np.ceil(signed / self.step) * self.step if self.step else signed
+
     def __str__(self) -> str:
-        return f"{self.sense} {self.metric.name}"
+        return f"{self.sense} {self.metric.name}" + (f" by {self.step:g}" if self.step else "")
 
 
 def cost_column(objectives: Sequence[Objective]) -> int:
@@ -136,7 +131,7 @@ class Observations:
 
 @dataclass(frozen=True)
 class Problem:
-    """Designs in, observations out; see :func:`build_problem`.
+    """Designs in, observations out; see :func:`codesign.problem_builder.build_problem`.
 
     Attributes:
         space: Where designs come from.
@@ -189,7 +184,7 @@ class Problem:
 
     def located(self, error: UnusableValueError) -> InputError:
         """The error with the place where the space's file has the value, or else with the space."""
-        return _located(error, self.space)
+        return located_error(error, self.space)
 
     def admits(self, rows: IntArray) -> BoolArray:
         """(n,) whether designs are in the space and meet all that is known before evaluation."""
@@ -320,7 +315,7 @@ class Problem:
         metric_values = {
             name: np.where(failed, np.nan, values) for name, values in metric_values.items()
         }
-        objectives = [item.sign * metric_values[item.metric.name] for item in self.objectives]
+        objectives = [item.minimized(metric_values[item.metric.name]) for item in self.objectives]
         return Observations(
             rows, np.column_stack(objectives), matrix, tuple(violations), metric_values, failures
         )
@@ -446,232 +441,12 @@ def nearest_to_limits(violations: Mapping[str, FloatArray]) -> int:
     return int(np.argmin(largest))
 
 
-def build_problem(
-    space: DesignSpace,
-    evaluator: Evaluator,
-    objectives: Sequence[str],
-    constraints: Sequence[str] = (),
-    evaluator_name: str = "evaluator",
-    where: Mapping[str, str] | None = None,
-) -> Problem:
-    """A checked problem from its parts.
-
-    Args:
-        space: With everything fixed that is to be fixed.
-        evaluator: Built.
-        objectives: Such as ``maximize throughput_tokens_per_s``.
-        constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
-        evaluator_name: For messages and provenance.
-        where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``,
-            ``evaluator.OPTION``, ...
-
-    Raises:
-        InputError: With every problem found, the nearest valid choice where there is one.
-    """
-    places = where or {}
-    if isinstance(evaluator, TakesParameters):
-        evaluator = _with_parameters(evaluator, space.names, places)
-    evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
-    problems = _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
-    wanted: list[Objective] = []
-    conditions: list[Constraint] = []
-    for i, text in enumerate(objectives):
-        try:
-            wanted.append(_read_objective(text, evaluator, places.get(f"objectives.{i}")))
-        except InputError as error:
-            problems += error.problems
-    for i, text in enumerate(constraints):
-        try:
-            conditions.append(
-                read_constraint(text, space, evaluator, places.get(f"constraints.{i}"))
-            )
-        except InputError as error:
-            problems += error.problems
-    problems += _objective_problems(objectives, wanted, places)
-    problems += absent_problems(space, evaluator, wanted, conditions)
-    if problems:
-        raise InputError(problems)
-    limits = {min(item.expression.names): item.bound for item in conditions if item.bound}
-    if limits and isinstance(evaluator, KeepsLimits):
-        evaluator = evaluator.within_limits(limits)
-    return Problem(space, evaluator, tuple(wanted), tuple(conditions), evaluator_name)
-
-
-def _with_parameters(
-    evaluator: TakesParameters, names: Sequence[str], places: Mapping[str, str]
-) -> Evaluator:
-    """The evaluator for a space's parameters; its problems with the places of its options."""
-    try:
-        return evaluator.with_parameters(names)
-    except InputError as error:
-        problems = []
-        for problem in error.problems:
-            option, _, text = problem.partition(": ")
-            place = places.get(f"evaluator.{option}")
-            problems.append(f"{place}: {text}" if place else problem)
-        raise InputError(problems) from None
-
-
-def with_pools_of(
-    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None = None
-) -> Evaluator:
-    """The evaluator for the pools of a space; the evaluator itself for a space of machines.
-
-    Raises:
-        InputError: One of the two has pools and the other has none, or they do not fit.
-    """
-    if isinstance(evaluator, ServesPools) != bool(space.pools):
-        has, lacks = ("has", "serves none") if space.pools else ("has no", "needs them")
-        raise InputError(
-            f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}", where
-        )
-    if not isinstance(evaluator, ServesPools):
-        return evaluator
-    values = {parameter.name: parameter.values for parameter in space.parameters}
-    pools = [
-        PoolDescription(
-            pool.name,
-            pool.role,
-            pool.parameter_names,
-            {name: values[pool.full_name(name)] for name in pool.parameter_names},
-        )
-        for pool in space.pools.values()
-    ]
-    links = [LinkDescription(x.name, x.sender, x.receiver) for x in space.links]
-    try:
-        return evaluator.with_pools(pools, links)
-    except InputError as error:
-        raise InputError([_placed(space, text) for text in error.problems]) from None
-
-
-_OF_SYSTEM = re.compile(r"(pools|links)(?:\.(\w+))?: ")
-
-
-def _placed(space: DesignSpace, problem: str) -> str:
-    """A problem that begins with ``pools.NAME`` or ``links``, with the place of that key."""
-    match = _OF_SYSTEM.match(problem)
-    if match is None:
-        return problem
-    place = space.where(*(part for part in match.groups() if part))
-    return f"{place}: {problem[match.end() :]}"
-
-
-def _parameter_problems(
-    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None
-) -> list[str]:
-    def prefix(name: str) -> str:
-        for pool in space.pools:
-            if name.startswith(f"{pool}_"):
-                return f"{space.where('pools', pool)}: "
-        return f"{where}: " if where else ""
-
-    known = evaluator.required_parameters | evaluator.optional_parameters
-    missing = sorted(evaluator.required_parameters - set(space.names))
-    # A parameter that the evaluator reads is the quantity that its metric reports.
-    problems = [
-        f"{prefix(name)}parameter {name!r} of space {space.name!r} has the name of a metric of "
-        f"evaluator {evaluator_name!r}"
-        for name in sorted({metric.name for metric in evaluator.metrics} & set(space.names) - known)
-    ]
-    problems += [
-        f"{prefix(name)}space {space.name!r} lacks parameter {name!r}, "
-        f"which evaluator {evaluator_name!r} requires"
-        for name in missing
-    ]
-    for name in space.names:
-        if name not in known:
-            text = describe_unknown("parameter", name, known)
-            problems.append(
-                f"{prefix(name)}evaluator {evaluator_name!r} does not use a parameter of space "
-                f"{space.name!r}: {text}"
-            )
-    return problems
-
-
-def _read_objective(text: str, evaluator: Evaluator, where: str | None) -> Objective:
-    match = _OBJECTIVE.match(text)
-    if match is None:
-        raise InputError(f"expected 'minimize METRIC' or 'maximize METRIC', got {text!r}", where)
-    sense, name = match.groups()
-    if sense not in ("minimize", "maximize"):
-        raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
-    metrics = {metric.name: metric for metric in evaluator.metrics}
-    if name not in metrics:
-        raise UnknownNameError("metric", name, metrics, where)
-    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
-
-
-def _objective_problems(
-    objectives: Sequence[str], wanted: Iterable[Objective], places: Mapping[str, str]
-) -> list[str]:
-    if not objectives:
-        where = places.get("objectives")
-        return [(f"{where}: " if where else "") + "expected at least one objective, got none"]
-    names = [objective.metric.name for objective in wanted]
-    where = f"{places['objectives']}: " if "objectives" in places else ""
-    return [
-        f"{where}the metric {name!r} is an objective more than once"
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
-
-
-def read_constraint(
-    text: str, space: DesignSpace, evaluator: Evaluator, where: str | None = None
-) -> Constraint:
-    """A condition on metrics, parameters or derived quantities, from text.
-
-    Raises:
-        InputError: It cannot be read, is no condition, or names something unknown.
-    """
-    units = {metric.name: parse_unit(metric.unit) for metric in evaluator.metrics}
-    expression = space.parse(text, where, units)
-    if not expression.is_condition:
-        raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
-    known = not expression.names & set(units)
-    return Constraint(text, expression, known, _bound(expression, space, evaluator), where)
-
-
-def absent_problems(
-    space: DesignSpace,
-    evaluator: Evaluator,
-    wanted: Sequence[Objective],
-    conditions: Sequence[Constraint],
-) -> list[str]:
-    """Objectives and constraints on metrics that some designs of the space cannot have."""
-    if not isinstance(evaluator, HasAccounts):
-        return []
-    values = {item.name: item.values for item in space.parameters}
-    try:
-        absent = evaluator.absent_metrics(values)
-    except UnusableValueError as error:
-        return list(_located(error, space).problems)
-    used = [(str(item), {item.metric.name}) for item in wanted]
-    used += [(item.text, set(item.expression.names)) for item in conditions]
-    return [
-        f"{text!r}: {name} has no value for some designs: {absent[name]}"
-        for text, names in used
-        for name in sorted(names & absent.keys())
-    ]
-
-
-def _located(error: UnusableValueError, space: DesignSpace) -> InputError:
+def located_error(error: UnusableValueError, space: DesignSpace) -> InputError:
     """The error with the place where the space's file has the value, or else with the space."""
     names = (item.name for item in space.parameters if error.got in item.values)
     name = next(names, None)
     place = space.source if name is None else space.where("parameters", name)
     return InputError(str(error), place)
-
-
-def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:
-    """The number by which a condition bounds one metric from its bad side; None: it does not."""
-    senses = {metric.name: metric.sense for metric in evaluator.metrics}
-    match = _LIMIT.match(expression.text)
-    if match is None or expression.names != {match[1]} or match[1] not in senses:
-        return None
-    if match[2].startswith("<") != (senses[match[1]] == "minimize"):
-        return None
-    return float(space.parse(match[3]).evaluate({}))
 
 
 def _without_unused(described: Any, space: str) -> Any:

@@ -112,10 +112,17 @@ _FACTOR = re.compile(r"([*/]?)\s*([A-Za-zµ%]+|1)(?:\^(-?\d+))?\s*")
 def parse_unit(text: str) -> Unit:
     """The unit written as factors joined by ``*`` and ``/``, such as ``pJ/bit`` or ``mW/GB``.
 
+    ``mm²`` and ``°C``, as numbers are printed, are ``mm^2`` and ``degC``.
+
     Raises:
         InputError: A factor is not a unit that codesign knows.
+
+    Examples:
+        >>> parse_unit("mW/mm²") == parse_unit("mW/mm^2")
+        True
     """
-    unit, position, text = DIMENSIONLESS, 0, text.strip()
+    text = text.strip().replace("²", "^2").replace("°C", "degC")
+    unit, position = DIMENSIONLESS, 0
     while position < len(text):
         match = _FACTOR.match(text, position)
         if match is None or (not match[1]) != (position == 0):

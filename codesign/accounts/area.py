@@ -17,7 +17,7 @@ import numpy as np
 from codesign.accounts.constants import Constants
 from codesign.columns import FloatArray
 from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.elementwise import larger, where
+from codesign.hardware.elementwise import Places, larger, sum_of, where
 
 RETICLE_MM2 = 858.0
 """Field of a lithography scanner, 26 mm x 33 mm: no die is larger."""
@@ -30,9 +30,7 @@ class Blocks(NamedTuple):
         array: Matrix array.
         vector: Vector unit.
         sram: On-chip memory that is not stacked.
-        tier1: PHYs of the first tier.
-        tier2: Of the second.
-        tier3: Of the third.
+        tiers: PHYs of each tier.
         links: To other devices.
         host: Its interface.
         uncore: Control, network, clocks and gaps.
@@ -42,9 +40,7 @@ class Blocks(NamedTuple):
     array: FloatArray
     vector: FloatArray
     sram: FloatArray
-    tier1: FloatArray
-    tier2: FloatArray
-    tier3: FloatArray
+    tiers: Places
     links: FloatArray | float
     host: FloatArray | float
     uncore: FloatArray
@@ -93,15 +89,14 @@ def sram_mm2(capacity_bytes: FloatArray, constants: Constants) -> FloatArray:
 
 def base_mm2_of(blocks: Blocks) -> FloatArray:
     """Area of all blocks."""
-    known = blocks.array + blocks.vector + blocks.sram + blocks.tier1 + blocks.tier2
-    known = known + blocks.tier3 + blocks.links + blocks.host
-    return known + blocks.uncore + blocks.filler
+    known = sum_of((blocks.array + blocks.vector + blocks.sram, *blocks.tiers))
+    return known + blocks.links + blocks.host + blocks.uncore + blocks.filler
 
 
 def blocks_of(
     hardware: tuple[FloatArray, FloatArray, FloatArray],
     bits: tuple[FloatArray, FloatArray],
-    interfaces: tuple[FloatArray, FloatArray, FloatArray],
+    interfaces: Places,
     layer_mm2: FloatArray,
     link_bytes_per_s: float,
     constants: Constants,
@@ -122,16 +117,15 @@ def blocks_of(
     array = macs * mac_mtransistors(bits[0], bits[1], constants) * logic
     vector = lanes * (constants.lane_mtransistors * logic)
     sram = sram_mm2(planar_bytes, constants)
-    tier1, tier2, tier3 = interfaces
     links = link_bytes_per_s / 1e9 * constants.link_mm2_per_gigabyte_per_s
     host = constants.host_interface_mm2
-    known = array + vector + sram + tier1 + tier2 + tier3 + links + host
+    known = sum_of((array + vector + sram, *interfaces)) + links + host
     uncore = constants.uncore_share * known
-    beside = tier1 + tier2 + tier3 + links + host
+    beside = sum_of(interfaces) + links + host
     covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
     covered = where(layer_mm2 > 0, covered, 0.0)
     filler = larger(covered - known - uncore, 0.0)
-    return Blocks(array, vector, sram, tier1, tier2, tier3, links, host, uncore, filler)
+    return Blocks(array, vector, sram, interfaces, links, host, uncore, filler)
 
 
 def floorplan(
@@ -153,12 +147,11 @@ def floorplan(
     Returns:
         NaN in the block whose area nobody knows.
     """
-    tier1, tier2, tier3 = hardware.levels.interface_area_mm2[1:]
     layer_mm2 = np.asarray(sram_mm2(hardware.layer_bytes, constants))
     blocks = blocks_of(
         (hardware.macs_per_cycle, hardware.vector_length, hardware.planar_sram_bytes),
         (first_bits, second_bits),
-        (tier1, tier2, tier3),
+        tuple(hardware.levels.interface_area_mm2[1:]),
         layer_mm2,
         link_bytes_per_s,
         constants,

@@ -19,7 +19,7 @@ from codesign.accounts.constants import Constants
 from codesign.accounts.dies import Stacks, cut_into, repeated, stacks_usd
 from codesign.columns import BoolArray, FloatArray
 from codesign.hardware.accelerator import MemoryLevels
-from codesign.hardware.elementwise import where
+from codesign.hardware.elementwise import Places, place_by_place, sum_of, where
 
 INTERPOSER_MARGIN = 1.1
 """Area of an interposer over that of what stands on it [ours]."""
@@ -30,13 +30,13 @@ ALWAYS_TRIED, LARGE_MM2 = 4.0, 1200.0
 
 
 @dataclass(frozen=True)
-class Unit:
+class PricedAccelerators:
     """``n`` accelerators as they are made; every array is (n,).
 
     Attributes:
         stacks: Their dies.
         package_usd: Interposer or substrate.
-        memory_usd: (3, n) the memories of each tier.
+        memory_usd: (t, n) the memories of each tier.
         assembly_usd: Final test and assembly.
         lost_usd: What goes with the packages that fail.
     """
@@ -73,7 +73,7 @@ def cheapest_unit(
     levels: MemoryLevels,
     constants: Constants,
     numbers: tuple[float, ...] = NUMBERS_OF_DIES,
-) -> Unit:
+) -> PricedAccelerators:
     """The accelerators, cut into the numbers of dies with which they cost least.
 
     Memories beside the die, or several dies, stand on an interposer; any other design has an
@@ -88,19 +88,21 @@ def cheapest_unit(
     whole_mm2 = plan.base_mm2
     memory_usd = levels.price_usd[1:] * constants.memory_price_factor
     bill = bill_of(
-        _three(memory_usd),
-        _three(levels.package_area_mm2[1:]),
-        _three(levels.packaged_units[1:]),
+        tuple(memory_usd),
+        tuple(levels.package_area_mm2[1:]),
+        tuple(levels.packaged_units[1:]),
         constants,
     )
 
-    def unit_of(n_dies: float) -> tuple[Unit, FloatArray]:
+    def unit_of(n_dies: float) -> tuple[PricedAccelerators, FloatArray]:
         stacks = cut_into(n_dies, whole_mm2, plan, constants)
         kept_share = repeated(1.0 - constants.attach_loss, n_dies + np.asarray(bill.n_beside))
         package_usd, lost_usd, decided = assembled(
             n_dies, stacks, bill.beside_mm2, bill.at_stake_usd, kept_share, constants
         )
-        return Unit(stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd), decided
+        return PricedAccelerators(
+            stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd
+        ), decided
 
     best, best_usd = unit_of(numbers[0])
     for n_dies in numbers[1:]:
@@ -128,12 +130,7 @@ class Bill(NamedTuple):
     at_stake_usd: FloatArray
 
 
-def bill_of(
-    memory_usd: tuple[FloatArray, FloatArray, FloatArray],
-    area_mm2: tuple[FloatArray, FloatArray, FloatArray],
-    units: tuple[FloatArray, FloatArray, FloatArray],
-    constants: Constants,
-) -> Bill:
+def bill_of(memory_usd: Places, area_mm2: Places, units: Places, constants: Constants) -> Bill:
     """Memories on the package, each argument by tier.
 
     Args:
@@ -142,14 +139,13 @@ def bill_of(
         units: How many of them stand on it.
         constants: Of the process.
     """
-    packaged_usd = where(area_mm2[0] > 0, memory_usd[0], 0.0)
-    packaged_usd = packaged_usd + where(area_mm2[1] > 0, memory_usd[1], 0.0)
-    packaged_usd = packaged_usd + where(area_mm2[2] > 0, memory_usd[2], 0.0)
-    return Bill(
-        area_mm2[0] + area_mm2[1] + area_mm2[2],
-        units[0] + units[1] + units[2],
-        packaged_usd + constants.assembly_usd,
-    )
+    packaged_usd = sum_of(_packaged(memory_usd, area_mm2))
+    return Bill(sum_of(area_mm2), sum_of(units), packaged_usd + constants.assembly_usd)
+
+
+@place_by_place
+def _packaged(memory_usd: FloatArray, area_mm2: FloatArray) -> FloatArray:
+    return where(area_mm2 > 0, memory_usd, 0.0)
 
 
 def assembled(
@@ -180,14 +176,12 @@ def assembled(
     return package_usd, decided - at_stake, decided
 
 
-def _three(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return rows[0], rows[1], rows[2]
-
-
-def _chosen(is_first: BoolArray, first: Unit, second: Unit) -> Unit:
+def _chosen(
+    is_first: BoolArray, first: PricedAccelerators, second: PricedAccelerators
+) -> PricedAccelerators:
     """Of two units of each design the first where it is to be."""
     stacks = (np.where(is_first, *pair) for pair in zip(first.stacks, second.stacks, strict=True))
-    return Unit(
+    return PricedAccelerators(
         Stacks(*stacks),
         np.where(is_first, first.package_usd, second.package_usd),
         second.memory_usd,

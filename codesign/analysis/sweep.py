@@ -18,7 +18,8 @@ from codesign.errors import InputError
 from codesign.evaluators.base import Evaluator, VariesConstants, VariesTechnology
 from codesign.memtech import MemoryTechnology, Range
 from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
-from codesign.problem import Observations, Problem, build_problem
+from codesign.problem import Observations, Problem
+from codesign.problem_builder import build_problem
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign

@@ -431,7 +431,9 @@ class Campaign:
 
     def _code(self) -> str:
         """Digest of the code behind an evaluation."""
-        return code_digest((*evaluator_modules(self.problem.evaluator), "codesign.problem"))[:12]
+        return code_digest(
+            (*evaluator_modules(self.problem.evaluator), "codesign.problem_builder")
+        )[:12]
 
     def _changes(self, store: Store) -> list[str]:
         """``key: stored -> now`` of the inputs that differ, one line each."""

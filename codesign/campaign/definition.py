@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,8 @@ from codesign.evaluators.base import Evaluator, reading_of
 from codesign.execution.guard import is_foreign
 from codesign.memtech import load_library
 from codesign.optimizers.base import HintUse, Optimizer, SearchSpace
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Document, KeyPath, Record, read_document, to_record
 from codesign.space import load_space
 from codesign.units import parse_quantity
@@ -215,7 +215,7 @@ class ConfiguredOptimizer:
         """A fresh optimizer that has been told nothing but, if it wants it, the reference point."""
         if self.hint_use in ("none", "start"):
             space = space.without_hints()
-        takes_reference = "reference_point" in inspect.signature(self.factory).parameters
+        takes_reference = getattr(self.factory, "takes_reference_point", False)
         known = {"reference_point": reference} if takes_reference else {}
         optimizer: Optimizer = self.factory(space, n_objectives, seed, self.options, **known)
         return optimizer

@@ -20,7 +20,8 @@ from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluator
 from codesign.evaluators.command.command_options import CheaperModel
 from codesign.optimizers.base import ScreeningTerms
-from codesign.problem import Observations, Problem, build_problem
+from codesign.problem import Observations, Problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Document, to_record
 from codesign.units import parse_quantity
 

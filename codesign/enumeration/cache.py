@@ -33,7 +33,7 @@ from codesign.problem import Problem
 
 _COUNTS = ("n_designs", "n_evaluated", "n_repeated", "n_excluded", "n_failed")
 _ARRAYS = ("objectives", "counts", "rows", "point")
-_CODE = ("codesign.enumeration", "codesign.problem")
+_CODE = ("codesign.enumeration", "codesign.problem_builder")
 """Where a change may change a front, whatever the evaluator."""
 
 
@@ -187,7 +187,7 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
     largest: KeptFront | None = None
     for path in sorted(folder.glob("exact-*.npz")):
         objectives = _stored_objectives(path)
-        names = [text.split()[-1] for text in objectives[n:]]
+        names = [text.split()[1] for text in objectives[n:]]
         if objectives[:n] != wanted or not names or (largest and len(largest.kept) >= len(names)):
             continue
         try:

@@ -27,7 +27,8 @@ from codesign.enumeration.pool_front import PoolFront, boundaries
 from codesign.errors import InfeasibleError, InputError, JobError, UnattainableError
 from codesign.evaluators.base import Composed
 from codesign.pareto import non_dominated
-from codesign.problem import Constraint, Objective, Problem, read_constraint
+from codesign.problem import Constraint, Objective, Problem
+from codesign.problem_builder import read_constraint
 from codesign.space import DesignSpace
 
 _CHUNK = 1 << 15
@@ -364,7 +365,9 @@ class SystemSearch:
         deciding = _deciding_metrics(self._problem, self._evaluator)
         names = [name for name in deciding if name not in settings]
         metrics = self._evaluator.compose(natural, settings, names)
-        objectives = [item.sign * metrics[item.metric.name] for item in self._problem.objectives]
+        objectives = [
+            item.minimized(metrics[item.metric.name]) for item in self._problem.objectives
+        ]
         feasible = np.ones(len(shared), dtype=bool)
         for item in self._limits:
             feasible &= item.expression.violation(metrics) <= 0

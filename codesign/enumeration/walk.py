@@ -119,7 +119,7 @@ class Walk:
         for j, objective in enumerate(self.problem.objectives):
             name = objective.metric.name
             if name in best and objective.sense == objective.metric.sense:
-                bounds[:, j] = objective.sign * best[name]
+                bounds[:, j] = objective.minimized(best[name])
         excluded |= dominated_by(self._barriers, bounds)
         return np.asarray(excluded | dominated_by(met, bounds))
 

@@ -1,7 +1,7 @@
 """Columns of a design batch as accelerators: one array per property.
 
-An accelerator is a matrix array, a vector unit and up to four memory levels: on-chip memory
-(SRAM die and 3D-stacked layers) and up to three off-chip tiers, nearest first.
+An accelerator is a matrix array, a vector unit and memory levels: on-chip memory (SRAM die and
+3D-stacked layers) and off-chip tiers, nearest first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codesign.columns import (
     distinct,
 )
 from codesign.errors import UnknownNameError
-from codesign.hardware.tier_order import N_TIERS
+from codesign.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
 from codesign.memtech import Level, MemoryTechnology
 
 DEFAULT_CLOCK_HZ = 1e9
@@ -38,7 +38,7 @@ REQUIRED_PARAMETERS = frozenset(
     | {"tier1_technology", "tier1_stacks"}
 )
 OPTIONAL_PARAMETERS = frozenset(
-    {f"tier{tier}_{part}" for tier in (2, 3) for part in ("technology", "stacks")}
+    {f"tier{i}_{part}" for i in range(2, MOST_TIERS + 1) for part in ("technology", "stacks")}
     | {"clock_hz", "stated_tdp_watts", "sram_technology", "array_organization"}
     | {UNCHARGED_EDGE}
 )
@@ -132,6 +132,22 @@ class AcceleratorBatch:
         return self.array_depth * self.array_width
 
 
+class _Gathered:
+    """A property of levels that is gathered when it is first asked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, levels: _GatheredLevels, owner: type) -> FloatArray:
+        own = vars(levels)
+        # Kinds are within the table; "clip" spares NumPy a copy.
+        values: FloatArray = np.take(
+            own["_table"][_PROPERTIES.index(self._name)], own["_kinds"], mode="clip"
+        )
+        own[self._name] = values  # found before this object from now on
+        return values
+
+
 class _GatheredLevels(MemoryLevels):
     """Levels whose properties are gathered when they are first asked for, most of them never.
 
@@ -140,19 +156,25 @@ class _GatheredLevels(MemoryLevels):
         kinds: (l, n) which of them each level of each design is.
     """
 
+    capacity_bytes = _Gathered()
+    bandwidth_bytes_per_s = _Gathered()
+    latency_s = _Gathered()
+    background_watts = _Gathered()
+    read_energy_joules_per_byte = _Gathered()
+    write_energy_joules_per_byte = _Gathered()
+    peak_read_watts = _Gathered()
+    write_energy_ratio = _Gathered()
+    shoreline_m = _Gathered()
+    uncharged_shoreline_m = _Gathered()
+    price_usd = _Gathered()
+    interface_area_mm2 = _Gathered()
+    package_area_mm2 = _Gathered()
+    packaged_units = _Gathered()
+    wear_per_byte = _Gathered()
+    embodied_kgco2e = _Gathered()
+
     def __init__(self, table: FloatArray, kinds: IntArray) -> None:
         vars(self).update(_table=table, _kinds=kinds)
-
-    def __getattr__(self, name: str) -> FloatArray:
-        if name not in _PROPERTIES:
-            raise AttributeError(name)
-        own = vars(self)
-        # Kinds are within the table; "clip" spares NumPy a copy.
-        values: FloatArray = np.take(
-            own["_table"][_PROPERTIES.index(name)], own["_kinds"], mode="clip"
-        )
-        own[name] = values
-        return values
 
     def tabulated(self, names: tuple[str, ...]) -> tuple[FloatArray, IntArray]:
         """Properties of every kind of every level, and (l, n) which kind each is."""
@@ -175,8 +197,7 @@ def take(
     Args:
         accelerators: All of them.
         positions: (p,) those wanted.
-        order: (3, p) which of the tiers, from 0, comes first, second and third; as they are if
-            None.
+        order: (t, p) which of the tiers, from 0, comes at each place; as they are if None.
     """
     return AcceleratorBatch(
         array_depth=accelerators.array_depth[positions],
@@ -309,6 +330,12 @@ def build_accelerators(
     )
 
 
+def n_tiers_of(designs: Columns) -> int:
+    """Off-chip tiers of each design of a batch: as many as its columns name, or some empty ones."""
+    more = range(MOST_TIERS, FEWEST_TIERS, -1)
+    return next((tier for tier in more if f"tier{tier}_technology" in designs), FEWEST_TIERS)
+
+
 def _number(designs: Columns, name: str, default: float) -> FloatArray:
     if name not in designs:
         return np.full(len(designs["pe_array"]), default)
@@ -338,7 +365,7 @@ def _levels(designs: Columns, units: UnitTables, n: int) -> _GatheredLevels:
         ))
     ]  # fmt: skip
     uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
-    for tier in range(1, N_TIERS + 1):
+    for tier in range(1, n_tiers_of(designs) + 1):
         if f"tier{tier}_technology" in designs:
             parts = [designs[f"tier{tier}_technology"], designs[f"tier{tier}_stacks"], uncharged]
             tables.append(_by_kind(units, parts, lambda name, count, family: _tier(

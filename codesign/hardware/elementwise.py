@@ -8,6 +8,10 @@ correctly rounded, both give the same bits. ``**``, ``exp`` and ``log`` are not,
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import wraps
+from itertools import accumulate, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +20,8 @@ from codesign.columns import BoolArray, FloatArray
 
 Floats: TypeAlias = FloatArray | float
 """An array, or a number that broadcasts against one."""
+Places: TypeAlias = tuple[FloatArray, ...]
+"""One value for each place, such as each tier of memory."""
 
 
 def where(condition: BoolArray | bool, if_true: Floats, if_false: Floats) -> FloatArray:
@@ -47,3 +53,46 @@ def inverse(value: Floats) -> FloatArray:
     """1/x, and 0 where x is 0: a level that does not exist takes no time for its zero bytes."""
     value = np.asarray(value, dtype=np.float64)
     return np.divide(1.0, value, out=np.zeros_like(value), where=value > 0)
+
+
+def place_by_place(formula: Callable[..., FloatArray]) -> Callable[..., Places]:
+    """The formula on tuples: its result at each place of them.
+
+    Arguments that are no tuples count at every place. Compiled loops have all places written out,
+    as they have :func:`running_sums`.
+
+    Args:
+        formula: Of single values.
+
+    Examples:
+        >>> place_by_place(larger)((1.0, 4.0), 2.0)
+        (array(2.), array(4.))
+    """
+
+    @wraps(formula)
+    def on_tuples(*arguments: Floats | Places) -> Places:
+        at_places = [item if isinstance(item, tuple) else repeat(item) for item in arguments]
+        return tuple(map(formula, *at_places))
+
+    return on_tuples
+
+
+differences, products, sums = map(place_by_place, (operator.sub, operator.mul, operator.add))
+
+
+def running_sums(values: Places) -> Places:
+    """The sums of the first value, the first two, and so on.
+
+    Examples:
+        >>> running_sums((1.0, 2.0, 4.0))
+        (1.0, 3.0, 7.0)
+    """
+    return tuple(accumulate(values))
+
+
+def sum_of(values: Places) -> FloatArray:
+    """The values added up, one after the other."""
+    total = values[0]
+    for place in range(1, len(values)):
+        total = total + values[place]
+    return total

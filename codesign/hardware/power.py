@@ -48,7 +48,7 @@ def mac_energy_joules(first_bits: FloatArray, second_bits: FloatArray) -> FloatA
 def thermal_design_watts(
     accelerators: AcceleratorBatch, first_bits: FloatArray, second_bits: FloatArray
 ) -> dict[str, FloatArray]:
-    """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` to ``tier3``.
+    """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` and so on.
 
     Args:
         accelerators: The designs.

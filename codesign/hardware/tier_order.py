@@ -21,37 +21,43 @@ the longer latency: flash in front of a faster pair of them costs a microsecond 
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise, permutations
 
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 
-N_TIERS = 3
-"""Number of off-chip tiers (MemExplorer Table 6: L1 to L3)."""
+FEWEST_TIERS, MOST_TIERS = 3, 5
+"""Off-chip tiers of a batch of designs. Three are MemExplorer's (Table 6: L1 to L3); designs with
+fewer leave some empty, so that all have one compiled loop. Five have 120 orders [ours]."""
 LATENCY_TOLERANCE_S = 100e-9
 """Difference of two tiers' latencies that decides on no order [ours]: all kinds of DRAM are alike,
 and flash, ten times as slow to begin, is not."""
 MOST_WRITE_ENERGY_RATIO = 2.0
 """Energy of a byte written over that of one read up to which a power limit decides on no order
 [ours]: all memories of the library are below, flash with 1.67 is the dearest."""
-ORDERS: tuple[tuple[int, ...], ...] = tuple(permutations(range(N_TIERS)))
-"""Every order of the tiers; the first keeps them as they are."""
 BY_LATENCY, BY_BANDWIDTH = 1, 2
 """What may make an order the fastest: latencies alone, or bandwidths and capacities."""
+
+
+@cache
+def orders_of(n_tiers: int) -> tuple[tuple[int, ...], ...]:
+    """Every order of the tiers; the first keeps them as they are."""
+    return tuple(permutations(range(n_tiers)))
 
 
 def fastest_first(
     bandwidth: FloatArray, capacity: FloatArray, is_last: BoolArray | None = None
 ) -> IntArray | None:
-    """(3, n) positions of the tiers, the fastest first; None if all stand so already.
+    """(t, n) positions of the tiers, the fastest first; None if all stand so already.
 
     Of equally fast tiers the larger comes first; a tier that does not exist comes last.
 
     Args:
-        bandwidth: (3, n); 0 for a tier that does not exist.
-        capacity: (3, n).
-        is_last: (3, n) tiers that stand behind all others; None: no tier does.
+        bandwidth: (t, n); 0 for a tier that does not exist.
+        capacity: (t, n).
+        is_last: (t, n) tiers that stand behind all others; None: no tier does.
     """
     if is_last is not None:
         place = np.where(bandwidth > 0, is_last, 2)
@@ -64,9 +70,10 @@ def fastest_first(
 
 
 def keeps_last(is_last: BoolArray) -> BoolArray:
-    """(6, n) whether each of ``ORDERS`` leaves these (3, n) tiers behind all others."""
-    kept = np.ones((len(ORDERS), is_last.shape[1]), dtype=bool)
-    for row, order in enumerate(ORDERS):
+    """(p, n) whether each of their orders leaves these (t, n) tiers behind all others."""
+    orders = orders_of(len(is_last))
+    kept = np.ones((len(orders), is_last.shape[1]), dtype=bool)
+    for row, order in enumerate(orders):
         for before, behind in pairwise(order):
             kept[row] &= is_last[behind] | ~is_last[before]
     return kept
@@ -78,29 +85,30 @@ def worth_trying(
     write_energy_ratio: FloatArray,
     latency: FloatArray | None = None,
 ) -> IntArray:
-    """(6, n) which of ``ORDERS`` may be the fastest: ``BY_BANDWIDTH``, as the first always, or
-    ``BY_LATENCY`` where nothing else speaks for it, or 0.
+    """(p, n) which orders of the tiers may be the fastest: ``BY_BANDWIDTH``, as the first always,
+    or ``BY_LATENCY`` where nothing else speaks for it, or 0.
 
     Args:
-        bandwidth: (3, n), the fastest tier first; 0 for a tier that does not exist.
-        capacity: (3, n).
-        write_energy_ratio: (3, n) energy of a byte written over that of one read.
-        latency: (3, n); None where latencies count as nothing.
+        bandwidth: (t, n), the fastest tier first; 0 for a tier that does not exist.
+        capacity: (t, n).
+        write_energy_ratio: (t, n) energy of a byte written over that of one read.
+        latency: (t, n); None where latencies count as nothing.
     """
     if latency is None:
         latency = np.zeros_like(bandwidth)
+    orders, n_tiers = orders_of(len(bandwidth)), len(bandwidth)
     wait = np.where(bandwidth > 0, latency, np.inf)
     # Single bytes, as this is done for every design; 0 is of the order that is not tried.
     never, by_latency, by_bandwidth = np.int8(0), np.int8(BY_LATENCY), np.int8(BY_BANDWIDTH)
-    allowed = np.full((len(ORDERS), bandwidth.shape[1]), by_bandwidth)
-    for i in range(N_TIERS):
-        for j in range(i + 1, N_TIERS):
+    allowed = np.full((len(orders), bandwidth.shape[1]), by_bandwidth)
+    for i in range(n_tiers):
+        for j in range(i + 1, n_tiers):
             belongs_before = (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
             belongs_before &= write_energy_ratio[i] <= MOST_WRITE_ENERGY_RATIO
             is_quick = wait[i] <= wait[j] + LATENCY_TOLERANCE_S
             if_before = np.where(is_quick, never, by_latency)
             swapped = np.where(belongs_before, if_before, by_bandwidth)
-            for row, order in enumerate(ORDERS):
+            for row, order in enumerate(orders):
                 if order.index(i) > order.index(j):
                     np.minimum(allowed[row], swapped, out=allowed[row])
     return allowed.astype(np.int64)

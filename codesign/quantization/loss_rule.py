@@ -104,7 +104,7 @@ class LossRule(Record):
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ScoreEstimate:
     """A ratio of scores, quantized over 16 bits, and how sure it is.
 
     Attributes:
@@ -271,7 +271,7 @@ def bounded(unbounded_loss: float, worst: float) -> float:
 
 def estimate(
     formats: FormatChoice, model: str, n_parameters: float, measure: Measure = "accuracy"
-) -> Estimate:
+) -> ScoreEstimate:
     """What is known or estimated of a model in these formats.
 
     Args:
@@ -292,13 +292,13 @@ def estimate(
         values = [score.ratio for score in same if score.ratio is not None]
         sources = "; ".join(dict.fromkeys(score.source for score in same))
         mean = sum(values) / len(values)
-        return Estimate(mean, min(values), max(values), "published", sources)
+        return ScoreEstimate(mean, min(values), max(values), "published", sources)
     return estimate_by_rule(formats, model, n_parameters, measure)
 
 
 def estimate_by_rule(
     formats: FormatChoice, model: str, n_parameters: float, measure: Measure = "accuracy"
-) -> Estimate:
+) -> ScoreEstimate:
     """The same by the rule alone, also where a score is published.
 
     Raises:
@@ -306,7 +306,9 @@ def estimate_by_rule(
     """
     total = sum(part_noise(part, name, formats.algorithm) for part, name in _parts(formats).items())
     if not total:
-        return Estimate(1.0, 1.0, 1.0, "published", "16 bits are what scores are compared with")
+        return ScoreEstimate(
+            1.0, 1.0, 1.0, "published", "16 bits are what scores are compared with"
+        )
     value = loss(total, model, n_parameters, measure)
     rule = load_rule()
     constants: MeasureConstants = getattr(rule, measure)
@@ -322,7 +324,7 @@ def estimate_by_rule(
     low, high = interval(value, width, constants.floor)
     lower, upper = sorted(_ratio(end, measure) for end in (low, high))
     source = f"80 % of withheld {' and '.join(kinds)} are within these ends"
-    return Estimate(_ratio(value, measure), lower, upper, "estimated", source)
+    return ScoreEstimate(_ratio(value, measure), lower, upper, "estimated", source)
 
 
 def combination(formats: FormatChoice) -> str:

@@ -26,7 +26,8 @@ from codesign.enumeration import ExactFront, enumerate_front
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import Level
 from codesign.metrics import ALL_METRICS
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.report.labels import axis_label
 from codesign.report.tables import plain_table, text_line
 from codesign.studies.conclusions.setting import CAP_WATTS, Setting, problem_of

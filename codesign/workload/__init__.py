@@ -1,8 +1,8 @@
 """What is computed: language models, number formats, requests, and their operators."""
 
-from codesign.workload.library import list_models, load_model, summary
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
+from codesign.workload.model_library import list_models, load_model, summary
 from codesign.workload.model_size import (
     active_parameter_count,
     kv_elements_per_token,

@@ -10,29 +10,22 @@ Conventions, the same for every model:
   ``P + (G + 1) / 2``. All quantities are affine in the context, so the mean step has exactly
   the mean work and traffic of the ``G`` steps; only its *time* is approximate, where the bound
   changes on the way. Pass ``context`` to look at particular steps.
-- Keys and values are read from the cache once a pass, however many query heads share them, and
-  also in prefill, where they have just been written. What a small on-chip memory makes an
-  evaluator read again is the evaluator's business.
-- Multi-head latent attention (MLA) is expanded in prefill (per-head keys and values are
-  computed from the latent and are activations) and absorbed in decode (queries are moved into
-  the latent space, all heads share one read of the latent), as DeepSeek-V2 §2.1 describes.
 - A diffusion model attends in both directions. Its decode is ``diffusion_steps`` passes over
   prompt and generated tokens together; it keeps nothing from pass to pass (LLaDA §2).
-- Layers of unlike attention are rows of their own: where a model has both, the scores of sliding
-  layers begin with ``sliding_``; those of linear attention are in ``linear_attention.py``.
 - Layers whose heads with keys, or whose MLPs, differ in number or width are the mean of them:
   work, weights and traffic are exact, only the shape of the products is not.
 - The gate of a shared expert reads what the router reads, and is a column of it.
 
-``vector_ops.py`` says what is counted of the vector unit.
+Attention is in ``softmax_attention.py`` and ``linear_attention.py``; ``vector_ops.py`` says what is
+counted of the vector unit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from codesign.workload.layer_pass import LayerPass, Span
 from codesign.workload.linear_attention import lower_linear_attention
 from codesign.workload.model import LanguageModel, LayerType
 from codesign.workload.operators import (
@@ -43,59 +36,18 @@ from codesign.workload.operators import (
     projection,
     to_table,
 )
+from codesign.workload.softmax_attention import lower_latent_attention, lower_softmax_attention
 from codesign.workload.vector_ops import (
     ACTIVATION_OPS,
     COMBINE_OPS,
     NORM_OPS,
-    OUTPUT_GATE_OPS,
-    ROPE_OPS,
     ROUTING_OPS,
     SIGMOID_OPS,
-    SOFTMAX_OPS,
 )
 
 Phase: TypeAlias = Literal["prefill", "decode"]
 Logits: TypeAlias = Literal["last", "all"]
 Embedding: TypeAlias = Literal["lookup", "dense"]
-
-
-@dataclass(frozen=True)
-class Span:
-    """The tokens to which the layers of one kind of softmax attention attend.
-
-    Attributes:
-        prefix: Prefix of the names of the layers' operators.
-        layers: Number of these layers.
-        kv_heads: Heads with keys and values of each, on average; 0 with latent attention.
-        context: Tokens that each token of the pass attends to, on average.
-        cached: Tokens whose keys and values are read.
-    """
-
-    prefix: str
-    layers: int
-    kv_heads: float
-    context: float
-    cached: float
-
-
-@dataclass(frozen=True)
-class LayerPass:
-    """One pass through the layers.
-
-    Attributes:
-        tokens: Tokens that a request brings.
-        spans: Spans of the kinds of softmax attention that the model has; one with latent
-            attention.
-        logit_tokens: Tokens that go through the LM head.
-        is_prefill: Whether keys and values of the whole context are computed in this pass.
-        has_past: Whether there are tokens before those of the pass.
-    """
-
-    tokens: float
-    spans: tuple[Span, ...]
-    logit_tokens: float
-    is_prefill: bool
-    has_past: bool
 
 
 def lower(
@@ -150,9 +102,9 @@ def lower(
         *_embedding_projections(model, layer_pass.tokens),
         _norm(model, layer_pass),
         *(
-            _latent_attention(model, layer_pass)
+            lower_latent_attention(model, layer_pass)
             if model.is_latent
-            else _attention(model, layer_pass)
+            else lower_softmax_attention(model, layer_pass)
         ),
         *lower_linear_attention(
             model, layer_pass.tokens, is_prefill=layer_pass.is_prefill, has_past=layer_pass.has_past
@@ -313,265 +265,6 @@ def _residual(model: LanguageModel, layer_pass: LayerPass) -> Operator:
 def _lm_head(model: LanguageModel, layer_pass: LayerPass) -> Operator:
     return projection(
         "lm_head", "lm_head", 1, layer_pass.logit_tokens, model.embedding_width, model.vocab_size
-    )
-
-
-def _attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    """Multi-head, grouped-query or multi-query attention."""
-    layers, tokens, width = model.n_attention_layers, layer_pass.tokens, model.head_dim
-    if not layers:
-        return []
-    queries, keys = model.num_attention_heads * width, model.n_own_kv_heads / layers * width
-    is_rotary = model.position == "rotary"
-    operators = [
-        projection(
-            "qkv_projection",
-            "attention",
-            layers,
-            tokens,
-            model.hidden_size,
-            queries * (2 if model.attn_output_gate else 1) + 2 * keys,
-            has_bias=model.attention_bias,
-            # Rotated keys go to the cache only after the rotation.
-            cached=keys if is_rotary else 2 * keys,
-        )
-    ]
-    if model.qk_norm:
-        elements, ops = tokens * (queries + keys), NORM_OPS["rmsnorm"]
-        operators.append(elementwise("qk_norm", "attention", layers, elements, ops, 2 * width))
-    if is_rotary:
-        operators.append(_partial_rope(model, tokens * queries, tokens * keys))
-    for span in layer_pass.spans:
-        operators += _scores(
-            span,
-            products=span.kv_heads,
-            rows=model.num_attention_heads / span.kv_heads * tokens,
-            inner=width,
-            outer=width,
-            inputs=(tokens * queries, 0),
-            cached=(span.kv_heads * width, span.kv_heads * width),
-            sinks=model.num_attention_heads if model.has_attention_sinks else 0,
-        )
-    if model.attn_output_gate:
-        operators.append(
-            Operator(
-                "output_gate",
-                "vector",
-                "attention",
-                layers,
-                input_elements_per_request=2 * tokens * queries,
-                output_elements_per_request=tokens * queries,
-                vector_ops_per_request=OUTPUT_GATE_OPS * tokens * queries,
-            )
-        )
-    return [*operators, _output_projection(model, tokens, queries)]
-
-
-def _partial_rope(model: LanguageModel, queries: float, keys: float) -> Operator:
-    """Rotation of a part of each head; all keys go to the KV cache, rotated or not."""
-    part = model.partial_rotary_factor
-    rope = _rope(model.n_attention_layers, part * queries, keys, keys)
-    return replace(rope, vector_ops_per_request=ROPE_OPS * part * (queries + keys))
-
-
-def _rope(layers: float, queries: float, keys: float, cached: float) -> Operator:
-    """Rotation of queries and keys; the ``cached`` keys go to the KV cache only."""
-    return Operator(
-        "rope",
-        "vector",
-        "attention",
-        layers,
-        input_elements_per_request=queries + keys,
-        output_elements_per_request=queries + keys - cached,
-        kv_written_elements_per_request=cached,
-        vector_ops_per_request=ROPE_OPS * (queries + keys),
-    )
-
-
-def _output_projection(model: LanguageModel, tokens: float, inner: float) -> Operator:
-    return projection(
-        "output_projection",
-        "attention",
-        model.n_attention_layers,
-        tokens,
-        inner,
-        model.hidden_size,
-        has_bias=model.attention_output_bias,
-    )
-
-
-def _scores(
-    span: Span,
-    *,
-    products: float,
-    rows: float,
-    inner: float,
-    outer: float,
-    inputs: tuple[float, float],
-    cached: tuple[float, float],
-    sinks: float = 0.0,
-) -> list[Operator]:
-    """Queries times keys, softmax, times values.
-
-    Args:
-        span: Layers of one kind, and what they attend to.
-        products: Separate products of a request.
-        rows: Rows of each product: tokens times the heads that share its keys.
-        inner: Width of a key.
-        outer: Width of a value.
-        inputs: Activations that the two products read, scores excepted.
-        cached: Elements of the KV cache per cached token that the two products read.
-        sinks: Learned scores of a layer.
-    """
-    scores = products * rows * span.context
-    qk = Operator(
-        span.prefix + "attention_qk",
-        "attention_qk",
-        "attention",
-        span.layers,
-        m_per_request=rows,
-        k=inner,
-        n=span.context,
-        products_per_request=products,
-        input_elements_per_request=inputs[0],
-        kv_read_elements_per_request=cached[0] * span.cached,
-        score_written_elements_per_request=scores,
-    )
-    softmax = Operator(
-        span.prefix + "softmax",
-        "vector",
-        "attention",
-        span.layers,
-        weight_elements=sinks,
-        score_read_elements_per_request=scores,
-        score_written_elements_per_request=scores,
-        vector_ops_per_request=SOFTMAX_OPS * scores,
-    )
-    pv = Operator(
-        span.prefix + "attention_pv",
-        "attention_pv",
-        "attention",
-        span.layers,
-        m_per_request=rows,
-        k=span.context,
-        n=outer,
-        products_per_request=products,
-        input_elements_per_request=inputs[1],
-        output_elements_per_request=products * rows * outer,
-        kv_read_elements_per_request=cached[1] * span.cached,
-        score_read_elements_per_request=scores,
-    )
-    return [qk, softmax, pv]
-
-
-def _latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    """Multi-head latent attention, expanded in prefill and absorbed in decode."""
-    if not model.n_attention_layers:
-        return []
-    layers, tokens, heads = model.n_attention_layers, layer_pass.tokens, model.num_attention_heads
-    latent, rope = model.latent_dims.kv_lora_rank, model.latent_dims.qk_rope_head_dim
-    query_latent = model.latent_dims.q_lora_rank or 0
-    query = heads * (model.latent_dims.qk_nope_head_dim + rope)
-    bias = model.attention_bias
-    down = (query_latent or query) + latent + rope
-    normed = tokens * (query_latent + latent)
-    operators = [
-        projection(
-            "latent_projection",
-            "attention",
-            layers,
-            tokens,
-            model.hidden_size,
-            down,
-            has_bias=bias,
-        ),
-        Operator(
-            "latent_norm",
-            "vector",
-            "attention",
-            layers,
-            weight_elements=query_latent + latent,
-            input_elements_per_request=normed,
-            output_elements_per_request=normed if layer_pass.is_prefill else tokens * query_latent,
-            kv_written_elements_per_request=tokens * latent,
-            vector_ops_per_request=NORM_OPS["rmsnorm"] * normed,
-        ),
-    ]
-    if query_latent:
-        operators.append(
-            projection("query_projection", "attention", layers, tokens, query_latent, query)
-        )
-    operators.append(_rope(layers, tokens * heads * rope, tokens * rope, tokens * rope))
-    operators += (
-        _expanded(model, layer_pass) if layer_pass.is_prefill else _absorbed(model, layer_pass)
-    )
-    inner = heads * model.latent_dims.v_head_dim
-    return [*operators, _output_projection(model, tokens, inner)]
-
-
-def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
-    (span,) = layer_pass.spans
-    nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
-    up = projection(
-        "key_value_projection",
-        "attention",
-        span.layers,
-        span.cached,  # the cache holds latents: those of earlier chunks are expanded again
-        dims.kv_lora_rank,
-        heads * (nope + value),
-    )
-    keys = span.cached * (heads * nope + rope)
-    return [
-        up,
-        *_scores(
-            span,
-            products=heads,
-            rows=tokens,
-            inner=nope + rope,
-            outer=value,
-            inputs=(tokens * heads * (nope + rope) + keys, span.cached * heads * value),
-            cached=(0, 0),
-        ),
-    ]
-
-
-def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
-    (span,) = layer_pass.spans
-    latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
-    return [
-        _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
-        *_scores(
-            span,
-            products=1,
-            rows=heads * tokens,
-            inner=latent + rope,
-            outer=latent,
-            inputs=(tokens * heads * (latent + rope), 0),
-            # The values are the latent part of the keys: one read serves both products.
-            cached=(latent + rope, 0),
-        ),
-        _per_head("value_absorption", model, tokens, latent, dims.v_head_dim),
-    ]
-
-
-def _per_head(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:
-    """A product with one weight matrix per head: experts that every token takes."""
-    heads = model.num_attention_heads
-    return Operator(
-        name,
-        "gemm",
-        "attention",
-        model.n_attention_layers,
-        m_per_request=tokens,
-        k=k,
-        n=n,
-        n_experts=heads,
-        experts_per_token=heads,
-        weight_elements=k * n,
-        input_elements_per_request=tokens * heads * k,
-        output_elements_per_request=tokens * heads * n,
     )
 
 

@@ -10,9 +10,9 @@ from pydantic import model_validator
 
 from codesign.errors import InputError
 from codesign.schema import Positive, Record, checked
-from codesign.workload.library import load_model
 from codesign.workload.lowering import Embedding, Logits, Phase, lower
 from codesign.workload.model import LanguageModel
+from codesign.workload.model_library import load_model
 from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import Convention

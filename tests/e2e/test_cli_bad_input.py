@@ -429,6 +429,26 @@ def test_a_file_that_cannot_be_used_does_not_keep_the_others_from_being_listed(
         assert f"{'runs' if command == 'runs' else command}/bad.yaml: not valid YAML" in out + err
 
 
+def test_a_mixture_that_forecast_does_not_know_is_found_in_the_file_of_the_space(
+    tmp_path: Path, monkeypatch, capsys
+):
+    shipped = Path(__file__).parents[2]
+    text = (shipped / "spaces" / "forecast-edge.yaml").read_text("utf-8")
+    place = text.splitlines().index("  weight_format:") + 1
+    mixed = text.replace("[bf16, int8, int4]", "[bf16, int8, int4, 0.5*mxfp4+0.5*mxfp8]", 1)
+    (tmp_path / "odd.yaml").write_text(mixed, encoding="utf-8")
+    campaign = (shipped / "runs" / "forecast-edge.yaml").read_text("utf-8")
+    campaign = campaign.replace("name: forecast-edge\nd", "name: a\nd")
+    campaign = campaign.replace("space: forecast-edge", "space: odd.yaml")
+    (tmp_path / "a.yaml").write_text(campaign, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["enumerate", "a.yaml"]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"error: odd.yaml:{place}: parameters.weight_format: expected one number format, "
+        "got '0.5*mxfp4+0.5*mxfp8': only weights of an npu may be mixed"
+    )
+
+
 @pytest.mark.parametrize("command", ["run", "enumerate"])
 def test_a_format_that_no_machine_multiplies_is_found_in_the_file_of_the_space(
     command, tmp_path: Path, monkeypatch, capsys

@@ -237,4 +237,4 @@ def test_the_interval_of_a_metric_is_in_the_unit_of_its_heading(capsys, monkeypa
     metrics, intervals = capsys.readouterr().out.split("\nUncertainty", 1)
     (row,) = [line.split() for line in metrics.splitlines() if line.startswith("power density")]
     interval = next(line for line in intervals.splitlines() if line.startswith("power density"))
-    assert row[2:4] == [interval.split()[3], interval.split()[2]]  # such as 549.6 and mW/mm^2
+    assert row[2:4] == [interval.split()[3], interval.split()[2]]  # such as 549.6 and mW/mm²

@@ -25,7 +25,8 @@ from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators
 from codesign.metrics import Metric
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
+from codesign.report.machine import machine_of
 from codesign.testing import check_evaluator
 from codesign.workload import Request, lowering, split_rules
 from codesign.workload.model import LanguageModel
@@ -224,6 +225,89 @@ def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None
     assert bonded.metrics["throughput_tokens_per_s"] > base.metrics["throughput_tokens_per_s"]
     assert main(["memtech", "bonded_dram"]) == 0
     assert "It takes no die edge." in capsys.readouterr().out
+
+
+# --- a fourth off-chip tier: a number in the space file -------------------------------------------
+
+TIERS = ["hbm4_12h", "gddr7", "lpddr6", "hbf"]
+
+
+def _four_tiers(technologies: Sequence[str] = TIERS) -> None:
+    tiers = {f"tier{i}_technology": name for i, name in enumerate(technologies, start=1)}
+    counts = {f"tier{i}_stacks": 1 for i in range(1, 5)}
+    four = {"Four": {"based_on": "Base", "values": {**tiers, **counts}, "source": "ours"}}
+    _write("spaces/four.yaml", {
+        "based_on": "memexplorer",
+        "repeated": {"tier": {
+            "description": "Off-chip memory", "minimum": 1, "maximum": 4,
+            "parameters": {
+                "technology": {
+                    "description": "Memory technology", "from": "memtech",
+                    "values": list(technologies),
+                },
+                "stacks": {"description": "Stacks", "values": [1]},
+            },
+            "order": ["technology.bandwidth * stacks", "technology.capacity * stacks"],
+        }},
+        "designs": four,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("topology", ["staged", "parallel"])
+def test_a_front_with_four_tiers_is_that_of_brute_force(topology: Any) -> None:
+    # One that is fast and soon full, so that the bound counts what the others read together.
+    _technology("small", place="off-chip", shoreline="10 mm", bandwidth="4 TB/s", capacity="4 GB")
+    _four_tiers(["small", "hbf", "hbm3e_8h", "lpddr6"])
+    fixed = {"pe_array": [2048, 256], "vector_length": 2048, "weight_format": "mxint8",
+             "activation_format": "mxint8", "sram_dies": 1}  # fmt: skip
+    space = api.load_space("four").fix(fixed)
+    goals = ["maximize throughput_tokens_per_s", "minimize tdp_watts", "minimize shoreline_mm"]
+    fronts = []
+    for factory in (NpuEvaluator, WithoutBounds):
+        evaluator = factory(REQUEST, NpuOptions(topology=topology))
+        fronts.append(enumerate_front(build_problem(space, evaluator, goals, [], "npu")))
+    pruned, brute = fronts
+    np.testing.assert_array_equal(pruned.objectives, brute.objectives)
+    assert pruned.n_evaluated < brute.n_evaluated  # the bounds are used
+    assert any(space.columns(pruned.rows)["tier4_technology"].to_list())
+    rate = "throughput_tokens_per_s"
+    designs = space.columns(space.sample(np.random.default_rng(0), 400))
+    bound = NpuEvaluator(REQUEST, NpuOptions(topology=topology)).best_case(designs, {}, [rate])[
+        rate
+    ]
+    share = np.asarray(evaluator.evaluate(designs, [rate]).metrics[rate]) / bound
+    assert 0.9 < share.max() <= 1.0
+
+
+def test_a_fourth_tier_is_explained_simulated_and_listed() -> None:
+    _four_tiers()
+    space = api.load_space("four")
+    columns = space.columns(space.encode(space.designs["Four"]))
+    for factory in (NpuEvaluator, SimulationEvaluator):
+        evaluator = factory(REQUEST)
+        account = evaluator.explain(columns)
+        names = [level["name"] for level in account.levels]
+        assert names[0] == "on_chip"
+        assert set(names[1:]) == {f"tier{i}" for i in range(1, 5)}
+        held = {
+            k: sum(level["holds_share"][k] for level in account.levels) for k in ("weight", "kv")
+        }
+        assert held == pytest.approx({"weight": 1.0, "kv": 1.0})
+    check_evaluator(
+        NpuEvaluator(REQUEST), space.columns(space.sample(np.random.default_rng(0), 20))
+    )
+    machine = machine_of(api.evaluate(design="Four", space="four", evaluator=NpuEvaluator(REQUEST)))
+    assert [level.title for level in machine.tiers] == [f"tier {i}" for i in range(1, 5)]
+
+
+def test_a_sixth_tier_is_refused_in_one_line(capsys: Any) -> None:
+    _four_tiers()
+    text = Path("spaces/four.yaml").read_text(encoding="utf-8").replace("maximum: 4", "maximum: 6")
+    Path("spaces/four.yaml").write_text(text, encoding="utf-8")
+    model = ["--space", "four", "--model", "llama-3.3-70b", "--workload", "osworld"]
+    assert main(["evaluate", "--design", "Four", *model, "--phase", "decode"]) == 2
+    error = capsys.readouterr().err
+    assert "does not use a parameter of space 'four': unknown parameter 'tier6_technology'" in error
 
 
 # --- a machine: a file ---------------------------------------------------------------------------

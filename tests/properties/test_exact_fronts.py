@@ -20,7 +20,7 @@ from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem, read_constraint
+from codesign.problem_builder import build_problem, read_constraint
 from codesign.space import load_space, parse_space
 from codesign.workload import Request
 

@@ -17,7 +17,7 @@ import pytest
 from codesign.api import load_space
 from codesign.campaign.definition import load_definition
 from codesign.cli.evaluation import read_pairs
-from codesign.deployments.queueing.arrivals import read_arrivals
+from codesign.deployments.queueing.request_arrivals import read_arrivals
 from codesign.errors import CodesignError
 from codesign.memtech import load_technology
 from codesign.resources import listed

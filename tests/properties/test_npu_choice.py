@@ -15,11 +15,11 @@ from scipy.optimize import linprog
 from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of, taken
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operators import Stage
-from codesign.evaluators.npu.placement import PRIORITIES, balanced_tails, tier_tails
+from codesign.evaluators.npu.placement import PRIORITIES, balanced_tails, tier_shares, tier_tails
 from codesign.hardware.hierarchy import staged_time_s
-from codesign.hardware.tier_order import ORDERS, fastest_first, worth_trying
+from codesign.hardware.tier_order import fastest_first, orders_of, worth_trying
 from codesign.memtech import load_library
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.resources import find
 from codesign.space import DesignSpace, load_space, parse_space
 from codesign.workload import Request
@@ -28,6 +28,7 @@ LIBRARY = load_library()
 N = 100
 SIZES = [2**i for i in range(8)]
 """Batch sizes of the policy ``best``."""
+ORDERS = orders_of(3)
 ROUNDING = 1e-12
 RATE, TIME = "throughput_tokens_per_s", "time_per_output_token_s"
 
@@ -196,8 +197,8 @@ def test_the_batch_size_of_a_space_meets_the_limits_of_a_problem() -> None:
 
 
 def stands(bandwidth: FloatArray) -> BoolArray:
-    """(6, n) the orders in which no missing tier stands before another."""
-    there = bandwidth[np.array(ORDERS)] > 0
+    """(p, n) the orders in which no missing tier stands before another."""
+    there = bandwidth[np.array(orders_of(len(bandwidth)))] > 0
     return np.asarray((there[:, :-1] >= there[:, 1:]).all(axis=1))
 
 
@@ -267,14 +268,15 @@ def test_how_a_design_lists_its_tiers_makes_no_difference() -> None:
             np.testing.assert_allclose(found[name], values_, rtol=1e-12, err_msg=name)
 
 
-def test_no_order_that_could_be_the_fastest_is_left_out() -> None:
+@pytest.mark.parametrize("n_tiers", [3, 4])
+def test_no_order_that_could_be_the_fastest_is_left_out(n_tiers: int) -> None:
     """By the bytes that pass the ports, summed over kinds of data, as operators do."""
-    rng = np.random.default_rng(0)
-    n = 20_000
-    capacity = rng.choice([1.0, 2.0, 3.0, 5.0, 9.0, 40.0], (3, n)) * rng.choice([1, 1.1], (3, n))
-    bandwidth = rng.choice([1.0, 1.2, 1.9, 2.0, 3.0, 8.0], (3, n)) * rng.choice([1, 1.1], (3, n))
-    n_present = rng.integers(1, 4, n)
-    is_absent = np.arange(3)[:, None] >= n_present
+    rng, orders = np.random.default_rng(0), orders_of(n_tiers)
+    n, shape = 20_000, (n_tiers, 20_000)
+    capacity = rng.choice([1.0, 2.0, 3.0, 5.0, 9.0, 40.0], shape) * rng.choice([1, 1.1], shape)
+    bandwidth = rng.choice([1.0, 1.2, 1.9, 2.0, 3.0, 8.0], shape) * rng.choice([1, 1.1], shape)
+    n_present = rng.integers(1, n_tiers + 1, n)
+    is_absent = np.arange(n_tiers)[:, None] >= n_present
     capacity[is_absent] = bandwidth[is_absent] = 0.0
     order = fastest_first(bandwidth, capacity)
     assert order is not None
@@ -284,9 +286,9 @@ def test_no_order_that_could_be_the_fastest_is_left_out() -> None:
     parts = rng.dirichlet([0.5] * 3, n).T * capacity.sum(axis=0) * rng.random(n)
     priority = rng.integers(0, len(PRIORITIES), n)
     reads = rng.random((3, n))  # how often a byte of each kind is read
-    seconds = np.stack([_steady_s(parts, bandwidth, capacity, priority, reads, o) for o in ORDERS])
+    seconds = np.stack([_steady_s(parts, bandwidth, capacity, priority, reads, o) for o in orders])
     seconds = np.where(stands(bandwidth), seconds, np.inf)
-    allowed = worth_trying(bandwidth, capacity, np.ones((3, n))) > 0
+    allowed = worth_trying(bandwidth, capacity, np.ones(shape)) > 0
     assert allowed[0].all() and (allowed <= stands(bandwidth)).all()
     best = np.where(allowed, seconds, np.inf)
     assert (best.min(axis=0) <= seconds.min(axis=0) * (1 + 1e-12)).all()
@@ -302,12 +304,11 @@ def _steady_s(
     reads: FloatArray,
     order: tuple[int, ...],
 ) -> FloatArray:
-    first, second, third = capacity[list(order)]
-    tails = tier_tails((sizes[0], sizes[1], sizes[2]), (first, second, third), priority)
+    tails = tier_tails((sizes[0], sizes[1], sizes[2]), tuple(capacity[list(order)]), priority)
     total = np.zeros(sizes.shape[1])
-    for size, read, (beyond, last) in zip(sizes, reads, tails, strict=True):
-        crossing = [size * read, size * read * beyond, size * read * last]
-        nothing = [np.zeros_like(total)] * 3
+    for size, read, of_kind in zip(sizes, reads, tails, strict=True):
+        crossing = [size * read, *(size * read * tail for tail in of_kind)]
+        nothing = [np.zeros_like(total)] * len(order)
         total += staged_time_s(crossing, list(bandwidth[list(order)]), nothing, np.zeros(1))
     return total
 
@@ -315,17 +316,17 @@ def _steady_s(
 # Data spread over tiers side by side.
 
 
-def test_data_side_by_side_take_the_least_time_that_there_is() -> None:
+@pytest.mark.parametrize("n_tiers", [3, 4])
+def test_data_side_by_side_take_the_least_time_that_there_is(n_tiers: int) -> None:
     rng = np.random.default_rng(1)
     n = 150
-    capacity, bandwidth = rng.lognormal(0, 1.5, (3, n)), rng.lognormal(0, 1.5, (3, n))
-    is_absent = np.arange(3)[:, None] >= rng.integers(1, 4, n)
+    shape = (n_tiers, n)
+    capacity, bandwidth = rng.lognormal(0, 1.5, shape), rng.lognormal(0, 1.5, shape)
+    is_absent = np.arange(n_tiers)[:, None] >= rng.integers(1, n_tiers + 1, n)
     capacity[is_absent] = bandwidth[is_absent] = 0.0
     size = capacity.sum(axis=0) * np.where(rng.random(n) < 0.1, 1.0, rng.random(n))
-    beyond, last = balanced_tails(
-        size, (capacity[0], capacity[1], capacity[2]), (bandwidth[0], bandwidth[1], bandwidth[2])
-    )
-    owned = size * np.stack([1.0 - beyond, beyond - last, last])
+    tails = balanced_tails(size, tuple(capacity), tuple(bandwidth))
+    owned = size * np.stack(tier_shares(tails))
     assert (owned >= -1e-12 * size).all() and (owned <= capacity * (1 + 1e-9) + 1e-12).all()
     for i in range(n):
         there = np.flatnonzero(capacity[:, i])

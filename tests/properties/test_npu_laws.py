@@ -17,7 +17,7 @@ from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.npu_evaluator import CHUNK
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.hardware.elementwise import inverse
 from codesign.memtech import Range, TechnologyLibrary, load_library
 from codesign.space import DesignSpace, load_space

@@ -13,13 +13,13 @@ from codesign.enumeration.decomposition import Decomposition, Part
 from codesign.enumeration.enumerate import enumerate_front
 from codesign.errors import InfeasibleError
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.space import load_space, parse_space
 from codesign.workload import Request
 

@@ -16,7 +16,8 @@ from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
-from codesign.problem import Problem, build_problem, with_pools_of
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem, with_pools_of
 from codesign.space import load_space, parse_space
 
 OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")

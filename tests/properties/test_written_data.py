@@ -15,7 +15,8 @@ from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.memtech import load_library
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.space import DesignSpace, load_space
 from codesign.workload import Request
 

@@ -14,7 +14,7 @@ from codesign.errors import InputError, JobError
 from codesign.evaluated_design import AssessedDesign
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import METRICS
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Record
 
 P1 = {"model": "llama-3.3-70b", "workload": "osworld", "phase": "prefill"}
@@ -117,6 +117,11 @@ class _Area:
 
     def provenance(self):
         return {}
+
+
+def test_what_is_no_evaluator_is_refused_in_one_line():
+    with pytest.raises(InputError, match="expected a name or an evaluator, got"):
+        api.prepare(evaluator={"name": "npu"})
 
 
 def test_an_evaluator_that_cannot_explain_gives_metrics_and_limits():

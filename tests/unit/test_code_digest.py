@@ -63,7 +63,7 @@ def test_a_module_without_a_file_counts_as_nothing():
 DIGEST = (
     "import sys; sys.path.insert(0, sys.argv[1]); import codesign; "
     "from codesign.code_digest import code_digest; "
-    f"print(code_digest(('codesign.enumeration', 'codesign.problem', '{NPU}')))"
+    f"print(code_digest(('codesign.enumeration', 'codesign.problem_builder', '{NPU}')))"
 )
 
 

@@ -9,7 +9,8 @@ import pytest
 from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Failure
 from codesign.metrics import METRICS
-from codesign.problem import Objective, build_problem, cost_column
+from codesign.problem import Objective, cost_column
+from codesign.problem_builder import build_problem
 from codesign.space import parse_space
 
 SPACE = """

@@ -21,7 +21,8 @@ from codesign.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.evaluators.base import Bounds, Evaluation, Evaluator, KeepsLimits
 from codesign.execution.executors import LocalExecutor, TaskLostError
 from codesign.execution.guard import Refusal
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.space import DesignSpace
 from codesign.space.structure import SpaceConstraint
 

@@ -4,9 +4,9 @@ An event simulation. A machine is nothing but the seconds of its steps (:class:`
 a machine makes them.
 """
 
-from codesign.deployments.queueing.arrivals import Arrivals, poisson_arrivals, read_arrivals
 from codesign.deployments.queueing.engine_limits import EngineLimits
 from codesign.deployments.queueing.fleet import CacheLink, Fleet, MachinePool
+from codesign.deployments.queueing.request_arrivals import Arrivals, poisson_arrivals, read_arrivals
 from codesign.deployments.queueing.served_requests import PoolLoad, ServedRequests
 from codesign.deployments.queueing.simulation import simulate
 from codesign.deployments.queueing.step_times import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray
-from codesign.deployments.queueing.arrivals import Arrivals
+from codesign.deployments.queueing.request_arrivals import Arrivals
 
 PERCENTILES = (50, 90, 99)
 """Percentiles that are reported; between two requests they are interpolated linearly."""

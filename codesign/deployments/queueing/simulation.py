@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.deployments.queueing.arrivals import Arrivals
 from codesign.deployments.queueing.continuous_batching import (
     ContinuousBatching,
     PlannedStep,
@@ -22,6 +21,7 @@ from codesign.deployments.queueing.continuous_batching import (
 )
 from codesign.deployments.queueing.engine_limits import blocks_of
 from codesign.deployments.queueing.fleet import Fleet, MachinePool
+from codesign.deployments.queueing.request_arrivals import Arrivals
 from codesign.deployments.queueing.served_requests import PoolLoad, ServedRequests
 from codesign.errors import InputError
 

@@ -30,12 +30,14 @@ from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant
 from codesign.metrics import METRICS, Metric
 from codesign.schema import Document, Record, to_record
+from codesign.workload.precision import find_format
 
 _HARDWARE = frozenset({"peak_ops_per_s", "bandwidth_bytes_per_s"})
 _SHARES = ("compute_efficiency", "memory_efficiency")
 _CAPACITY, _LATENCY = "memory_capacity_bytes", "dispatch_latency_s"
 _OF_OPTIONS = ("chunk_tokens", "attention_tile")
 _BATCH = "batch_size"
+_FORMATS = ("weight_format", "activation_format", "kv_format")
 _SOFTWARE = (*Variant.model_fields, *_OF_OPTIONS, _BATCH)
 _METRICS = (
     "time_to_first_token_s",
@@ -179,9 +181,17 @@ class ForecastEvaluator:
         return self._forecasts[key]
 
     def inference(self, settings: Mapping[str, Value]) -> Inference:
-        """The model under software settings, to look at other phases than the workload's."""
+        """The model under software settings, to look at other phases than the workload's.
+
+        Raises:
+            UnusableValueError: A format that is not known, or a mixture of formats.
+            InputError: Another setting that is not known or does not fit the model.
+        """
         definition = self.options.variant.model_dump()
         definition |= {name: settings[name] for name in Variant.model_fields if name in settings}
+        for name in _FORMATS:
+            if name in settings:
+                find_format(str(settings[name]))  # its error finds the line in the space
         variant = to_record(Document("design", definition, {}), Variant)
         tile = settings.get("attention_tile", self.options.attention_tile)
         return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))

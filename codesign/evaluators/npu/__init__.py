@@ -1,6 +1,6 @@
 """The analytical NPU evaluator; see ``evaluator.py``."""
 
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 
 __all__ = ["NpuEvaluator", "NpuOptions"]

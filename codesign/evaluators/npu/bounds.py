@@ -45,14 +45,15 @@ from codesign.evaluators.npu.cost_metrics import (
     WEAR_CARBON,
     SiliconMetrics,
 )
-from codesign.evaluators.npu.operators import Pass, modelling_of
-from codesign.evaluators.npu.options import (
+from codesign.evaluators.npu.npu_options import (
     ACCUMULATOR_BYTES,
     MATRIX_SHARE,
     TILE_BUFFER_SHARE,
     NpuOptions,
     link_time,
 )
+from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import (
     BATCH_SIZE,
@@ -475,17 +476,19 @@ class BestCase:
         if not modelling.is_staged:
             if not (modelling.blocks_for_capacity or modelling.is_series):
                 return moved * inverse(rates[0])  # calibrated, a prefill knows the fastest tier
-            elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1] + rates[2])
+            elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1:].sum(axis=0))
             return np.asarray(np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere))
         per_byte = self._least_reads(case, totals, held)
         fastest = moved * inverse(rates[0])
-        others = levels.capacity_bytes[2] + levels.capacity_bytes[3]
+        others = levels.capacity_bytes[2:].sum(axis=0)
         # What exceeds all tiers lives in the last, which may be the fastest.
         activations = _WIDEST_BYTES * self._preparation.largest_activations * in_pass
         surely = np.maximum(np.minimum(beyond, others - activations), 0.0)
-        in_any_order = surely * per_byte * inverse(rates[1] + rates[2])
-        last = np.maximum(beyond - levels.capacity_bytes[2], 0.0) * per_byte * inverse(rates[2])
-        in_this_order = np.maximum(beyond * per_byte * inverse(rates[1]), last)
+        in_any_order = surely * per_byte * inverse(rates[1:].sum(axis=0))
+        in_this_order = np.zeros_like(beyond)
+        for rate, capacity in zip(rates[1:], levels.capacity_bytes[2:], strict=True):
+            in_this_order = np.maximum(in_this_order, beyond * per_byte * inverse(rate))
+            beyond = np.maximum(beyond - capacity, 0.0)
         orders = worth_trying(
             levels.bandwidth_bytes_per_s[1:],
             levels.capacity_bytes[1:],

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.placement import PRIORITIES, Three
+from codesign.evaluators.npu.placement import PRIORITIES, tier_shares
 from codesign.evaluators.npu.records import (
     Modelling,
     Moved,
@@ -198,10 +198,9 @@ def calibrated_times(
 
 def _slowest_tier(design: StageDesign) -> FloatArray:
     """Seconds per byte of all data, each tier reading its share of it."""
-    beyond, last = design.weight_tails
-    shares: Three = (1.0 - beyond, beyond - last, last)
-    bandwidth = design.inputs.tier_bandwidth_bytes_per_s
-    return larger(
-        shares[0] * inverse(bandwidth[0]),
-        larger(shares[1] * inverse(bandwidth[1]), shares[2] * inverse(bandwidth[2])),
-    )
+    tails, bandwidth = design.weight_tails, design.inputs.tier_bandwidth_bytes_per_s
+    shares = tier_shares(tails)
+    longest = shares[0] * inverse(bandwidth[0])
+    for tier in range(1, len(shares)):
+        longest = larger(longest, shares[tier] * inverse(bandwidth[tier]))
+    return longest

@@ -12,15 +12,16 @@ tried.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
 from codesign.evaluators.npu.compiled import choose_compiled
-from codesign.evaluators.npu.operators import Pass, PassSetup, Stage, modelling_of
-from codesign.evaluators.npu.options import NpuOptions, link_time
+from codesign.evaluators.npu.npu_options import NpuOptions, link_time
+from codesign.evaluators.npu.operators import Pass, Stage
+from codesign.evaluators.npu.pass_setup import PassSetup, modelling_of
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.placement import WRITTEN
 from codesign.evaluators.npu.preparation import Footprint, Preparation, PreparedBatch
@@ -28,12 +29,16 @@ from codesign.evaluators.npu.records import Choices, LeastWork, totals_of
 from codesign.hardware.accelerator import MemoryLevels
 from codesign.hardware.tier_order import (
     BY_BANDWIDTH,
-    ORDERS,
     keeps_last,
+    orders_of,
     worth_trying,
 )
 
-_PLACES = np.array(ORDERS)
+
+@cache
+def _places(n_tiers: int) -> IntArray:
+    """(p, t) every order of the tiers."""
+    return np.array(orders_of(n_tiers))
 
 
 class Chosen:
@@ -42,7 +47,7 @@ class Chosen:
     Args:
         footprint: The designs, the fastest tier first.
         batch_size: (n,) requests held.
-        totals: (21, r) of a pass, for the ``r`` designs that are distinct to the operators: the
+        totals: (s, r) of a pass, for the ``r`` designs that are distinct to the operators: the
             numbers of :class:`codesign.evaluators.npu.records.PassTotals`.
         levels: Gives the memory levels of these ``r``, the tiers in the order of their use.
         prepare: Gives what every metric needs of these ``r``.
@@ -93,7 +98,7 @@ class _Candidates(NamedTuple):
     Attributes:
         positions: Of the design.
         sizes: Of the batch size, position in ``Footprint.sizes``.
-        orders: Of the tiers, position in ``ORDERS``.
+        orders: Of the tiers, position in ``orders_of``.
     """
 
     positions: IntArray
@@ -150,16 +155,18 @@ class BatchAndOrderChoice:
         size = footprint.sizes[sizes]
 
         def prepare() -> PreparedBatch:
-            ordered = footprint.take(everywhere, _PLACES[orders].T)
+            ordered = footprint.take(everywhere, _places(len(footprint.tier_order))[orders].T)
             return self._preparation.batch(designs, ordered, size)
 
         def order_levels() -> MemoryLevels:
-            return footprint.accelerators.levels.taken(everywhere, _PLACES[orders].T)
+            return footprint.accelerators.levels.taken(
+                everywhere, _places(len(footprint.tier_order))[orders].T
+            )
 
         return Chosen(footprint, size, sums, order_levels, prepare)
 
     def _orders(self, footprint: Footprint, storage: IntArray) -> IntArray:
-        """(6, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
+        """(p, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
         levels = footprint.accelerators.levels
         if self._modelling.is_staged:
             orders = worth_trying(
@@ -172,20 +179,22 @@ class BatchAndOrderChoice:
                 is_last = (levels.wear_per_byte[1:] > 0) | ~levels.exists[1:]
                 orders[(storage == WRITTEN) & ~keeps_last(is_last)] = 0
             return orders
-        only_first = np.zeros((len(ORDERS), len(footprint.weight_bytes)), dtype=np.int64)
+        only_first = np.zeros(
+            (len(_places(len(footprint.tier_order))), len(footprint.weight_bytes)), dtype=np.int64
+        )
         only_first[0] = BY_BANDWIDTH
         return only_first
 
     def _compiled(
         self, footprint: Footprint, first: PreparedBatch, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
-        """(21, n) totals, (n,) positions of the best batch sizes and (n,) of the best orders."""
+        """(s, n) totals, (n,) positions of the best batch sizes and (n,) of the best orders."""
         hardware, setup = footprint.accelerators, first.setup
         choices = Choices(
             sizes=footprint.sizes,
             least_size=footprint.least_size,
             most_size=footprint.most_size,
-            orders=_PLACES,
+            orders=_places(len(footprint.tier_order)),
             allowed=allowed,
             kv_request_bytes=footprint.kv_bytes,
             lane_rate=hardware.vector_length * hardware.clock_hz,
@@ -259,7 +268,7 @@ class BatchAndOrderChoice:
         positions = others.positions
         return self._preparation.batch(
             taken(designs, positions),
-            footprint.take(positions, _PLACES[others.orders].T),
+            footprint.take(positions, _places(len(footprint.tier_order))[others.orders].T),
             footprint.sizes[others.sizes],
         )
 

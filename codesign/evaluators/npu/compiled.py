@@ -17,15 +17,10 @@ as much time has been lost again. The environment variable ``CODESIGN_COMPILED``
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
-import sys
-import tempfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +29,7 @@ from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.npu import calibrated, pass_time, placement, records, traffic
 from codesign.evaluators.npu import operator_stage as stage
+from codesign.evaluators.npu.machine_code import cache_folder, compile_loop
 from codesign.hardware import elementwise, hierarchy
 from codesign.hardware.tier_order import BY_BANDWIDTH
 
@@ -77,11 +73,12 @@ def choose_compiled(
         modelling: The options.
 
     Returns:
-        (21, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`; (n,) positions
+        (s, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`; (n,) positions
         of the batch sizes chosen; (n,) of the orders.
     """
     n = len(kind)
-    sums = np.empty((records.N_TOTALS, n))
+    n_tiers = len(designs.tier_capacity_bytes)
+    sums = np.empty((records.n_totals_of(1 + n_tiers), n))
     sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     contiguous = records.DesignInputs(*(_contiguous(item) for item in designs))
     # One array, as a place in a tuple of arrays takes the loop long to find.
@@ -104,6 +101,7 @@ def choose_compiled(
         contiguous,
         records.WeightGroups(*map(_contiguous, groups)),
         tiers,
+        tuple(range(n_tiers)),
         choices._replace(allowed=_contiguous(choices.allowed)),
         modelling,
         sums,
@@ -186,7 +184,7 @@ def has_numba() -> bool:
 @cache
 def is_on_disk() -> bool:
     """Whether the loop has been compiled for this source before."""
-    folder = _cache_folder()
+    folder = cache_folder()
     return folder is not None and any(folder.rglob("*.nbi"))
 
 
@@ -214,9 +212,17 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     placement._poured,
     placement.tier_tails,
     placement.balanced_tails,
+    placement._is_there,
+    placement._stays_open,
+    placement._held_bytes,
+    placement._time_with,
+    placement._is_equal,
+    placement._held_behind,
     placement._common_time_s,
     placement._tails_between,
     placement._share_beyond,
+    placement.own_parts,
+    placement.tier_shares,
     traffic._at_least_one,
     traffic.buffer_of,
     traffic.blocked_passes,
@@ -224,6 +230,8 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     traffic.array_streams,
     traffic.stationary_operand_bytes,
     traffic.port_bytes,
+    traffic._crossing,
+    traffic._crossing_down,
     calibrated.calibrated_bytes,
     calibrated._prefill_bytes,
     calibrated.weight_passes,
@@ -240,12 +248,15 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     stage.pinned_shares,
     stage.kv_held_shares,
     stage._sustained_bandwidth,
+    stage._in_flight_bandwidth,
     stage._ports,
+    stage._inverse_product,
     stage._first_latency_s,
     stage.moved_bytes,
     stage.operator_times,
     stage._tile_bytes,
     stage._stream_times,
+    stage._joined,
     stage.stream_time_s,
     pass_time.whole_pass_s,
     pass_time.power_limited_s,
@@ -268,59 +279,12 @@ def _loop() -> Loop:
         _pass_sums,
         _fill_table,
         _one_design,
+        _of_tiers,
         _one_work,
         _one_operator,
         _one_shape,
     )
     return cast(Loop, compile_loop(_choose_over_designs, (*_SHARED, *own)))
-
-
-def compile_loop(
-    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...]
-) -> Callable[..., Any]:
-    """A loop as machine code, made when it is first called, or read from the disk if it is there.
-
-    Args:
-        loop: A function of numbers, arrays, and tuples of them.
-        helpers: All that it calls, the operations of ``elementwise.py`` apart.
-    """
-    import numba
-    from numba.extending import register_jitable
-
-    _define_operations()
-    for function in helpers:
-        register_jitable(forceinline=True)(function)
-    folder = _cache_folder()
-    config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = "" if folder is None else str(folder)
-    try:
-        # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
-        compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
-        return cast(Callable[..., Any], compile_(loop))
-    finally:
-        config.CACHE_DIR = before
-
-
-@cache
-def _define_operations() -> None:
-    """Say what the operations of ``elementwise.py`` are in compiled loops."""
-    from numba.extending import overload
-
-    for operation, on_numbers in _ON_NUMBERS.items():
-        # Not strict: the names of arguments may differ.
-        overload(operation, strict=False)(partial(_implementation, on_numbers))
-
-
-_ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
-    elementwise.where: lambda condition, if_true, if_false: if_true if condition else if_false,
-    elementwise.larger: lambda first, second: first if first > second else second,
-    elementwise.smaller: lambda first, second: first if first < second else second,
-    elementwise.rounded_up: lambda value: np.ceil(value),
-    elementwise.square_root: lambda value: math.sqrt(value),
-    elementwise.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
-}
-"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN."""
 
 
 def _choose_over_designs(
@@ -331,26 +295,27 @@ def _choose_over_designs(
     designs: records.DesignInputs,
     groups: records.WeightGroups,
     tiers: FloatArray,
+    places: tuple[int, ...],
     choices: records.Choices,
     modelling: records.Modelling,
     sums: FloatArray,
     sizes: IntArray,
     orders: IntArray,
 ) -> None:
-    """Compiled: fills (21, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
+    """Compiled: fills (s, n) ``sums``, (n,) ``sizes`` and ``orders``, one design after the other.
 
     Operators and shapes come as ``_blocks``. A choice is worked out only if its least time says
     that it may be better than the best before.
     """
     longest_s = choices.longest_pass_s
     fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    n_sums, n_totals = records.N_SUMS, records.N_TOTALS
-    table, part, totals = np.empty(n_sums * LANES), np.empty(n_sums), np.empty(n_totals)
+    n_sums, unchanged = records.N_SUMS, np.arange(len(places))
+    table, part, totals = np.empty(n_sums * LANES), np.empty(n_sums), np.empty(len(sums))
     for i in range(len(kind)):
         best: Any = -np.inf
         request_s = designs.activation_bytes[i] * message_byte_s
         byte_s = pass_time.fastest_byte_s(
-            (tiers[1, 0, i], tiers[1, 1, i], tiers[1, 2, i]), designs.matrix_share[i], modelling
+            _of_tiers(places, tiers[1], unchanged, i), designs.matrix_share[i], modelling
         )
         for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
             held = choices.sizes[size]
@@ -373,7 +338,7 @@ def _choose_over_designs(
             for order in range(len(choices.orders)):
                 if not choices.allowed[order, i]:
                     continue
-                inputs = _one_design(designs, tiers, choices, i, requests, held, order)
+                inputs = _one_design(designs, tiers, places, choices, i, requests, held, order)
                 least_s = pass_time.least_pass_s(inputs, work, modelling) + message_s
                 if order == 0:
                     gaining_s = least_s * (1.0 - pass_time.LEAST_GAIN)
@@ -387,7 +352,7 @@ def _choose_over_designs(
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best:
                     best, sizes[i], orders[i] = value, size, order
-                    for which in range(records.N_TOTALS):
+                    for which in range(len(totals)):
                         sums[which, i] = totals[which]
 
 
@@ -423,15 +388,15 @@ def _sums(
     )
     tails = (design.activation_tails, design.kv_tails, design.weight_tails)
     reads, writes = traffic.port_bytes(moved, tails, modelling.is_staged)
-    near, tiers = inputs.on_chip_bandwidth_bytes_per_s, inputs.tier_bandwidth_bytes_per_s
-    bandwidth = (near, tiers[0], tiers[1], tiers[2])
+    bandwidth = (inputs.on_chip_bandwidth_bytes_per_s, *inputs.tier_bandwidth_bytes_per_s)
     least_s = pass_time.power_limited_s(reads, writes, bandwidth, inputs.write_energy_ratio)
     totals[0] = elementwise.larger(totals[0], least_s)
     held = stage.kv_held_shares(design.pinned[1], design.kv_tails)
-    for level in range(4):
+    n_levels = len(held)
+    for level in range(n_levels):
         totals[records.N_SUMS + level] = reads[level]
-        totals[records.N_SUMS + 4 + level] = writes[level]
-        totals[records.N_SUMS + 8 + level] = held[level]
+        totals[records.N_SUMS + n_levels + level] = writes[level]
+        totals[records.N_SUMS + 2 * n_levels + level] = held[level]
 
 
 def _pass_sums(
@@ -495,6 +460,7 @@ def _fill_table(
 def _one_design(
     designs: records.DesignInputs,
     tiers: FloatArray,
+    places: tuple[int, ...],
     choices: records.Choices,
     i: int,
     requests: Any,
@@ -502,11 +468,7 @@ def _one_design(
     order: int,
 ) -> records.DesignInputs:
     """Design ``i`` with a batch size and an order of its tiers."""
-    first, second, third = (
-        choices.orders[order, 0],
-        choices.orders[order, 1],
-        choices.orders[order, 2],
-    )
+    of_order = choices.orders[order]
     return records.DesignInputs(
         requests,
         designs.weight_bytes[i],
@@ -531,28 +493,16 @@ def _one_design(
         designs.on_chip_capacity_bytes[i],
         designs.on_chip_bandwidth_bytes_per_s[i],
         designs.on_chip_latency_s[i],
-        (
-            tiers[0, first, i],
-            tiers[0, second, i],
-            tiers[0, third, i],
-        ),
-        (
-            tiers[1, first, i],
-            tiers[1, second, i],
-            tiers[1, third, i],
-        ),
-        (
-            tiers[2, first, i],
-            tiers[2, second, i],
-            tiers[2, third, i],
-        ),
-        (
-            designs.write_energy_ratio[0][i],
-            tiers[3, first, i],
-            tiers[3, second, i],
-            tiers[3, third, i],
-        ),
+        _of_tiers(places, tiers[0], of_order, i),
+        _of_tiers(places, tiers[1], of_order, i),
+        _of_tiers(places, tiers[2], of_order, i),
+        (designs.write_energy_ratio[0][i], *_of_tiers(places, tiers[3], of_order, i)),
     )
+
+
+@elementwise.place_by_place
+def _of_tiers(place: Any, tiers: FloatArray, order: IntArray, i: int) -> Any:
+    return tiers[order[place], i]
 
 
 def _one_work(least_work: records.LeastWork, u: int) -> records.LeastWork:
@@ -595,30 +545,3 @@ def _one_shape(values: FloatArray, lane: int) -> records.Shape:
         values[6 * LANES + lane],
         values[7 * LANES + lane],
     )
-
-
-def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..., Any]:
-    return on_numbers
-
-
-@cache
-def _cache_folder() -> Path | None:
-    """Where the machine code of this very source is kept; None without a writable place.
-
-    numba notices a change of the loop, but not of what the loop calls; so the folder's name has
-    the content of everything that may take part.
-    """
-    content = hashlib.sha256()
-    package = Path(__file__).parents[2]
-    for folder in (package / "hardware", package / "accounts", package / "evaluators" / "npu"):
-        for path in sorted(folder.glob("*.py")):
-            content.update(path.name.encode() + path.read_bytes())
-    content.update(f"{sys.version} {np.__version__}".encode())
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(base).expanduser() / "codesign" / f"compiled-{content.hexdigest()[:16]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return None

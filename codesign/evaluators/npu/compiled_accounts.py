@@ -18,9 +18,9 @@ import numpy as np
 from codesign.accounts import area, dies, price
 from codesign.accounts.constants import CONSTANTS, Constants
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.compiled import compile_loop
+from codesign.evaluators.npu.machine_code import compile_loop
+from codesign.hardware import elementwise
 from codesign.hardware.accelerator import AcceleratorBatch
-from codesign.hardware.tier_order import N_TIERS
 
 _LEVELS = ("interface_area_mm2", "price_usd", "package_area_mm2", "packaged_units")
 _ROUNDING = 1.0 - 1e-9
@@ -71,7 +71,7 @@ def compiled_cheapest_unit(
     operand_bits: FloatArray,
     link_bytes_per_s: float,
     constants: Constants,
-) -> price.Unit:
+) -> price.PricedAccelerators:
     """As :func:`codesign.accounts.price.cheapest_unit` of the floor plans of ``n`` accelerators.
 
     Args:
@@ -83,16 +83,17 @@ def compiled_cheapest_unit(
     n = len(hardware.array_depth)
     numbers = _Numbers(*(getattr(constants, name) for name in CONSTANTS))
     fill_plans, find_several, fill_units = _loops()
-    plans, memory_usd, factors = np.empty((7, n)), np.empty((3, n)), np.empty(n)
     table, kinds = hardware.levels.tabulated(_LEVELS)
-    most_parts = price.NUMBERS_OF_DIES[-1] + N_TIERS * table[_LEVELS.index("packaged_units")].max()
+    n_tiers = len(kinds) - 1
+    plans, memory_usd, factors = np.empty((7, n)), np.empty((n_tiers, n)), np.empty(n)
+    most_parts = price.NUMBERS_OF_DIES[-1] + n_tiers * table[_LEVELS.index("packaged_units")].max()
     assembly_keeps = _powers(1.0 - constants.attach_loss, most_parts)
     most_layers = np.max(hardware.n_layers, initial=0.0)
     fill_plans(
         (hardware.array_depth, hardware.array_width, hardware.vector_length),
         (hardware.planar_sram_bytes, hardware.layer_bytes, hardware.n_layers),
         operand_bits,
-        (table, kinds),
+        (table, kinds, tuple(range(n_tiers))),
         (_powers(1.0 - constants.bond_loss, most_layers), assembly_keeps),
         link_bytes_per_s,
         numbers,
@@ -107,7 +108,7 @@ def compiled_cheapest_unit(
     *cuts, factors = find_several(known, largest_mm2, decided_usd, numbers)
     fill_units(*cuts, dies.yield_of(factors, constants), known, numbers, decided_usd, units)
     *stacks, package_usd, lost_usd = units
-    return price.Unit(
+    return price.PricedAccelerators(
         dies.Stacks(*stacks), package_usd, memory_usd, constants.assembly_usd, lost_usd
     )
 
@@ -139,6 +140,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
     dies.bonded,
     dies.stacks_usd,
     price.bill_of,
+    price._packaged,
     price.assembled,
 )
 """The formulas that the loops share with the NumPy path."""
@@ -147,7 +149,7 @@ _SHARED: tuple[Callable[..., Any], ...] = (
 @cache
 def _loops() -> tuple[Callable[..., Any], ...]:
     """The loops, their machine code read from the disk if it is there."""
-    helpers: tuple[Callable[..., Any], ...] = (*_SHARED, _fill_least_usd, _price_block)
+    helpers: tuple[Callable[..., Any], ...] = (*_SHARED, _of_tiers, _fill_least_usd, _price_block)
     return tuple(compile_loop(loop, helpers) for loop in (_fill_plans, _find_several, _fill_units))
 
 
@@ -161,30 +163,29 @@ def _fill_plans(
     constants: Any,
     filled: Any,
 ) -> None:
-    """Compiled: fills the first seven fields of :class:`_Plans`, (7, n), prices of tiers, (3, n).
+    """Compiled: fills the first seven fields of :class:`_Plans`, (7, n), prices of tiers, (t, n).
 
     And what a power makes the yields of single dies, (n,).
     """
     plans, memory_usd, factors = filled
     (depth, width, lanes), (planar_bytes, layer_bytes, n_layers) = compute, on_chip
-    (table, kinds), (bonding_keeps, assembly_keeps) = levels, keeps
+    (table, kinds, tiers), (bonding_keeps, assembly_keeps) = levels, keeps
     factor = constants.memory_price_factor
     for i in range(len(depth)):
-        first, second, third = kinds[1, i], kinds[2, i], kinds[3, i]
         layer_mm2 = area.sram_mm2(layer_bytes[i], constants)
         blocks = area.blocks_of(
             (depth[i] * width[i], lanes[i], planar_bytes[i]),
             (bits[0, i], bits[1, i]),
-            (table[0, first], table[0, second], table[0, third]),
+            _of_tiers(tiers, table[0], kinds, i),
             layer_mm2,
             link_bytes_per_s,
             constants,
         )
-        usd = table[1, first] * factor, table[1, second] * factor, table[1, third] * factor
+        usd = elementwise.products(_of_tiers(tiers, table[1], kinds, i), factor)
         bill = price.bill_of(
             usd,
-            (table[2, first], table[2, second], table[2, third]),
-            (table[3, first], table[3, second], table[3, third]),
+            _of_tiers(tiers, table[2], kinds, i),
+            _of_tiers(tiers, table[3], kinds, i),
             constants,
         )
         whole_mm2 = area.base_mm2_of(blocks)
@@ -194,7 +195,13 @@ def _fill_plans(
         plans[2, i], plans[3, i], plans[4, i] = bill.beside_mm2, bill.n_beside, bill.at_stake_usd
         plans[5, i] = bonding_keeps[int(n_layers[i])]
         plans[6, i] = assembly_keeps[int(bill.n_beside)]
-        memory_usd[0, i], memory_usd[1, i], memory_usd[2, i] = usd
+        for tier in range(len(usd)):
+            memory_usd[tier, i] = usd[tier]
+
+
+@elementwise.place_by_place
+def _of_tiers(tier: Any, values: FloatArray, kinds: IntArray, i: int) -> Any:
+    return values[kinds[1 + tier, i]]
 
 
 def _find_several(

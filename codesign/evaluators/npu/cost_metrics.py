@@ -6,7 +6,7 @@ All are of all devices that serve the model together, but those of a temperature
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -22,14 +22,14 @@ from codesign.accounts.ownership import (
     usd_per_joule,
     written_off_per_hour,
 )
-from codesign.accounts.price import Unit, cheapest_unit
+from codesign.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.accounts.wear import SECONDS_PER_YEAR, lifetime_years
 from codesign.columns import FloatArray, Value
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.power import thermal_design_watts
 from codesign.memtech import MemoryTechnology
@@ -114,7 +114,7 @@ class SiliconMetrics:
         return float(self._options.link_bandwidth) if self._n_devices > 1 else 0.0
 
     @cached_property
-    def unit(self) -> Unit:
+    def unit(self) -> PricedAccelerators:
         """Dies, package and memories of one device."""
         if is_in_use():
             return compiled_cheapest_unit(
@@ -339,11 +339,19 @@ class CostMetrics:
 
 _TINY = float(np.finfo(float).tiny)
 _ROWS = {
-    "array": "array", "vector": "vector", "sram": "on_chip", "tier1": "tier1 interface",
-    "tier2": "tier2 interface", "tier3": "tier3 interface", "links": "links",
+    "array": "array", "vector": "vector", "sram": "on_chip", "links": "links",
     "host": "host interface", "uncore": "uncore", "filler": "filler below layers",
 }  # fmt: skip
-"""How the blocks of a floor plan are called in the account of a design."""
+"""How the blocks of a floor plan are called in the account of a design, tiers apart."""
+
+
+def _areas_by_row(plan: Floorplan) -> Iterator[tuple[str, FloatArray | float]]:
+    """The blocks with their areas, in the order of the record."""
+    for name, area in plan.blocks._asdict().items():
+        if name == "tiers":
+            yield from ((f"tier{i} interface", mm2) for i, mm2 in enumerate(area, start=1))
+        else:
+            yield _ROWS[name], area
 
 
 def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
@@ -355,10 +363,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[dict[str, Any]]:
     plan, stacks = silicon.plan, silicon.unit.stacks
     parts = {name: float(usd[0]) for name, usd in silicon.unit.parts.items()}
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
-    areas = np.broadcast_arrays(*plan.blocks)
-    blocks = {
-        _ROWS[name]: float(mm2[0]) for name, mm2 in zip(plan.blocks._fields, areas, strict=True)
-    }
+    blocks = {name: float(np.ravel(mm2)[0]) for name, mm2 in _areas_by_row(plan)}
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
     per_mm2 = parts.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])

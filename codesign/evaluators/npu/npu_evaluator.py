@@ -28,11 +28,11 @@ from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
 from codesign.evaluators.npu.compiled import is_worthwhile, switch
 from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, absent_metrics
+from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.explain import explain
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.operators import Pass
-from codesign.evaluators.npu.options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library

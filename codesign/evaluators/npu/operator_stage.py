@@ -9,11 +9,15 @@ from __future__ import annotations
 from codesign.columns import FloatArray
 from codesign.evaluators.npu.calibrated import calibrated_bytes, calibrated_times
 from codesign.evaluators.npu.placement import (
-    Four,
+    Levels,
+    Tails,
     Three,
+    Tiers,
     Two,
     balanced_tails,
     on_chip_bytes,
+    own_parts,
+    tier_shares,
     tier_tails,
 )
 from codesign.evaluators.npu.records import (
@@ -33,7 +37,7 @@ from codesign.evaluators.npu.traffic import (
     read_off_chip_bytes,
     stationary_operand_bytes,
 )
-from codesign.hardware.elementwise import inverse, larger, smaller, where
+from codesign.hardware.elementwise import inverse, larger, place_by_place, products, smaller, where
 from codesign.hardware.hierarchy import (
     in_flight_bandwidth_bytes_per_s,
     parallel_time_s_at,
@@ -98,8 +102,8 @@ def with_weight_bytes(design: StageDesign, weight_bytes: FloatArray) -> StageDes
     )
 
 
-def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Two, Two, Two]:
-    """Share of each kind's off-chip bytes in tier 2 or deeper and in tier 3."""
+def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Tails, Tails, Tails]:
+    """Share of each kind's off-chip bytes in each deeper tier and below."""
     if modelling.is_staged:
         return tier_tails(inputs.sizes, inputs.tier_capacity_bytes, inputs.storage)
     size = inputs.sizes[0] + inputs.sizes[1] + inputs.sizes[2]
@@ -107,7 +111,7 @@ def tails_of(inputs: DesignInputs, modelling: Modelling) -> tuple[Two, Two, Two]
     of_all = balanced_tails(size, inputs.tier_capacity_bytes, bandwidth)
     # Calibrated, a prefill knows the fastest tier alone.
     counted = 1.0 if modelling.blocks_for_capacity or modelling.is_series else 0.0
-    tails = (of_all[0] * counted, of_all[1] * counted)
+    tails = products(of_all, counted)
     return tails, tails, tails
 
 
@@ -120,30 +124,25 @@ def pinned_shares(held: Three, sizes: Three) -> Three:
     )
 
 
-def kv_held_shares(pinned_share: FloatArray, tails: Two) -> Four:
+def kv_held_shares(pinned_share: FloatArray, tails: Tails) -> Levels:
     """Part of the KV cache that each level keeps.
 
     Args:
         pinned_share: Part of it that is on chip.
-        tails: Share of the rest in tier 2 or deeper, and in tier 3.
+        tails: Share of the rest in each deeper tier and below.
     """
     off_chip = 1.0 - pinned_share
-    first, second = (1.0 - tails[0]) * off_chip, (tails[0] - tails[1]) * off_chip
-    return pinned_share, first, second, tails[1] * off_chip
+    return (pinned_share, *products(tier_shares(tails), off_chip))
 
 
-def _sustained_bandwidth(inputs: DesignInputs, modelling: Modelling) -> Three:
+def _sustained_bandwidth(inputs: DesignInputs, modelling: Modelling) -> Tiers:
     """Of each tier, for requests of one chunk: what the array takes in one cycle."""
     bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
     if not modelling.requests_in_flight > 0:
         return bandwidth
     chunk_bytes = inputs.depth * inputs.width * inputs.weight_bytes
     many = modelling.requests_in_flight
-    return (
-        in_flight_bandwidth_bytes_per_s(bandwidth[0], latency[0], chunk_bytes, many),
-        in_flight_bandwidth_bytes_per_s(bandwidth[1], latency[1], chunk_bytes, many),
-        in_flight_bandwidth_bytes_per_s(bandwidth[2], latency[2], chunk_bytes, many),
-    )
+    return _in_flight_bandwidth(bandwidth, latency, chunk_bytes, many)
 
 
 def _ports(inputs: DesignInputs, modelling: Modelling) -> Ports:
@@ -155,26 +154,27 @@ def _ports(inputs: DesignInputs, modelling: Modelling) -> Ports:
         on_chip=inverse(inputs.on_chip_bandwidth_bytes_per_s),
         first_tier=inverse(usable * inputs.tier_bandwidth_bytes_per_s[0]),
         first_latency_s=_first_latency_s(inputs, modelling),
-        matrix=(
-            inverse(sustained[0] * matrix),
-            inverse(sustained[1] * matrix),
-            inverse(sustained[2] * matrix),
-        ),
-        vector=(
-            inverse(sustained[0] * vector),
-            inverse(sustained[1] * vector),
-            inverse(sustained[2] * vector),
-        ),
+        matrix=_inverse_product(sustained, matrix),
+        vector=_inverse_product(sustained, vector),
     )
+
+
+_in_flight_bandwidth = place_by_place(in_flight_bandwidth_bytes_per_s)
+
+
+@place_by_place
+def _inverse_product(first: FloatArray, second: FloatArray) -> FloatArray:
+    return inverse(first * second)
 
 
 def _first_latency_s(inputs: DesignInputs, modelling: Modelling) -> FloatArray:
     latency, bandwidth = inputs.tier_latency_s, inputs.tier_bandwidth_bytes_per_s
     if modelling.is_staged:
         return latency[0]
-    second = where(bandwidth[1] > 0, latency[1], latency[0])
-    third = where(bandwidth[2] > 0, latency[2], latency[0])
-    return smaller(latency[0], smaller(second, third))
+    least = latency[0]
+    for tier in range(1, len(latency)):
+        least = smaller(least, where(bandwidth[tier] > 0, latency[tier], least))
+    return least
 
 
 def moved_bytes(
@@ -256,20 +256,14 @@ def _stream_times(design: StageDesign, moved: Moved, tile: FloatArray, modelling
     inputs = design.inputs
     kv = moved.kv_reads + moved.kv_writes
     activations = moved.activation_reads + moved.activation_writes
-    vector = (
-        activations,
-        activations * design.activation_tails[0],
-        activations * design.activation_tails[1],
-    )
+    vector = (activations, *products(design.activation_tails, activations))
     matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
     # Streams without shares of their own are one stream.
     joined, apart = where(inputs.is_shared, 1.0, 0.0), where(inputs.is_shared, 0.0, 1.0)
-    matrix = (
-        moved.weight_reads + kv + vector[0] * joined,
-        moved.weight_reads * design.weight_tails[0] + kv * design.kv_tails[0] + vector[1] * joined,
-        moved.weight_reads * design.weight_tails[1] + kv * design.kv_tails[1] + vector[2] * joined,
-    )
-    vector = (vector[0] * apart, vector[1] * apart, vector[2] * apart)
+    weights = moved.weight_reads
+    deeper = _joined(weights, design.weight_tails, kv, design.kv_tails, vector[1:], joined)
+    matrix = (weights + kv + vector[0] * joined, *deeper)
+    vector = products(vector, apart)
     matrix_reads, vector_reads = matrix_reads + vector_reads * joined, vector_reads * apart
     return (
         stream_time_s(design, matrix, matrix_reads, design.ports.matrix, tile, modelling),
@@ -277,11 +271,24 @@ def _stream_times(design: StageDesign, moved: Moved, tile: FloatArray, modelling
     )
 
 
+@place_by_place
+def _joined(
+    weights: FloatArray,
+    weight_tail: FloatArray,
+    kv: FloatArray,
+    kv_tail: FloatArray,
+    activations: FloatArray,
+    joined: FloatArray,
+) -> FloatArray:
+    """Bytes of the matrix stream that cross from a deeper tier."""
+    return weights * weight_tail + kv * kv_tail + activations * joined
+
+
 def stream_time_s(
     design: StageDesign,
-    crossing: Three,
+    crossing: Tiers,
     reads: FloatArray,
-    seconds_per_byte: Three,
+    seconds_per_byte: Tiers,
     tile: FloatArray,
     modelling: Modelling,
 ) -> FloatArray:
@@ -289,15 +296,10 @@ def stream_time_s(
     inputs = design.inputs
     # Writes are posted: a stream of nothing else waits for no latency.
     waits = where(reads > 0, 1.0, 0.0)
-    latency = (
-        inputs.tier_latency_s[0] * waits,
-        inputs.tier_latency_s[1] * waits,
-        inputs.tier_latency_s[2] * waits,
-    )
+    latency = products(inputs.tier_latency_s, waits)
     if modelling.is_staged:
         time = staged_time_s_at(crossing, seconds_per_byte, latency, tile)
     else:
-        owned = (crossing[0] - crossing[1], crossing[1] - crossing[2], crossing[2])
-        time = parallel_time_s_at(owned, seconds_per_byte, latency)
+        time = parallel_time_s_at(own_parts(crossing), seconds_per_byte, latency)
     landing = smaller(tile, crossing[0]) * design.ports.on_chip
     return time + landing + inputs.on_chip_latency_s * waits

@@ -8,37 +8,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray, combined, distinct
+from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.calibrated import calibrated_cycles
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.operator_stage import (
     design_of,
     kv_held_shares,
     moved_bytes,
     operator_times,
-    pinned_shares,
-    tails_of,
     with_weight_bytes,
 )
-from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.pass_setup import ArrayKind, ArrayShape, PassSetup
 from codesign.evaluators.npu.pass_time import power_limited_s
-from codesign.evaluators.npu.placement import Four, Three, share_on_chip
 from codesign.evaluators.npu.records import (
     N_SUMS,
-    DesignInputs,
     LeastWork,
-    Modelling,
     Moved,
     PassTimes,
     Shape,
     StageDesign,
     StageOperator,
-    WeightGroups,
 )
-from codesign.evaluators.npu.traffic import Passes, array_passes, port_bytes
+from codesign.evaluators.npu.traffic import Passes, array_passes
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.array import (
     DATAFLOWS,
@@ -51,15 +45,8 @@ from codesign.hardware.array import (
 from codesign.workload.lowering import Phase
 from codesign.workload.operators import OperatorTable
 
-BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
-"""Bandwidth priorities; a code is the position here."""
-ArrayKind: TypeAlias = tuple[float, float, int, int]
-"""Depth, width, organization and dataflow of an array."""
-ArrayShape: TypeAlias = tuple[ArrayKind, float]
-"""An array with a batch size."""
 _KV = 1
 """Position of the KV cache among the kinds of data that are placed."""
-_MATRIX_SHARES = np.array([MATRIX_SHARE[name] or 1.0 for name in BANDWIDTH_PRIORITIES])
 
 
 def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
@@ -72,167 +59,6 @@ def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
     for i, times in enumerate(count.tolist()):
         total = total + values[:, i] * times
     return total
-
-
-@dataclass(frozen=True)
-class PassSetup:
-    """What ``n`` designs bring to a pass.
-
-    Attributes:
-        accelerators: The hardware.
-        weight_bytes: (n, 1) bytes of a weight, on average.
-        weight_groups: The same by groups of layers.
-        activation_bytes: (n, 1) bytes of an activation.
-        kv_bytes: (n, 1) bytes of an element of the KV cache.
-        organization: (n, 1) positions in ``ORGANIZATIONS``.
-        dataflow: (n, 1) positions in ``DATAFLOWS``.
-        bandwidth_priority: (n, 1) positions in ``BANDWIDTH_PRIORITIES``.
-        batch_size: (n, 1) requests processed together in the pass.
-        storage: (n,) positions in ``PRIORITIES``.
-        sizes_bytes: (3, n) bytes of each kind of data.
-        data_capacity_bytes: (n,) on-chip bytes for data that stay.
-        kind: (n,) which of the ``k`` distinct combinations of array and dataflow each design has;
-            what depends on those and on the batch size alone is computed once.
-        representative: (k,) position of one design of each.
-        options: Modelling choices, resolved.
-        phase: ``prefill`` or ``decode``.
-    """
-
-    accelerators: AcceleratorBatch
-    weight_bytes: FloatArray
-    weight_groups: WeightGroups
-    activation_bytes: FloatArray
-    kv_bytes: FloatArray
-    organization: IntArray
-    dataflow: IntArray
-    bandwidth_priority: IntArray
-    batch_size: FloatArray
-    storage: IntArray
-    sizes_bytes: FloatArray
-    data_capacity_bytes: FloatArray
-    kind: IntArray
-    representative: IntArray
-    options: NpuOptions
-    phase: Phase
-
-    @cached_property
-    def modelling(self) -> Modelling:
-        """The options as numbers."""
-        return modelling_of(self.options, self.phase)
-
-    @cached_property
-    def arrays(self) -> tuple[ArrayKind, ...]:
-        """(k,) depth, width, organization and dataflow of each kind."""
-        hardware, few = self.accelerators, self.representative
-        columns = (
-            hardware.array_depth[few],
-            hardware.array_width[few],
-            self.organization[few, 0],
-            self.dataflow[few, 0],
-        )
-        return tuple(zip(*(column.tolist() for column in columns), strict=True))
-
-    @cached_property
-    def shape(self) -> IntArray:
-        """(n,) which of ``shapes`` each design has."""
-        return self._shapes[0]
-
-    @property
-    def shapes(self) -> tuple[ArrayShape, ...]:
-        """(u,) the distinct combinations of array, dataflow and batch size."""
-        return self._shapes[1]
-
-    @cached_property
-    def _shapes(self) -> tuple[IntArray, tuple[ArrayShape, ...]]:
-        size = self.batch_size[:, 0]
-        number, first = distinct(*combined(self.kind, size.astype(np.int64)))
-        kinds, sizes = self.kind[first].tolist(), size[first].tolist()
-        return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
-
-    @cached_property
-    def is_shared_freely(self) -> BoolArray:
-        """(n, 1) whether weights, KV cache and activations have no fixed shares of bandwidth."""
-        by_design = self.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
-        return np.asarray(by_design | (self.options.bandwidth_sharing == "shared"))
-
-    @cached_property
-    def on_chip_bytes(self) -> FloatArray:
-        """(3, n) what each kind of data has on chip."""
-        return share_on_chip(self.sizes_bytes, self.data_capacity_bytes, self.storage)
-
-    @cached_property
-    def pinned(self) -> FloatArray:
-        """(3, n) the share of all data of each kind that this is."""
-        return np.stack(pinned_shares(_three(self.on_chip_bytes), _three(self.sizes_bytes)))
-
-    @cached_property
-    def tails(self) -> FloatArray:
-        """(3, t, n) share of each kind's off-chip bytes in tier t or deeper; the first is 1."""
-        all_bytes = np.ones(len(self.storage))
-        tails = tails_of(self.inputs((-1,)), self.modelling)
-        return np.stack([np.stack(np.broadcast_arrays(all_bytes, *of_kind)) for of_kind in tails])
-
-    def inputs(self, shape: tuple[int, ...]) -> DesignInputs:
-        """What the operator stage needs of designs; every array in this shape, (n,) or (n, 1)."""
-        hardware, levels = self.accelerators, self.accelerators.levels
-        share = np.where(self.is_shared_freely, 1.0, _MATRIX_SHARES[self.bandwidth_priority])
-        capacity, bandwidth = levels.capacity_bytes, levels.bandwidth_bytes_per_s
-        latency = levels.latency_s
-        return DesignInputs(
-            batch_size=self.batch_size.reshape(shape),
-            weight_bytes=self.weight_bytes.reshape(shape),
-            activation_bytes=self.activation_bytes.reshape(shape),
-            kv_bytes=self.kv_bytes.reshape(shape),
-            dataflow=self.dataflow.reshape(shape),
-            depth=hardware.array_depth.reshape(shape),
-            width=hardware.array_width.reshape(shape),
-            clock_hz=hardware.clock_hz.reshape(shape),
-            matrix_share=share.reshape(shape),
-            is_shared=self.is_shared_freely.reshape(shape),
-            storage=self.storage.reshape(shape),
-            sizes=_three(self.sizes_bytes.reshape(3, *shape)),
-            data_capacity_bytes=self.data_capacity_bytes.reshape(shape),
-            on_chip_capacity_bytes=capacity[0].reshape(shape),
-            on_chip_bandwidth_bytes_per_s=bandwidth[0].reshape(shape),
-            on_chip_latency_s=latency[0].reshape(shape),
-            tier_capacity_bytes=_three(capacity[1:].reshape(3, *shape)),
-            tier_bandwidth_bytes_per_s=_three(bandwidth[1:].reshape(3, *shape)),
-            tier_latency_s=_three(latency[1:].reshape(3, *shape)),
-            write_energy_ratio=_four(levels.write_energy_ratio.reshape(4, *shape)),
-        )
-
-    def port_traffic(self, moved: Moved) -> tuple[FloatArray, FloatArray]:
-        """(l, ...) bytes read and written at every level's port; the other axes are ``moved``'s."""
-        beyond = self.tails[:, 1:]
-        if moved.weight_reads.ndim == 2:
-            beyond = beyond[..., None]
-        of_activations, of_kv, of_weights = ((kind[0], kind[1]) for kind in beyond)
-        tails = (of_activations, of_kv, of_weights)
-        reads, writes = port_bytes(moved, tails, self.modelling.is_staged)
-        return np.stack(reads), np.stack(writes)
-
-
-def modelling_of(options: NpuOptions, phase: Phase) -> Modelling:
-    """Resolved options as numbers."""
-    is_calibrated = options.blocking == "array"
-    return Modelling(
-        blocks_for_capacity=not is_calibrated,
-        is_series=is_calibrated and phase == "decode",
-        # Calibrated, every tier feeds the array side by side, whatever the topology.
-        is_staged=options.topology == "staged" and not is_calibrated,
-        is_vector_serial=options.vector == "serial",
-        offchip_efficiency=options.offchip_efficiency or 1.0,
-        requests_in_flight=0.0 if is_calibrated else options.requests_in_flight or 0.0,
-    )
-
-
-def _three(rows: FloatArray) -> Three:
-    first, second, third = rows
-    return first, second, third
-
-
-def _four(rows: FloatArray) -> Four:
-    return rows[0], rows[1], rows[2], rows[3]
 
 
 @dataclass(frozen=True)
@@ -497,7 +323,7 @@ class Stage:
 
     @cached_property
     def totals(self) -> FloatArray:
-        """(21, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`.
+        """(s, n) the numbers of :class:`codesign.evaluators.npu.records.PassTotals`.
 
         The seconds are longer than those of the operators where a memory is at its power limit.
         """
@@ -506,6 +332,5 @@ class Stage:
         levels = setup.accelerators.levels
         bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
         sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
-        beyond = setup.tails[_KV]
-        held = kv_held_shares(setup.pinned[_KV], (beyond[1], beyond[2]))
+        held = kv_held_shares(setup.pinned[_KV], tuple(setup.tails[_KV, 1:]))
         return np.concatenate([sums, reads, writes, np.stack(held)])

@@ -5,15 +5,10 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.placement import Four, Three, Two
+from codesign.evaluators.npu.placement import Levels, Tiers, Two
 from codesign.evaluators.npu.records import DesignInputs, LeastWork, Modelling
-from codesign.hardware.elementwise import inverse, larger, where
-
-Levels: TypeAlias = Four | FloatArray
-"""One value per memory level: single numbers, or an array, level first."""
+from codesign.hardware.elementwise import inverse, larger, sum_of, where
 
 ROUNDING = 1.0 - 1e-9
 """Lower bounds add up in another order than times do; far more than that can change."""
@@ -33,9 +28,14 @@ def whole_pass_s(
 
 
 def power_limited_s(
-    reads: Levels, writes: Levels, bandwidth_bytes_per_s: Levels, write_energy_ratio: Levels
+    reads: Levels | FloatArray,
+    writes: Levels | FloatArray,
+    bandwidth_bytes_per_s: Levels | FloatArray,
+    write_energy_ratio: Levels | FloatArray,
 ) -> FloatArray:
     """Least time of a pass in which no memory draws more than its TDP counts, on average.
+
+    Arguments are tuples, or arrays with the level first.
 
     Args:
         reads: Bytes read in the pass at the port of each level.
@@ -130,7 +130,7 @@ def _least_s(
     loose = larger(size - inputs.data_capacity_bytes, 0.0) * inverse(size)
     bandwidth, latency = inputs.tier_bandwidth_bytes_per_s, inputs.tier_latency_s
     near_s = inverse(inputs.on_chip_bandwidth_bytes_per_s)
-    together = bandwidth[0] + bandwidth[1] + bandwidth[2]
+    together = sum_of(bandwidth)
     rate = bandwidth[0] if modelling.is_staged else together
     far_s = inverse(modelling.offchip_efficiency * inputs.matrix_share * rate)
     first_s = inverse(modelling.offchip_efficiency * rate)
@@ -142,7 +142,7 @@ def _least_s(
     return larger(compute_s + exposed_s, larger(on_chip_s, off_chip_s))
 
 
-def fastest_byte_s(bandwidth: Three, share: FloatArray, modelling: Modelling) -> FloatArray:
+def fastest_byte_s(bandwidth: Tiers, share: FloatArray, modelling: Modelling) -> FloatArray:
     """Seconds that a byte of the matrix stream takes at least; 0 where memories are not counted.
 
     Args:
@@ -150,7 +150,7 @@ def fastest_byte_s(bandwidth: Three, share: FloatArray, modelling: Modelling) ->
         share: Of the matrix stream.
         modelling: The options.
     """
-    together = bandwidth[0] + bandwidth[1] + bandwidth[2]
+    together = sum_of(bandwidth)
     rate = bandwidth[0] if modelling.is_staged else together
     counted = 1.0 if modelling.blocks_for_capacity else 0.0
     return counted * inverse(modelling.offchip_efficiency * share * rate)

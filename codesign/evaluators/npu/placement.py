@@ -12,12 +12,22 @@ the weights do.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.hardware.elementwise import inverse, larger, smaller, where
+from codesign.hardware.elementwise import (
+    differences,
+    inverse,
+    larger,
+    place_by_place,
+    products,
+    running_sums,
+    smaller,
+    sum_of,
+    where,
+)
 
 KINDS = ("activation", "kv", "weight")
 """Kinds of data, in the order of every first axis here."""
@@ -25,14 +35,19 @@ PRIORITIES = (*KINDS, "equal", "written")
 """Storage priorities; a code is the position here."""
 
 Three: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""One value per kind of data, or per off-chip tier."""
-Four: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""One value per memory level: on chip, then the off-chip tiers."""
+"""One value per kind of data."""
 Two: TypeAlias = tuple[FloatArray, FloatArray]
-"""One value for each of tiers 2 and 3."""
+Tiers: TypeAlias = tuple[FloatArray, ...]
+"""One value per off-chip tier."""
+Levels: TypeAlias = tuple[FloatArray, ...]
+"""One value per memory level: on chip, then the off-chip tiers."""
+Tails: TypeAlias = tuple[FloatArray, ...]
+"""For each tier but the first, the share of some bytes that lives in it or deeper."""
 
 _ACTIVATION, _KV, _WEIGHT, _EQUAL, WRITTEN = range(len(PRIORITIES))
 _TINY = float(np.finfo(float).tiny)
+# Any, as NumPy and the compiled loop take a number where the formulas say an array.
+_ALL: Any = np.float64(1.0)
 
 
 def resident_bytes(
@@ -107,8 +122,8 @@ def _poured(needs: Three, held: Three, capacity: FloatArray) -> Three:
     )
 
 
-def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two, Two, Two]:
-    """Share of each kind's off-chip bytes in tier 2 or deeper and in tier 3, nearest tier first.
+def tier_tails(sizes: Three, capacities: Tiers, priority: IntArray) -> tuple[Tails, Tails, Tails]:
+    """Share of each kind's off-chip bytes in each deeper tier and below, nearest tier first.
 
     The kinds fill the tiers one after the other in the order of the priority, those after the
     preferred one in the order of how often they are moved per byte (activations cross twice per
@@ -148,8 +163,8 @@ def tier_tails(sizes: Three, capacities: Three, priority: IntArray) -> tuple[Two
     )
 
 
-def balanced_tails(size: FloatArray, capacities: Three, bandwidths: Three) -> Two:
-    """Share of all data in tier 2 or deeper, and in tier 3, if the tiers are read side by side.
+def balanced_tails(size: FloatArray, capacities: Tiers, bandwidths: Tiers) -> Tails:
+    """Share of all data in each deeper tier and below, if the tiers are read side by side.
 
     Every tier holds what it reads in the same time as the others, or as much as it can: the
     largest time over the tiers is then the least that there is,
@@ -164,61 +179,101 @@ def balanced_tails(size: FloatArray, capacities: Three, bandwidths: Three) -> Tw
         capacities: Of each tier; 0 for a tier that does not exist.
         bandwidths: Likewise.
     """
-    is_open = (
-        where(bandwidths[0] > 0, 1.0, 0.0),
-        where(bandwidths[1] > 0, 1.0, 0.0),
-        where(bandwidths[2] > 0, 1.0, 0.0),
-    )
-    # A round closes the tiers that are full; if data fit, two rounds find all of them.
-    for _ in range(2):
+    is_open = _is_there(bandwidths)
+    # A round closes the tiers that are full; if data fit, one is left when all rounds are done.
+    for _ in range(len(capacities) - 1):
         common_s = _common_time_s(size, capacities, bandwidths, is_open)
-        is_open = (
-            where(common_s * bandwidths[0] > capacities[0], 0.0, is_open[0]),
-            where(common_s * bandwidths[1] > capacities[1], 0.0, is_open[1]),
-            where(common_s * bandwidths[2] > capacities[2], 0.0, is_open[2]),
-        )
+        is_open = _stays_open(common_s, capacities, bandwidths, is_open)
     common_s = _common_time_s(size, capacities, bandwidths, is_open)
-    second = where(is_open[1] > 0, common_s * bandwidths[1], capacities[1])
-    third = where(is_open[2] > 0, common_s * bandwidths[2], capacities[2])
-    beyond = larger(size - (capacities[0] + capacities[1] + capacities[2]), 0.0)
-    times = (
-        (beyond + capacities[0]) * inverse(bandwidths[0]),
-        (beyond + capacities[1]) * inverse(bandwidths[1]),
-        (beyond + capacities[2]) * inverse(bandwidths[2]),
-    )
-    longest = larger(times[0], larger(times[1], times[2]))
-    into_second = where(times[1] == longest, beyond, 0.0)
-    into_third = where(times[2] == longest, beyond - into_second, 0.0)
-    second = where(beyond > 0, capacities[1] + into_second, second)
-    third = where(beyond > 0, capacities[2] + into_third, third)
-    per_byte = inverse(size)
-    return (second + third) * per_byte, third * per_byte
+    held = _held_bytes(common_s, capacities[1:], bandwidths[1:], is_open[1:])
+    beyond = larger(size - sum_of(capacities), 0.0)
+    times = _time_with(beyond, capacities, bandwidths)
+    longest = times[0]
+    for tier in range(1, len(times)):
+        longest = larger(longest, times[tier])
+    is_longest = _is_equal(times[1:], longest)
+    behind = _held_behind(beyond, capacities[1:], held, is_longest, running_sums(is_longest))
+    return products(running_sums(behind[::-1])[::-1], inverse(size))
+
+
+@place_by_place
+def _is_there(bandwidth: FloatArray) -> FloatArray:
+    return where(bandwidth > 0, 1.0, 0.0)
+
+
+@place_by_place
+def _stays_open(
+    common_s: FloatArray, capacity: FloatArray, bandwidth: FloatArray, is_open: FloatArray
+) -> FloatArray:
+    return where(common_s * bandwidth > capacity, 0.0, is_open)
+
+
+@place_by_place
+def _held_bytes(
+    common_s: FloatArray, capacity: FloatArray, bandwidth: FloatArray, is_open: FloatArray
+) -> FloatArray:
+    return where(is_open > 0, common_s * bandwidth, capacity)
+
+
+@place_by_place
+def _time_with(beyond: FloatArray, capacity: FloatArray, bandwidth: FloatArray) -> FloatArray:
+    """Of a full tier, and more."""
+    return (beyond + capacity) * inverse(bandwidth)
+
+
+@place_by_place
+def _is_equal(time: FloatArray, longest: FloatArray) -> FloatArray:
+    return where(time == longest, 1.0, 0.0)
+
+
+@place_by_place
+def _held_behind(
+    beyond: FloatArray,
+    capacity: FloatArray,
+    held: FloatArray,
+    is_longest: FloatArray,
+    n_longest: FloatArray,
+) -> FloatArray:
+    """What a tier holds; what exceeds all of them is in the first of those that take longest."""
+    is_first = is_longest * (n_longest <= 1.0)
+    return where(beyond > 0, capacity + beyond * is_first, held)
 
 
 def _common_time_s(
-    size: FloatArray, capacities: Three, bandwidths: Three, is_open: Three
+    size: FloatArray, capacities: Tiers, bandwidths: Tiers, is_open: Tiers
 ) -> FloatArray:
     """Time in which the open tiers read what the full ones leave."""
-    full = (
-        capacities[0] * (1.0 - is_open[0])
-        + capacities[1] * (1.0 - is_open[1])
-        + capacities[2] * (1.0 - is_open[2])
-    )
-    rate = bandwidths[0] * is_open[0] + bandwidths[1] * is_open[1] + bandwidths[2] * is_open[2]
+    full, rate = capacities[0] * (1.0 - is_open[0]), bandwidths[0] * is_open[0]
+    for tier in range(1, len(is_open)):
+        full = full + capacities[tier] * (1.0 - is_open[tier])
+        rate = rate + bandwidths[tier] * is_open[tier]
     return larger(size - full, 0.0) * inverse(rate)
 
 
-def _tails_between(start: FloatArray, end: FloatArray, capacities: Three) -> Two:
-    """Share of the bytes from ``start`` to ``end`` that lives in tier 2 or deeper, and in 3."""
+def _tails_between(start: FloatArray, end: FloatArray, capacities: Tiers) -> Tails:
+    """Share of the bytes from ``start`` to ``end`` that lives in each deeper tier and below."""
     size = larger(end - start, _TINY)
-    filled = capacities[0]
-    second = _share_beyond(filled, start, end, size)
-    third = _share_beyond(filled + capacities[1], start, end, size)
-    return where(capacities[1] > 0, second, 0.0), where(capacities[2] > 0, third, 0.0)
+    filled = running_sums(capacities[:-1])
+    return _share_beyond(filled, capacities[1:], start, end, size)
 
 
+@place_by_place
 def _share_beyond(
-    filled: FloatArray, start: FloatArray, end: FloatArray, size: FloatArray
+    filled: FloatArray,
+    capacity: FloatArray,
+    start: FloatArray,
+    end: FloatArray,
+    size: FloatArray,
 ) -> FloatArray:
     beyond = larger(end - larger(filled, start), 0.0)
-    return smaller(beyond / size, 1.0)
+    return where(capacity > 0, smaller(beyond / size, 1.0), 0.0)
+
+
+def own_parts(crossing: Tiers) -> Tiers:
+    """What each tier adds to what crosses from all deeper ones."""
+    return (*differences(crossing[:-1], crossing[1:]), crossing[-1])
+
+
+def tier_shares(tails: Tails) -> Tiers:
+    """Share of some bytes that lives in each tier."""
+    return own_parts((_ALL, *tails))

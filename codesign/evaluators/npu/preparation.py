@@ -25,8 +25,8 @@ from codesign.columns import (
 )
 from codesign.deployments import ModelPart
 from codesign.errors import InputError, UnknownNameError
-from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, PassSetup
-from codesign.evaluators.npu.options import TILE_BUFFER_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import TILE_BUFFER_SHARE, NpuOptions
+from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES, PassSetup
 from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN, resident_bytes
 from codesign.evaluators.npu.records import WeightGroups
 from codesign.hardware.accelerator import (
@@ -39,7 +39,7 @@ from codesign.hardware.accelerator import (
 )
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s, inverse
-from codesign.hardware.tier_order import N_TIERS, fastest_first
+from codesign.hardware.tier_order import fastest_first
 from codesign.memtech import MemoryTechnology
 from codesign.workload import (
     Request,
@@ -75,8 +75,8 @@ class Footprint:
         hardware: With the tiers in the order in which the designs list them, so that a sum over
             them does not depend on the order in which they are used.
         accelerators: The same, the fastest tier first.
-        tier_bytes_per_s: (3, n) what each tier sustains.
-        tier_order: (3, n) which tier of the design, from 0, stands at each place.
+        tier_bytes_per_s: (t, n) what each tier sustains.
+        tier_order: (t, n) which tier of the design, from 0, stands at each place.
         weight_bytes: (n,) all weights.
         kv_bytes: (n,) KV cache and recurrent state of one request at its end.
         operand_bits: (2, n) widths of the array's two operands: activations, and the wider of
@@ -104,7 +104,7 @@ class Footprint:
 
         Args:
             positions: (p,) those wanted.
-            order: (3, p) another order of their tiers, as positions among those here.
+            order: (t, p) another order of their tiers, as positions among those here.
         """
         bandwidth, tier_order = self.tier_bytes_per_s[:, positions], self.tier_order[:, positions]
         if order is not None:
@@ -131,7 +131,7 @@ class PreparedBatch:
 
     Attributes:
         setup: What they bring to a pass, their tiers in the order in which they are used.
-        tier_order: (3, n) which tier of the design, from 0, stands at each place.
+        tier_order: (t, n) which tier of the design, from 0, stands at each place.
         batch_size: Requests whose KV cache is held.
         weight_bytes: All weights.
         kv_bytes: KV cache and recurrent state of one request at its end.
@@ -323,7 +323,7 @@ class Preparation:
         wearing = (levels.wear_per_byte[1:] > 0) & spares if spares.any() else None
         order = fastest_first(bandwidth, levels.capacity_bytes[1:], wearing)
         if order is None:
-            order = np.repeat(np.arange(N_TIERS)[:, None], len(weights), axis=1)
+            order = np.repeat(np.arange(len(bandwidth))[:, None], len(weights), axis=1)
         else:
             accelerators = take(accelerators, np.arange(len(weights)), order)
             bandwidth = np.take_along_axis(bandwidth, order, axis=0)
@@ -372,7 +372,7 @@ class Preparation:
         return WeightGroups(shares, bits / 8)
 
     def _sustained_bandwidth(self, designs: Columns, accelerators: AcceleratorBatch) -> FloatArray:
-        """(3, n) of each tier: the peak, unless requests in flight are limited."""
+        """(t, n) of each tier: the peak, unless requests in flight are limited."""
         levels, many = accelerators.levels, self._options.requests_in_flight
         if many is None or self._options.blocking == "array":
             return levels.bandwidth_bytes_per_s[1:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.placement import Four, Three, Two
+from codesign.evaluators.npu.placement import Levels, Tails, Three, Tiers
 
 
 class Modelling(NamedTuple):
@@ -130,10 +130,10 @@ class DesignInputs(NamedTuple):
     on_chip_capacity_bytes: FloatArray
     on_chip_bandwidth_bytes_per_s: FloatArray
     on_chip_latency_s: FloatArray
-    tier_capacity_bytes: Three
-    tier_bandwidth_bytes_per_s: Three
-    tier_latency_s: Three
-    write_energy_ratio: Four
+    tier_capacity_bytes: Tiers
+    tier_bandwidth_bytes_per_s: Tiers
+    tier_latency_s: Tiers
+    write_energy_ratio: Levels
 
 
 class WeightGroups(NamedTuple):
@@ -179,8 +179,8 @@ class Choices(NamedTuple):
         sizes: (s,) batch sizes, ascending.
         least_size: (n,) position of the smallest allowed.
         most_size: (n,) position of the largest.
-        orders: (6, 3) orders of the tiers.
-        allowed: (6, n) those that may be the fastest: 2, or 1 if for their latencies alone; else 0.
+        orders: (p, t) orders of the tiers.
+        allowed: (p, n) those that may be the fastest: 2, or 1 if for their latencies alone; else 0.
         kv_request_bytes: (n,) KV cache and state of one request.
         lane_rate: (n,) cycles of all lanes of the vector unit in a second.
         lane_cycles: Of one request, in a pass.
@@ -213,7 +213,7 @@ class StageDesign(NamedTuple):
         inputs: What was known before.
         held: On-chip bytes of each kind of data.
         pinned: The share of all data of each kind that this is.
-        activation_tails: Share of the activations in tier 2 or deeper, and in tier 3.
+        activation_tails: Share of the activations in each deeper tier and below.
         kv_tails: Of the KV cache.
         weight_tails: Of the weights.
         ports: How fast its ports are.
@@ -224,9 +224,9 @@ class StageDesign(NamedTuple):
     inputs: DesignInputs
     held: Three
     pinned: Three
-    activation_tails: Two
-    kv_tails: Two
-    weight_tails: Two
+    activation_tails: Tails
+    kv_tails: Tails
+    weight_tails: Tails
     ports: Ports
     buffer: Buffer
     cycle_s: FloatArray
@@ -261,8 +261,8 @@ class Ports(NamedTuple):
     on_chip: FloatArray
     first_tier: FloatArray
     first_latency_s: FloatArray
-    matrix: Three
-    vector: Three
+    matrix: Tiers
+    vector: Tiers
 
 
 class Moved(NamedTuple):
@@ -295,9 +295,9 @@ class PassTotals(NamedTuple):
             power.
         cycles: (n,) of the array.
         moved: (n,) bytes by kind.
-        reads: (4, n) bytes read at each level's port, the tiers in the order of their use.
-        writes: (4, n) bytes written there.
-        kv_held: (4, n) part of the KV cache that each of these levels keeps.
+        reads: (l, n) bytes read at each level's port, the tiers in the order of their use.
+        writes: (l, n) bytes written there.
+        kv_held: (l, n) part of the KV cache that each of these levels keeps.
     """
 
     time_s: FloatArray
@@ -310,13 +310,17 @@ class PassTotals(NamedTuple):
 
 N_SUMS = 2 + len(Moved._fields)
 """Numbers of a pass that are sums over its operators; the first of :class:`PassTotals`."""
-N_TOTALS = N_SUMS + 3 * 4
-"""All its numbers."""
+
+
+def n_totals_of(n_levels: int) -> int:
+    """Numbers of :class:`PassTotals` of designs with so many memory levels."""
+    return N_SUMS + 3 * n_levels
 
 
 def totals_of(rows: FloatArray) -> PassTotals:
-    """The totals that lie in (21, n), in the order of the record."""
-    reads, writes, kv_held = (rows[i : i + 4] for i in range(N_SUMS, N_TOTALS, 4))
+    """The totals that lie in (s, n), in the order of the record."""
+    n_levels = (len(rows) - N_SUMS) // 3
+    reads, writes, kv_held = (rows[i : i + n_levels] for i in range(N_SUMS, len(rows), n_levels))
     return PassTotals(rows[0], rows[1], Moved(*rows[2:N_SUMS]), reads, writes, kv_held)
 
 

@@ -12,16 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
-from codesign.evaluators.npu.placement import Four, Two
+from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
+from codesign.evaluators.npu.placement import Levels, Tails, Two, own_parts
 from codesign.evaluators.npu.records import Buffer, Moved, Shape, StageDesign, StageOperator
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.elementwise import (
     inverse,
     larger,
+    place_by_place,
     rounded_up,
     smaller,
     square_root,
+    sums,
     where,
 )
 
@@ -176,7 +178,9 @@ def read_off_chip_bytes(
     return smaller(by_pinning, by_caching)
 
 
-def port_bytes(moved: Moved, tails: tuple[Two, Two, Two], is_staged: bool) -> tuple[Four, Four]:
+def port_bytes(
+    moved: Moved, tails: tuple[Tails, Tails, Tails], is_staged: bool
+) -> tuple[Levels, Levels]:
     """Bytes read and written at every level's port, on chip first.
 
     Staged, a byte owned by a level is read there, and written and read again at every level
@@ -184,31 +188,38 @@ def port_bytes(moved: Moved, tails: tuple[Two, Two, Two], is_staged: bool) -> tu
 
     Args:
         moved: Bytes by kind.
-        tails: Share of the activations, KV cache and weights in tier 2 or deeper, and in tier 3.
+        tails: Share of the activations, KV cache and weights in each deeper tier and below.
         is_staged: Whether bytes pass from tier to tier.
     """
     of_activations, of_kv, of_weights = tails
-    up = (
-        moved.weight_reads + moved.kv_reads + moved.activation_reads,
-        moved.weight_reads * of_weights[0]
-        + moved.kv_reads * of_kv[0]
-        + moved.activation_reads * of_activations[0],
-        moved.weight_reads * of_weights[1]
-        + moved.kv_reads * of_kv[1]
-        + moved.activation_reads * of_activations[1],
-    )
-    down = (
-        moved.kv_writes + moved.activation_writes,
-        moved.kv_writes * of_kv[0] + moved.activation_writes * of_activations[0],
-        moved.kv_writes * of_kv[1] + moved.activation_writes * of_activations[1],
-    )
+    weights, kv, activations = moved.weight_reads, moved.kv_reads, moved.activation_reads
+    deeper = _crossing(weights, of_weights, kv, of_kv, activations, of_activations)
+    up = (weights + kv + activations, *deeper)
+    kv, activations = moved.kv_writes, moved.activation_writes
+    down = (kv + activations, *_crossing_down(kv, of_kv, activations, of_activations))
     near_reads, near_writes = moved.array_reads + down[0], moved.array_writes + up[0]
     if is_staged:
         return (
-            (near_reads, up[0] + down[1], up[1] + down[2], up[2]),
-            (near_writes, up[1] + down[0], up[2] + down[1], down[2]),
+            (near_reads, *sums(up[:-1], down[1:]), up[-1]),
+            (near_writes, *sums(up[1:], down[:-1]), down[-1]),
         )
-    return (
-        (near_reads, up[0] - up[1], up[1] - up[2], up[2]),
-        (near_writes, down[0] - down[1], down[1] - down[2], down[2]),
-    )
+    return (near_reads, *own_parts(up)), (near_writes, *own_parts(down))
+
+
+@place_by_place
+def _crossing(
+    weights: FloatArray,
+    weight_tail: FloatArray,
+    kv: FloatArray,
+    kv_tail: FloatArray,
+    activations: FloatArray,
+    activation_tail: FloatArray,
+) -> FloatArray:
+    return weights * weight_tail + kv * kv_tail + activations * activation_tail
+
+
+@place_by_place
+def _crossing_down(
+    kv: FloatArray, kv_tail: FloatArray, activations: FloatArray, activation_tail: FloatArray
+) -> FloatArray:
+    return kv * kv_tail + activations * activation_tail

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
+from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.hardware.array import Dataflow, Organization
 
 MOST_VISITS = 1 << 18

@@ -20,7 +20,7 @@ from codesign.evaluators.npu.cost_metrics import (
     electricity_usd_per_joule,
     running_kgco2e_per_joule,
 )
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.preparation import BATCH_SIZE
 from codesign.evaluators.system.hand_over import EXCHANGED, OWN_METRICS, HandOverBytes
 from codesign.evaluators.system.parts import PoolPrices

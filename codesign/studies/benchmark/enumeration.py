@@ -9,7 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from codesign.enumeration import enumerate_front
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.processes import WorkerProcess, n_cores
 from codesign.studies.benchmark.rates import OBJECTIVES, Row, benchmark_space, evaluator
 from codesign.studies.benchmark.timing import Effort

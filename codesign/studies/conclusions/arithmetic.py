@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.evaluators.npu.calibrated import TILE_SHARE
-from codesign.evaluators.npu.options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
+from codesign.evaluators.npu.npu_options import ACCUMULATOR_BYTES, TILE_BUFFER_SHARE
 from codesign.memtech import MemoryTechnology, load_library
 from codesign.workload import Request
 from codesign.workload.lowering import Phase

@@ -16,7 +16,8 @@ from codesign.campaign.definition import read_definition
 from codesign.columns import Value
 from codesign.enumeration import ExactFront
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.workload import Request
 from codesign.workload.lowering import Phase
 

@@ -14,7 +14,8 @@ from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.links import LINK_PARAMETERS, OPTIONAL_LINK_PARAMETERS
 from codesign.evaluators.system.uniform_system import UniformSystem
 from codesign.memtech import load_library
-from codesign.problem import Problem, build_problem, with_pools_of
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem, with_pools_of
 from codesign.schema import read_document
 from codesign.space import DesignSpace, parse_space
 

@@ -12,7 +12,7 @@ from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.hardware.device import list_devices
 from codesign.memtech import load_library
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.space import load_space
 from codesign.workload import Request
 

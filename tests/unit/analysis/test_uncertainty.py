@@ -29,7 +29,7 @@ from codesign.memtech import Range, TechnologyLibrary, load_library
 from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
 from codesign.metrics import Metric
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Record
 from codesign.space import load_space
 from codesign.workload import Request

@@ -15,7 +15,7 @@ from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Evaluation
 from codesign.metrics import Metric
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.schema import Record
 from codesign.space import parse_space
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codesign.columns import Column, Columns, combined, distinct
+from codesign.columns import Column, Columns, combined, distinct, taken
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
-from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled, machine_code
 from codesign.evaluators.npu.npu_evaluator import LARGEST_CHUNK
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.hardware import elementwise
@@ -82,6 +82,23 @@ def test_the_compiled_loop_gives_the_same_bits_as_numpy(
     for switch in "01":
         monkeypatch.setenv(compiled.SWITCH, switch)
         answers.append(evaluator(*case).evaluate(designs(name)))
+    assert_same_bits(*answers)
+
+
+@needs_numba
+@pytest.mark.slow  # another number of tiers is another loop, compiled in 18 s
+@pytest.mark.parametrize("options", range(len(OPTIONS)))
+def test_the_compiled_loop_of_four_tiers_gives_the_same_bits(
+    options: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = dict(designs("memexplorer"))
+    order = np.random.default_rng(6).permutation(len(columns["pe_array"]))
+    for part in ("technology", "stacks"):
+        columns[f"tier4_{part}"] = taken(columns, order)[f"tier1_{part}"]
+    answers = []
+    for switch in "01":
+        monkeypatch.setenv(compiled.SWITCH, switch)
+        answers.append(evaluator("mixtral-8x7b", "decode", options).evaluate(columns))
     assert_same_bits(*answers)
 
 
@@ -179,10 +196,10 @@ def test_an_operation_on_numbers_is_the_operation_on_arrays(a: float, b: float, 
         elementwise.square_root: (a,),
         elementwise.inverse: (a,),
     }
-    assert set(arguments) == set(compiled._ON_NUMBERS)
+    assert set(arguments) == set(machine_code._ON_NUMBERS)
     for operation, values in arguments.items():
         on_arrays = operation(*(np.array([value]) for value in values))
-        assert float(compiled._ON_NUMBERS[operation](*values)) == on_arrays.item()
+        assert float(machine_code._ON_NUMBERS[operation](*values)) == on_arrays.item()
 
 
 # When it is used.
@@ -260,8 +277,8 @@ def test_one_design_is_evaluated_without_loading_numba() -> None:
 
 
 LOOP = """
-from codesign.evaluators.npu import compiled
-print(compiled._cache_folder() is None, type(compiled._loop()._cache).__name__)
+from codesign.evaluators.npu import compiled, machine_code
+print(machine_code.cache_folder() is None, type(compiled._loop()._cache).__name__)
 """
 
 
@@ -278,8 +295,8 @@ def test_machine_code_is_kept_under_the_content_of_the_source(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    original = compiled._cache_folder.__wrapped__()
-    assert original is not None and original == compiled._cache_folder.__wrapped__()
+    original = machine_code.cache_folder.__wrapped__()
+    assert original is not None and original == machine_code.cache_folder.__wrapped__()
     package = tmp_path / "package"
     for part in (("hardware",), ("evaluators", "npu")):
         folder = package.joinpath(*part)
@@ -289,9 +306,9 @@ def test_machine_code_is_kept_under_the_content_of_the_source(
     for text in ("x = 1", "x = 2", "x = 1"):
         (package / "hardware" / "formula.py").write_text(text)
         monkeypatch.setattr(
-            compiled, "__file__", str(package / "evaluators" / "npu" / "compiled.py")
+            machine_code, "__file__", str(package / "evaluators" / "npu" / "machine_code.py")
         )
-        names.append(compiled._cache_folder.__wrapped__())
+        names.append(machine_code.cache_folder.__wrapped__())
     assert names[0] == names[2] != names[1]
 
 

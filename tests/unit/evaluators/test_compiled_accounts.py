@@ -9,7 +9,7 @@ import pytest
 
 from codesign.accounts.area import floorplan
 from codesign.accounts.constants import PROCESSES, Constants, constants_at
-from codesign.accounts.price import Unit, cheapest_unit
+from codesign.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.columns import Column, FloatArray
 from codesign.evaluators.npu.compiled import has_numba
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
@@ -56,7 +56,7 @@ OTHERS = [
 ]
 
 
-def arrays_of(unit: Unit) -> dict[str, FloatArray]:
+def arrays_of(unit: PricedAccelerators) -> dict[str, FloatArray]:
     own = {item.name: getattr(unit, item.name) for item in fields(unit) if item.name != "stacks"}
     return {**own, **unit.stacks._asdict(), "usd": unit.usd}
 

@@ -11,7 +11,7 @@ import pytest
 from codesign.columns import column_of
 from codesign.errors import UnknownNameError
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.placement import PRIORITIES, share_on_chip, tier_tails
 from codesign.evaluators.npu.traffic import (
     Buffer,

@@ -17,7 +17,8 @@ from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.memtech import load_library
 from codesign.metrics import ACCURACY_METRICS
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.quantization.loss_rule import estimate
 from codesign.quantization.published import FormatChoice
 from codesign.space import DesignSpace, load_space, parse_space

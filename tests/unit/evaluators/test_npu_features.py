@@ -5,7 +5,7 @@ import pytest
 
 from codesign.evaluators.base import Features, Predicts
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.memtech import load_library
 from codesign.space import load_space
 from codesign.workload import Request

@@ -23,7 +23,7 @@ from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.space import DesignSpace, load_space, parse_space
 from codesign.workload import Request
 

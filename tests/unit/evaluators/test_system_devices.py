@@ -22,7 +22,7 @@ from codesign.machines.device.constants import load_constants
 from codesign.machines.device.energy import EnergyConstants
 from codesign.memtech import load_library
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.space import load_space
 
 PROMPT, GENERATED = 1024, 128

@@ -21,7 +21,7 @@ from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.system_options import MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import load_library
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.space import load_space, parse_space
 
 OSWORLD = SystemWorkload(model="llama-3.3-70b", trace="osworld")

@@ -21,7 +21,7 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.memtech import load_library
 from codesign.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS
 from codesign.pareto import non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.quantization.loss_rule import noise_shares
 from codesign.quantization.measured import ADDITIVITY_ERROR, MeasuredTable, read_measured_table
 from codesign.quantization.published import FormatChoice

@@ -17,7 +17,7 @@ from codesign.evaluators.base import Evaluation
 from codesign.evaluators.functions import exact_front
 from codesign.metrics import Metric
 from codesign.pareto import hypervolume, non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.report.front_document import document
 from codesign.report.front_explanation import sections
 from codesign.report.plain import to_json_text

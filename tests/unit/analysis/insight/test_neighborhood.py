@@ -10,7 +10,7 @@ import pytest
 from codesign import api
 from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.neighborhood import near_misses, neighborhood
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 
 _LIMIT = "f1 <= 0.25"
 

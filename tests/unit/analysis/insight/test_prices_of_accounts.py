@@ -11,7 +11,8 @@ import pytest
 from codesign import api
 from codesign.analysis.insight import Fronts, explain_front
 from codesign.enumeration import enumerate_front
-from codesign.problem import Problem, build_problem
+from codesign.problem import Problem
+from codesign.problem_builder import build_problem
 from codesign.report.front_explanation import sections
 
 STEP = 0.2

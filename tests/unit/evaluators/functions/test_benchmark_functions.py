@@ -10,7 +10,7 @@ from codesign.columns import column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.functions import FunctionOptions, exact_front, objectives_of
 from codesign.pareto import hypervolume, non_dominated
-from codesign.problem import build_problem
+from codesign.problem_builder import build_problem
 from codesign.testing import check_evaluator
 
 FUNCTIONS = [("zdt1", "zdt", 2), ("zdt2", "zdt", 2), ("zdt3", "zdt", 2), ("dtlz2", "dtlz2", 3)]

@@ -11,8 +11,9 @@ from codesign.columns import Columns
 from codesign.evaluators.base import Explanation
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.operators import BANDWIDTH_PRIORITIES, Pass
-from codesign.evaluators.npu.options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
 from codesign.evaluators.npu.placement import KINDS
 from codesign.format_mixture import is_mixed, mixture_words
 from codesign.hardware.accelerator import UNCHARGED_EDGE
@@ -79,6 +80,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
                 "bound": slowest if bounds[slowest] > 0 else "none",
                 "time_s": count * joined(own["time_s"], vector_s),
                 **{key: count * own[key] for key in _BOUNDS.values()},
+                "matrix_time_s": count * own["time_s"],
                 "vector_time_s": count * vector_s,
                 "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
                 "energy_joules": count
@@ -102,7 +104,8 @@ def _power_limit(design: DesignMetrics, rows: Sequence[Mapping[str, Any]]) -> li
     nothing = {key: 0.0 for key, value in rows[0].items() if isinstance(value, float)}
     traffic = dict.fromkeys(rows[0]["traffic_bytes"], 0.0)
     name = {"name": f"power_limit_of_{level}", "kind": "wait", "bound": "power"}
-    return [name | nothing | {"count": 1.0, "time_s": waiting_s, "traffic_bytes": traffic}]
+    times = {"time_s": waiting_s, "matrix_time_s": waiting_s}
+    return [name | nothing | times | {"count": 1.0, "traffic_bytes": traffic}]
 
 
 def _power_note(design: DesignMetrics) -> list[str]:

@@ -1,0 +1,138 @@
+"""Loops over formulas as machine code, made by numba and kept on the disk.
+
+The formulas are functions of the operations of ``hardware/elementwise.py``, which are said here for
+single numbers. The arithmetic is neither fused nor reordered, so that its bits are NumPy's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from codesign.hardware import elementwise
+
+_INLINE: Any = {"forceinline": True}
+
+
+def compile_loop(
+    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...]
+) -> Callable[..., Any]:
+    """A loop as machine code, made when it is first called, or read from the disk if it is there.
+
+    Args:
+        loop: A function of numbers, arrays, and tuples of them.
+        helpers: All that it calls, the operations of ``elementwise.py`` apart.
+    """
+    import numba
+    from numba.extending import register_jitable
+
+    _define_operations()
+    for function in helpers:
+        register_jitable(forceinline=True)(getattr(function, "__wrapped__", function))
+        if hasattr(function, "__wrapped__"):
+            _define_on_tuples(function)
+    folder = cache_folder()
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = "" if folder is None else str(folder)
+    try:
+        # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
+        compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
+        return cast(Callable[..., Any], compile_(loop))
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def _define_operations() -> None:
+    """Say what the operations of ``elementwise.py`` are in compiled loops."""
+    from numba.extending import overload, register_jitable
+
+    for operation, on_numbers in _ON_NUMBERS.items():
+        # Not strict: the names of arguments may differ.
+        overload(operation, strict=False)(partial(_implementation, on_numbers))
+    for function in (elementwise.differences, elementwise.products, elementwise.sums):
+        _define_on_tuples(function)
+    overload(elementwise.running_sums, strict=False, jit_options=_INLINE)(_running_sums)
+    register_jitable(forceinline=True)(elementwise.sum_of)
+
+
+def _define_on_tuples(function: Any) -> None:
+    """Say what a formula of ``elementwise.place_by_place`` is in compiled loops."""
+    from numba.extending import overload
+
+    implementation = partial(_written_out, function.__wrapped__)
+    overload(function, strict=False, jit_options=_INLINE)(implementation)
+
+
+def _written_out(formula: Callable[..., Any], *types: Any) -> Callable[..., Any]:
+    """The formula at every place of the tuples among its arguments, one after the other."""
+    from numba.core.types import BaseTuple
+
+    names = [f"argument_{number}" for number in range(len(types))]
+    n_places = next(len(item) for item in types if isinstance(item, BaseTuple))
+    calls = []
+    for place in range(n_places):
+        parts = zip(names, types, strict=True)
+        values = [f"{name}[{place}]" if isinstance(of, BaseTuple) else name for name, of in parts]
+        calls.append(f"formula({', '.join(values)}),")
+    return _function_of(names, calls, formula=formula)
+
+
+def _running_sums(values: Any) -> Callable[..., Any]:
+    sums = [" + ".join(f"values[{i}]" for i in range(place + 1)) for place in range(len(values))]
+    return _function_of(["values"], [f"{total}," for total in sums])
+
+
+def _function_of(names: list[str], parts: list[str], **known: Any) -> Callable[..., Any]:
+    """A function of these arguments that gives a tuple of these expressions."""
+    # numba has no tuple whose length its code does not state; the text is all our own.
+    function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: ({' '.join(parts)})", known)
+    return function
+
+
+_ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
+    elementwise.where: lambda condition, if_true, if_false: if_true if condition else if_false,
+    elementwise.larger: lambda first, second: first if first > second else second,
+    elementwise.smaller: lambda first, second: first if first < second else second,
+    elementwise.rounded_up: lambda value: np.ceil(value),
+    elementwise.square_root: lambda value: math.sqrt(value),
+    elementwise.inverse: lambda value: 1.0 / value if value > 0 else 0.0,
+}
+"""What the operations of ``elementwise.py`` are on single numbers, none of them NaN."""
+
+
+def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..., Any]:
+    return on_numbers
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Where the machine code of this very source is kept; None without a writable place.
+
+    numba notices a change of the loop, but not of what the loop calls; so the folder's name has
+    the content of everything that may take part.
+    """
+    content = hashlib.sha256()
+    package = Path(__file__).parents[2]
+    for folder in (package / "hardware", package / "accounts", package / "evaluators" / "npu"):
+        for path in sorted(folder.glob("*.py")):
+            content.update(path.name.encode() + path.read_bytes())
+    content.update(f"{sys.version} {np.__version__}".encode())
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(base).expanduser() / "codesign" / f"compiled-{content.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None

@@ -1,0 +1,44 @@
+"""What one pass brings to the layers of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """The tokens to which the layers of one kind of softmax attention attend.
+
+    Attributes:
+        prefix: Prefix of the names of the layers' operators.
+        layers: Number of these layers.
+        kv_heads: Heads with keys and values of each, on average; 0 with latent attention.
+        context: Tokens that each token of the pass attends to, on average.
+        cached: Tokens whose keys and values are read.
+    """
+
+    prefix: str
+    layers: int
+    kv_heads: float
+    context: float
+    cached: float
+
+
+@dataclass(frozen=True)
+class LayerPass:
+    """One pass through the layers.
+
+    Attributes:
+        tokens: Tokens that a request brings.
+        spans: Spans of the kinds of softmax attention that the model has; one with latent
+            attention.
+        logit_tokens: Tokens that go through the LM head.
+        is_prefill: Whether keys and values of the whole context are computed in this pass.
+        has_past: Whether there are tokens before those of the pass.
+    """
+
+    tokens: float
+    spans: tuple[Span, ...]
+    logit_tokens: float
+    is_prefill: bool
+    has_past: bool

@@ -19,7 +19,6 @@ from pydantic import Field, model_validator
 from codesign.columns import Columns, FloatArray, Value, taken
 from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
-from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_explanation import explain
@@ -35,6 +34,7 @@ from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, st
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
+from codesign.metrics import chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
 from codesign.workload.precision import find_format
@@ -337,11 +337,7 @@ class SimulationEvaluator:
         Raises:
             UnknownNameError: A metric, technology, format or strategy that is not known.
         """
-        known = {metric.name for metric in self.metrics}
-        names = [metric.name for metric in self.metrics] if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         n = len(designs["pe_array"])
         values = {name: np.full(n, np.nan) for name in names}
         violations: dict[str, FloatArray] = {}

@@ -406,7 +406,7 @@ class Campaign:
         layout = Layout(
             metrics=self.problem.metric_names,
             violations=reference.sample.violation_names,
-            objectives=tuple(item.metric.name for item in self.problem.objectives),
+            objectives=tuple(self.problem.objective_names),
             signs=tuple(item.sign for item in self.problem.objectives),
         )
         meta = {

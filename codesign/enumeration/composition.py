@@ -139,7 +139,7 @@ def pool_problem(problem: Problem, name: str) -> Problem:
 
 def _deciding_metrics(problem: Problem, evaluator: Composed) -> list[str]:
     """Metrics of systems that decide on the front once every pool keeps its own limits."""
-    objectives = {item.metric.name for item in problem.objectives}
+    objectives = set(problem.objective_names)
     settled = evaluator.kept_by_pools - objectives
     return [name for name in problem.deciding_metrics if name not in settled]
 

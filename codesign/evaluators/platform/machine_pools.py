@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import column_of
+from codesign.columns import design_columns
 from codesign.deployments.queueing import (
     Arrivals,
     CacheLink,
@@ -71,7 +71,7 @@ def serving_machine(
     room = cache_tokens(evaluator, design, limits, memory_fraction)
     limits = replace(limits, cache_tokens=room)
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
-    columns = {name: column_of([value]) for name, value in {**design, "batch_size": 1}.items()}
+    columns = design_columns({**design, "batch_size": 1})
     platform = evaluator.platform(columns)
     n_devices = int(platform.n_devices[0])
     watts = float(platform.power_watts[0]) * n_devices

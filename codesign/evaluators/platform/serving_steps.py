@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray, column_of
+from codesign.columns import FloatArray, column_of, design_columns
 from codesign.deployments.queueing import EngineLimits, EngineStep
 from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.errors import InputError
@@ -294,7 +294,7 @@ def cache_tokens(
         InputError: The weights leave no room.
     """
     _check(evaluator, design)
-    columns = {name: column_of([value]) for name, value in {**design, "batch_size": 1}.items()}
+    columns = design_columns({**design, "batch_size": 1})
     serving = evaluator.serving(columns)
     platform, model = serving.platform, serving.model
     broken = [words for words in describe_limits(serving) if not words.startswith("memory")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from codesign.deployments.queueing import (
     Arrivals,
     CacheLink,
     EngineLimits,
-    MachinePool,
-    StepTimes,
 )
+from codesign.deployments.queueing.serving_machine import ServingMachine
 from codesign.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
@@ -24,29 +23,6 @@ from codesign.workload.precision import bits_per_element
 
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take: vLLM's default until version 0.27."""
-
-
-@dataclass(frozen=True)
-class ServingMachine:
-    """One machine: devices that serve a model together.
-
-    Attributes:
-        design: Device, formats and degrees, by the parameters of the evaluator.
-        step_times: Seconds of its steps.
-        limits: How its engine forms them, with the room for the cache.
-        n_devices: Its devices.
-        board_power_watts: Their board power limits together; None where none is stated.
-    """
-
-    design: Mapping[str, Any]
-    step_times: StepTimes
-    limits: EngineLimits
-    n_devices: int
-    board_power_watts: float | None
-
-    def pool(self, name: str, n_machines: int) -> MachinePool:
-        """So many of these machines."""
-        return MachinePool(name, n_machines, self.step_times, self.limits)
 
 
 def serving_machine(
@@ -80,7 +56,7 @@ def serving_machine(
         step_times=DeviceStepTimes(evaluator, design, limits, longest),
         limits=limits,
         n_devices=n_devices,
-        board_power_watts=None if np.isnan(watts) else watts,
+        power_watts=None if np.isnan(watts) else watts,
     )
 
 

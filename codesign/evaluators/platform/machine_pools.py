@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from codesign.columns import design_columns
-from codesign.deployments.queueing import (
-    Arrivals,
-    CacheLink,
-    EngineLimits,
-)
+from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
 from codesign.deployments.queueing.serving_machine import ServingMachine
 from codesign.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator

@@ -16,8 +16,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-_MOST_NAMES = 24
-"""Known names that a message lists."""
 _MOST_CHARACTERS = 200
 """Of a name that is repeated in a message and compared with the known ones."""
 
@@ -85,13 +83,13 @@ class JobError(CodesignError):
     """The job ran and failed."""
 
 
-def describe_unknown(kind: str, got: object, known: Iterable[str]) -> str:
-    """One line for an unknown name: the nearest known one, then the first of the known ones."""
+def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 24) -> str:
+    """One line for an unknown name: the nearest known one, then the list (at most ``most``)."""
     names, word = sorted(known), str(got)
     close = _nearest(word, names) if len(word) <= _MOST_CHARACTERS else None
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
-    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    listed = ", ".join(names[:most]) + (", …" if len(names) > most else "")
     shown_word = word if len(word) <= _MOST_CHARACTERS else f"{word[:_MOST_CHARACTERS]}…"
     return f"unknown {kind} {shown_word!r}.{hint} Known: {listed or 'none'}."
 

@@ -8,7 +8,7 @@ tests check that no design beats its bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,26 +28,21 @@ from codesign.evaluators.npu.cost_metrics import (
     WEAR_CARBON,
     SiliconMetrics,
 )
+from codesign.evaluators.npu.footprint import requests_that_fit
+from codesign.evaluators.npu.formats import FORMATS, element_bytes, meaning, operand_bits
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
 from codesign.evaluators.npu.pass_time import ROUNDING
-from codesign.evaluators.npu.preparation import (
-    BATCH_SIZE,
-    FORMATS,
-    Preparation,
-    meaning,
-    operand_bits,
-    requests_that_fit,
-)
+from codesign.evaluators.npu.preparation import BATCH_SIZE, Preparation
 from codesign.hardware.accelerator import AcceleratorBatch, build_accelerators, take
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 from codesign.hardware.tier_order import fastest_first
 from codesign.memtech import MemoryTechnology
-from codesign.workload import Request, bits_per_element, bits_per_weight
+from codesign.workload import Request
 
 UNDECIDED_PARAMETERS = (
     "activation_format",
@@ -136,7 +131,8 @@ class BestCase:
             hardware: With the longest vector, the tiers as the designs list them.
         """
         lanes, _ = partial.extremes("vector_length", float)
-        widths = {name: partial.extremes(name, self._element_bytes(name)) for name in FORMATS}
+        convention = self._workload.format_convention
+        widths = {name: partial.extremes(name, element_bytes(name, convention)) for name in FORMATS}
         least = {name: ends[0] for name, ends in widths.items()}
         most = {name: ends[1] for name, ends in widths.items()}
         bits = {name: partial.extremes(name, operand_bits(name))[0] for name in FORMATS}
@@ -200,11 +196,6 @@ class BestCase:
         operands = np.stack([bits["activation_format"], wider])
         changed = replace(hardware, vector_length=lanes)
         return SiliconMetrics(changed, operands, self._part, self._options)
-
-    def _element_bytes(self, parameter: str) -> Callable[[str], float]:
-        convention = self._workload.format_convention
-        bits = bits_per_weight if parameter == "weight_format" else bits_per_element
-        return lambda name: bits(name, convention) / 8
 
     def _matrix_share(self, priority: str) -> float:
         is_shared = self._options.bandwidth_sharing == "shared"

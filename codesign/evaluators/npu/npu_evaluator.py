@@ -30,9 +30,10 @@ from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, ab
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
+from codesign.evaluators.npu.formats import FORMATS
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.operators import Pass
-from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
+from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric, chosen_metrics

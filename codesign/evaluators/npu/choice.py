@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
-from codesign.evaluators.npu.compiled import choose_compiled
+from codesign.evaluators.npu.compiled_loop import choose_compiled
 from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
 from codesign.evaluators.npu.npu_options import NpuOptions, link_time
 from codesign.evaluators.npu.operators import Pass, Stage

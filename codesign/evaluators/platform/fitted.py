@@ -159,6 +159,7 @@ class FittedKernels(Rooflines):
         return OperatorTime(
             name=name,
             part="attention" if first.kernel == "attention" else "linear",
+            kernel=first.kernel,
             is_in_layers=first.block == "layers",
             count=bounds[0].count,
             time_s=first.count * once,

@@ -162,7 +162,7 @@ class DeviceStepTimes:
         chosen = [
             item.time_s
             for item in self._all_tokens(n_groups)
-            if item.name not in _OF_REQUESTS and _is_routed(item) == is_routed
+            if item.name not in _OF_REQUESTS and (item.kernel == "experts") == is_routed
         ]
         return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen], axis=0).tolist()]
 
@@ -243,11 +243,6 @@ def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
     if options.overlap or options.offload:
         name = "overlap" if options.overlap else "offload"
         raise InputError("expected false where requests arrive, got true", name)
-
-
-def _is_routed(item: OperatorTime) -> bool:
-    """Whether an operator is a product of experts, which have the tokens of all groups."""
-    return item.part == "linear" and item.name.startswith("expert")
 
 
 def cache_tokens(

@@ -209,7 +209,9 @@ def _say_what_moved(settings: Mapping[str, str], design: Mapping[str, Any]) -> N
 
     for name, text in settings.items():
         setting = format_setting(design.get(name))
-        if text != "none" and setting != text and not _is_number(text):
+        # A list such as [2048, 64] is printed as 2048x64.
+        written = "x".join(text.strip("[] ").replace(",", " ").split())
+        if text != "none" and setting not in (text, written) and not _is_number(text):
             say(f"note: {name} is {setting}: the space keeps its designs in one canonical order")
 
 

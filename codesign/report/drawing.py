@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,7 +180,7 @@ def label_objective(axis: Any, objective: Objective) -> None:
     if objective.sense == "minimize":
         arrow = "←" if axis.axis_name == "x" else "↓"
     unit = scale_ticks(axis, metric.unit)
-    title = axis_label(metric).removesuffix(f" ({metric.unit})") + (f" ({unit})" if unit else "")
+    title = axis_label(replace(metric, unit=unit))
     axis.set_label_text(f"{title}  {arrow} better")
 
 

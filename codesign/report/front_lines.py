@@ -11,10 +11,10 @@ from rich.table import Table
 from codesign.columns import IntArray
 from codesign.metrics import Metric
 from codesign.pareto import TOLERANCE
-from codesign.report.labels import design_words, format_value, metric_of
+from codesign.report.labels import design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.results import KEY_METRICS, front_title, metric_header
+from codesign.report.results import KEY_METRICS, front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _further(results: Results, positions: IntArray) -> list[Metric]:
 def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> dict[str, list[str]]:
     return {
         metric_header(metric): [
-            format_value(value) for value in results.metrics[metric.name][positions].tolist()
+            metric_cell(value, metric) for value in results.metrics[metric.name][positions].tolist()
         ]
         for metric in metrics
     }

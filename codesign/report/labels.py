@@ -52,7 +52,6 @@ _TITLES = {
     "usd_per_hour": "price per hour",
     "kgco2e_per_million_tokens": "carbon",
     "embodied_kgco2e": "embodied carbon",
-    "junction_temperature_celsius": "junction",
 }
 """Where the name without its unit would not say what it is."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
@@ -87,7 +86,17 @@ def metric_title(metric: Metric) -> str:
 def axis_label(metric: Metric) -> str:
     """Title and unit for the axis of a figure: "Throughput (token/s)"."""
     title = metric_title(metric)
-    return title[:1].upper() + title[1:] + (f" ({metric.unit})" if metric.unit else "")
+    unit = unit_text(metric.unit)
+    return title[:1].upper() + title[1:] + (f" ({unit})" if unit else "")
+
+
+def unit_text(unit: str) -> str:
+    """A unit as it is printed.
+
+    >>> unit_text("W/mm^2"), unit_text("degC")
+    ('W/mm²', '°C')
+    """
+    return unit.replace("^2", "²").replace("degC", "°C")
 
 
 def takes_prefix(unit: str) -> bool:
@@ -100,7 +109,7 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "–"
     is_long = unit == "s" and abs(value) >= 1  # nobody reads ks
-    text = unit.replace("^2", "²").replace("degC", "°C")
+    text = unit_text(unit)
     if takes_prefix(unit) and math.isfinite(value) and not is_long:
         return format_engineering(value, text, digits)
     if value == 0 or 1e-3 <= abs(value) < 1e9:
@@ -115,9 +124,14 @@ def _with_digits(value: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def is_share(metric: Metric) -> bool:
+    """Whether a metric is a share that is printed in percent: a utilization."""
+    return metric.name.endswith("utilization") and not metric.unit
+
+
 def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
     """A metric's value in its unit, for people; a utilization in percent."""
-    if metric.name.endswith("utilization") and not metric.unit and value is not None:
+    if is_share(metric) and value is not None:
         return "–" if math.isnan(value) else f"{100 * value:.3g} %"
     return format_value(value, metric.unit, digits)
 

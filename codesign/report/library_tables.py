@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from codesign.metrics import Metric
-from codesign.report.labels import format_setting, format_value
+from codesign.report.labels import format_setting, format_value, unit_text
 from codesign.report.tables import pairs_table, plain_table, text_line
 from codesign.schema import Record
 from codesign.space.pool_records import LINK_PARAMETERS
@@ -298,7 +298,7 @@ def metrics_table(metrics: Iterable[Metric]) -> Table:
     table = plain_table("Metrics", ["name", "unit", "better", "meaning"])
     for metric in metrics:
         better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
-        table.add_row(metric.name, metric.unit or "–", better, metric.meaning)
+        table.add_row(metric.name, unit_text(metric.unit) or "–", better, metric.meaning)
     return table
 
 

@@ -14,8 +14,10 @@ from codesign.report.labels import (
     evaluator_words,
     format_metric,
     format_value,
+    is_share,
     metric_of,
     metric_title,
+    unit_text,
 )
 from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.summary import summarize
@@ -87,7 +89,7 @@ def front_table(
     words = design_words(space, space.decode(results.rows[positions]), between="\n")
     for place, position, design in zip(places.tolist(), positions, words, strict=True):
         values = [float(results.metrics[metric.name][position]) for metric in metrics]
-        cells = [format_value(value) for value in values]
+        cells = [metric_cell(*pair) for pair in zip(values, metrics, strict=True)]
         design_cell = "\n".join(filter(None, [design, folded.count_words(place)]))
         table.add_row(str(place + 1), design_cell, *cells)
     left = len(folded.kept) - len(places)
@@ -104,8 +106,15 @@ def front_title(results: Results) -> str:
 def metric_header(metric: Metric) -> str:
     """The metric's name and unit, over a column of plain numbers."""
     title = metric_title(metric)
+    if is_share(metric):
+        return f"{title} %"
     says_unit = not metric.unit or title.startswith("tokens per")
-    return title if says_unit else f"{title} {metric.unit}"
+    return title if says_unit else f"{title} {unit_text(metric.unit)}"
+
+
+def metric_cell(value: float, metric: Metric) -> str:
+    """A number under :func:`metric_header`."""
+    return format_value(100.0 * value, digits=3) if is_share(metric) else format_value(value)
 
 
 def _front_metrics(results: Results) -> list[Metric]:

@@ -17,9 +17,10 @@ from codesign.errors import InputError, JobError
 from codesign.evaluated_design import EvaluatedDesign
 from codesign.problem import Objective
 from codesign.report import palette
-from codesign.report.labels import design_words, format_setting, metric_of
+from codesign.report.labels import design_words, format_setting, metric_of, metric_title
 from codesign.report.page.accounts import Account, account_document
 from codesign.report.page.designs import metric_document
+from codesign.report.page.recommendations import limit_words
 from codesign.serve.pass_line import pass_line
 from codesign.space import DesignSpace, Parameter
 
@@ -85,7 +86,10 @@ class Session:
             ],
             "starts": self._starts(),
             "front": self._front_document(),
-            "limits": [item.text for item in self._prepared.problem.constraints],
+            "limits": [
+                limit_words(self._prepared.problem, item)
+                for item in self._prepared.problem.constraints
+            ],
         }
 
     def answer(self, codes: Sequence[int]) -> dict[str, Any]:
@@ -298,8 +302,8 @@ def _differences(row: IntArray, rows: IntArray) -> FloatArray:
 def _gains(axes: Sequence[Objective], own: FloatArray, better: FloatArray) -> str:
     words = []
     for item, mine, theirs in zip(axes, own.tolist(), better.tolist(), strict=True):
-        name = item.metric.name.replace("_", " ")
         change = abs(theirs - mine) / abs(mine) if mine else 0.0
         if change:
-            words.append(f"{change:.1%} {'more' if item.sense == 'maximize' else 'less'} {name}")
+            side = "more" if item.sense == "maximize" else "less"
+            words.append(f"{100.0 * change:.2g} % {side} {metric_title(item.metric)}")
     return ", ".join(words)

@@ -25,6 +25,7 @@ from codesign.campaign.exact import joined
 from codesign.campaign.lock import exclusive
 from codesign.cli import main
 from codesign.report.labels import format_setting, format_value
+from codesign.report.page import html_page
 from codesign.report.plateaus import folded_front
 
 _CAMPAIGN = """\
@@ -689,6 +690,18 @@ def test_no_label_overprints_another_at_any_width(browser, folder, name):
         labels = page.locator("#front-chart .annotation-text").all_text_contents()
         assert any(text.startswith("Frugal") for text in labels)
         assert name != "small" or "TDP at most 300 W" in labels
+
+
+def test_a_roof_is_named_further_along_where_its_beginning_is_taken(browser):
+    source = (Path(html_page.__file__).parent / "static" / "placing.js").read_text("utf-8")
+    roof = '{ px: 0, py: 50, text: "vector unit", size: 11, isLine: true }'
+    taken = "{ x0: 0, x1: 90, y0: 0, y1: 100 }"
+    placed = f"placeLabels([{roof}], {{ w: 400, h: 100 }}, [{taken}])"
+    page = browser.new_page()
+    assert page.evaluate(f"() => {{ {source}; return {placed}.map((label) => label.isFar); }}") == [
+        False
+    ]
+    page.close()
 
 
 def test_bands_say_which_design_is_the_choice_from_where(page):

@@ -26,6 +26,7 @@ from codesign.report.labels import (
     format_metric,
     metric_of,
     metric_title,
+    unit_text,
 )
 from codesign.report.plain import to_json_text
 from codesign.report.plateaus import FoldedFront, folded_front
@@ -133,7 +134,7 @@ def _header(name: str, results: Results) -> str:
     """The name of a column, with the unit of its metric."""
     if name not in results.metrics:
         return name
-    unit = metric_of(name, results.problem.evaluator.metrics).unit
+    unit = unit_text(metric_of(name, results.problem.evaluator.metrics).unit)
     return f"{name} [{unit}]" if unit else name
 
 
@@ -192,7 +193,7 @@ def _metric_columns(results: Results) -> dict[str, list[str]]:
     known = [metric_of(name, results.problem.evaluator.metrics) for name in results.metrics]
     return {
         "metric": [metric.name for metric in known],
-        "unit": [metric.unit for metric in known],
+        "unit": [unit_text(metric.unit) for metric in known],
         "better": [
             {"minimize": "lower", "maximize": "higher"}[senses.get(item.name, item.sense)]
             for item in known

@@ -15,6 +15,7 @@ from codesign.report.labels import (
     metric_title,
     short_names,
 )
+from codesign.report.results import metric_cell, metric_header
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,16 @@ def test_an_axis_says_its_unit():
 )
 def test_numbers_have_four_figures_and_a_readable_unit(value, unit, text):
     assert format_value(value, unit) == text
+
+
+def test_units_of_headers_are_those_of_numbers():
+    assert axis_label(METRICS["area_mm2"]) == "Area (mm²)"
+    assert metric_header(METRICS["junction_temperature_celsius"]) == "junction temperature °C"
+
+
+def test_a_utilization_is_printed_in_percent_in_tables_too():
+    metric = METRICS["compute_utilization"]
+    assert (metric_header(metric), metric_cell(0.8057, metric)) == ("compute utilization %", "80.6")
 
 
 def test_a_utilization_is_printed_in_percent():

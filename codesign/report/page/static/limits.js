@@ -64,6 +64,9 @@ function picksWithin(front) {
   return picks.filter((pick, k) => !picks.slice(0, k).some((other) => other.i === pick.i));
 }
 
+// Names in a sentence: "throughput, TDP and area".
+const listed = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
 // A slider from the least value that any stored design has to where it limits nothing.
 function sliderOf(name) {
   const column = columnOf(name), low = Math.min(...column), high = Math.max(...column), isMost = signOf(name) > 0;
@@ -165,7 +168,7 @@ function startLimits() {
   const all = frontWithin({});
   $("limits-box").hidden = !sliders.length;
   if (!sliders.length) return;
-  const titles = sliders.map(({ metric }) => metric.title).join(", ");
+  const titles = listed(sliders.map(({ metric }) => metric.title));
   $("limits-exact").textContent = `Exact for any limits, together or alone, on ${titles} that are no looser than the campaign's: the front is filtered from ${T.n.toLocaleString("en-US")} points, all that such limits can bring to it. A looser limit, or one on another metric, needs an enumeration of its own.${stepText(sliders)}${T.refused.length ? ` The batch size is chosen by limits on ${T.refused.join(", ")}; these have no slider.` : ""}`;
   $("limits-sliders").innerHTML = slidersHtml(sliders);
   let front = all, picks = [];

@@ -10,16 +10,24 @@ const meets = (a, b) => a.x0 < b.x1 + LABEL_GAP && b.x0 < a.x1 + LABEL_GAP && a.
 // Around the point, nearer places first; beyond the first ring a line leads to the point.
 const RINGS = [14, 32, 56, 86, 122, 164].flatMap((r) => [[1, -0.35], [-1, -0.35], [0, -1], [0, 1], [1, -1], [-1, -1], [1, 1], [-1, 1]].map(([dx, dy]) => ({ dx: dx * r, dy: dy * r, r })));
 
+// What names a line may stand anywhere along it, which is better than far from it.
+const ALONG = [0.25, 0.5, 0.75], ABOVE_BELOW = [-14, 14];
+function placesOf(label, area) {
+  if (!label.isLine) return RINGS;
+  const near = RINGS.filter(({ r }) => r === RINGS[0].r), far = RINGS.filter(({ r }) => r !== RINGS[0].r);
+  return [...near, ...ALONG.flatMap((share) => ABOVE_BELOW.map((dy) => ({ dx: 0, dy, r: 14, along: share * area.w }))), ...far];
+}
+
 function placeLabels(labels, area, avoid = []) {
   const taken = [...avoid], placed = [];
   for (const label of labels) {
     const { w, h } = textSize(label.text, label.size);
-    const box = ({ dx, dy }) => {
-      const x = label.px + dx + (dx > 0 ? w / 2 : dx < 0 ? -w / 2 : 0), y = label.py + dy + (dx === 0 ? (dy > 0 ? h / 2 : -h / 2) : 0);
+    const box = ({ dx, dy, along = 0 }) => {
+      const x = label.px + along + dx + (dx > 0 ? w / 2 : dx < 0 ? -w / 2 : 0), y = label.py + dy + (dx === 0 ? (dy > 0 ? h / 2 : -h / 2) : 0);
       return { x0: x - w / 2, x1: x + w / 2, y0: y - h / 2, y1: y + h / 2, x, y };
     };
     const inside = (b) => b.x0 >= 0 && b.x1 <= area.w && b.y0 >= 0 && b.y1 <= area.h;
-    const place = RINGS.find((ring) => { const b = box(ring); return inside(b) && !taken.some((other) => meets(b, other)); });
+    const place = placesOf(label, area).find((ring) => { const b = box(ring); return inside(b) && !taken.some((other) => meets(b, other)); });
     if (!place) continue; // no room: the hover says it
     const b = box(place);
     taken.push(b);

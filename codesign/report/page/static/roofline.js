@@ -49,6 +49,6 @@ function rooflineFigure(account, both) {
   }
   const log = (ends) => ends.map((end) => Math.log10(end));
   return { traces, labels, height: 380, margin: { l: 56, r: 12, t: 62, b: 46 }, showlegend: true,
-    xaxis: axis({ type: "log", range: log([x0, x1]), dtick: 1, exponentformat: "power", title: { text: "Work per byte that crosses the level (FLOP/B)" } }),
+    xaxis: axis({ type: "log", range: log([x0, x1]), dtick: 1, tickformat: "~s", title: { text: "Work per byte that crosses the level (FLOP/B)" } }),
     yaxis: axis({ type: "log", range: log([y0, y1]), dtick: 1, tickformat: "~s", title: { text: "FLOP/s" } }) };
 }

@@ -33,8 +33,8 @@ def test_every_point_is_there_with_its_numbers_to_the_last_bit(results, tmp_path
 
 def test_without_any_front_a_line_says_how_to_get_one(results):
     assert limit_document(results, None) == {
-        "hint": "Sliders for shoreline, area, unit cost, time to first token, junction come with "
-        "“codesign enumerate by-hand --keep usual”."
+        "hint": "Sliders for shoreline, area, unit cost, time to first token, junction temperature "
+        "come with “codesign enumerate by-hand --keep usual”."
     }
 
 

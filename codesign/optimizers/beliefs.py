@@ -40,6 +40,10 @@ _LIKELY = 0.5
 """Probability of being feasible above which a pending design is taken to be [ours]."""
 _LEAST_SHARE = 1e-5
 """Of the hypervolume: an improvement too small to be worth an evaluation [ours]."""
+_CLEARLY = 10.0
+"""Logarithm of how much more likely results must be on the logarithmic scale for an objective to be
+modeled on it [ours]: improvement counts in an objective's own units. Without, three seeds of RE37
+with categories had 89 % of the exact hypervolume in the mean; with it, 92 %, as on no logarithm."""
 _ROUNDING = 1e-9
 """On the logarithmic scale: what is better than predicted by no more is as predicted."""
 _LEAST_EXCESS = -1.0 + 1e-9
@@ -459,7 +463,8 @@ class Modeling:
     def _learned(self, name: Name, evidence: Evidence) -> Learned:
         """What explains the evidence best: a function of it alone.
 
-        Of an objective that has one sign and is not predicted, on either scale.
+        Of an objective that has one sign and is not predicted, the logarithm if that is clearly
+        more likely.
         """
         rng = np.random.default_rng(len(evidence.features))
         draw = evidence.thinned if name[0] == "failing" else evidence.with_results
@@ -472,7 +477,7 @@ class Modeling:
             plain = self._target(name, some, logarithmic=False)
             learned_plain, density_plain = fitting.fit(plain.values)
             gain = plain.scale.log_density(values) - logarithmic.scale.log_density(values)
-            if density_plain + gain > density:
+            if density_plain + gain > density - _CLEARLY:
                 return Learned(learned_plain, logarithmic=False)
         return Learned(learned, self.logarithmic)
 

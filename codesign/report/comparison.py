@@ -84,6 +84,7 @@ def problem_record(problem: ProblemOutcome) -> dict[str, Any]:
         "n_front_designs": problem.truth.n_front_designs,
         "reference_point": problem.reference_point,
         "hypervolume": problem.best_hypervolume,
+        "picked_share": problem.picked_share,
         "tuned": list(problem.tuned),
         "seeds": list(problem.seeds),
         "hints": dict(problem.hints),

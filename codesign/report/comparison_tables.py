@@ -75,12 +75,17 @@ def problems_table(outcome: Outcome) -> PaperTable:
 def share_table(outcome: Outcome) -> PaperTable:
     """Share of the best front's hypervolume at the end: mean and standard deviation."""
     rows = _rows(outcome, ProblemOutcome.final_shares, np.mean, _mean_and_deviation)
+    known = [TableCell(f"{100 * problem.picked_share:.1f}") for problem in outcome.problems]
     return PaperTable(
         f"Hypervolume after {outcome.definition.budget} evaluations, % of the best front's, "
         "mean ± standard deviation over the seeds",
-        ("problem", *outcome.labels),
-        (*rows, mean_rank_row(rank_optimizers(outcome))),
-        _seeds_note(outcome),
+        ("problem", *outcome.labels, "picked"),
+        (
+            *((*row, cell) for row, cell in zip(rows, known, strict=True)),
+            (*mean_rank_row(rank_optimizers(outcome)), TableCell(_NOTHING)),
+        ),
+        f"{_seeds_note(outcome)} Picked: {outcome.definition.n_chosen} points of the best front, "
+        "each because it adds most: what knowing the front would reach.",
     )
 
 

@@ -98,7 +98,7 @@ def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(home: Path) -> 
     assert compared.returncode == 0, compared.stderr
     for problem in ("zdt1", "decode-qwen3-32b-tdp"):
         (row,) = [line.split() for line in compared.stdout.splitlines() if line.startswith(problem)]
-        assert len(row) == 4  # a share for each of the page's three optimizers
+        assert len(row) == 5  # shares of the page's three optimizers and of what is picked
     assert "spread" in compared.stdout
 
 

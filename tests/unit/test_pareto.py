@@ -1,9 +1,9 @@
-"""What of a front is folded under a cheaper design, and that nothing else is."""
+"""What of a front is folded under a cheaper design, and what a few of its points dominate."""
 
 import numpy as np
 import pytest
 
-from codesign.pareto import fold, non_dominated
+from codesign.pareto import fold, greedy_hypervolume, hypervolume, non_dominated
 
 
 def _points(*pairs):
@@ -85,3 +85,24 @@ def test_the_order_of_the_designs_decides_nothing():
     for _ in range(5):
         order = rng.permutation(len(points))
         assert (order[fold(points[order], 2)] == under[order]).all()
+
+
+def test_points_are_picked_in_the_order_of_what_each_adds():
+    front = np.array([[0.0, 3.0], [1.0, 1.0], [3.0, 0.0]])
+    reference = np.array([4.0, 4.0])
+    # By hand: 9 for the middle one, then 1 for either end.
+    assert [greedy_hypervolume(front, reference, n) for n in range(5)] == [0, 9, 10, 11, 11]
+    assert greedy_hypervolume(front, np.array([0.5, 0.5]), 3) == 0
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_what_is_picked_is_what_a_greedy_choice_without_shortcuts_picks(m):
+    points = np.random.default_rng(m).random((60, m))
+    front, reference = points[non_dominated(points)], np.full(m, 1.1)
+    chosen = np.empty((0, m))
+    for n in range(6):
+        assert greedy_hypervolume(front, reference, n) == pytest.approx(
+            hypervolume(chosen, reference), abs=1e-12
+        )
+        volumes = [hypervolume(np.vstack([chosen, point]), reference) for point in front]
+        chosen = np.vstack([chosen, front[int(np.argmax(volumes))]])

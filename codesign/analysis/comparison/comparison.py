@@ -37,6 +37,7 @@ from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Features
 from codesign.files import replacing
 from codesign.optimizers.base import HintUse
+from codesign.pareto import greedy_hypervolume
 from codesign.problem import Problem
 from codesign.schema import read_document
 
@@ -237,7 +238,8 @@ class Comparison:
         results, definition = item.results, self.definition
         problem, name = results.problem, results.definition.name
         truth = self._truth(item, workers, tell)
-        best = truth.hypervolume(minimized(problem, results.reference_point))
+        reference = minimized(problem, results.reference_point)
+        best = truth.hypervolume(reference)
         if best <= 0:
             raise InputError(beyond_words(results, truth.objectives), self._place(item))
         far = far_words(results, best)
@@ -252,6 +254,8 @@ class Comparison:
             truth=truth,
             reference_point=results.reference_point,
             best_hypervolume=best,
+            picked_share=greedy_hypervolume(truth.objectives, reference, definition.n_chosen)
+            / best,
             tuned=tuple(label for label, names in definition.tuned_on.items() if name in names),
             seeds=item.seeds,
             runs=tuple(

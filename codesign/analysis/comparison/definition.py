@@ -77,6 +77,11 @@ class ComparisonDefinition(SearchSettings):
     exact_up_to: Annotated[int, Field(strict=True, ge=1, lt=2**63)] = 5_000_000
     """Spaces of at most so many designs are enumerated; of others the best known front is used."""
 
+    @property
+    def n_chosen(self) -> int:
+        """Designs of a run that its optimizer chooses: all but the initial ones."""
+        return self.budget - self.initial
+
 
 @dataclass(frozen=True)
 class ResolvedComparison:

@@ -94,6 +94,8 @@ class ProblemOutcome:
         truth: The best front.
         reference_point: Bound of the hypervolume by objective, in natural sign.
         best_hypervolume: Of the best front.
+        picked_share: Share of it that as many points of the best front have as an optimizer chooses
+            designs, picked greedily: what knowing all would reach within the budget.
         tuned: Optimizers that were tuned on this problem.
         seeds: Which every optimizer finished.
         runs: In the order of optimizer and seed.
@@ -109,6 +111,7 @@ class ProblemOutcome:
     truth: Truth
     reference_point: Mapping[str, float]
     best_hypervolume: float
+    picked_share: float
     tuned: tuple[str, ...]
     seeds: tuple[int, ...]
     runs: tuple[RunOutcome, ...]

@@ -227,13 +227,17 @@ def test_doubt_of_a_limit_gives_what_it_excludes_a_chance(grid):
     assert doubted > 10 * sure
 
 
-@pytest.mark.parametrize("is_logarithmic", [True, False])
-def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, is_logarithmic):
+@pytest.mark.parametrize(
+    ("spread", "is_logarithmic"),
+    # The exponential of what varies little is hardly more likely on its logarithm.
+    [(2.0, True), (0.3, False), (0.0, False)],
+)
+def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, spread, is_logarithmic):
     search = grid(2, 40)
     rows = initial_designs(search, 30, 0)
     points = search.space.to_unit(rows)
     smooth = points @ [3.0, 1.0] + np.sin(5 * points[:, 0])
-    objectives = (np.exp(2 * smooth) if is_logarithmic else smooth - smooth.min() + 1e-3)[:, None]
+    objectives = (np.exp(spread * smooth) if spread else smooth - smooth.min() + 1e-3)[:, None]
     history = History(rows, objectives, np.zeros((30, 0)), np.zeros(30, dtype=bool))
     evidence = Evidence(history, search.features(rows))
     modeling = Modeling(True, 50, 200)

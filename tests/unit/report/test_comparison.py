@@ -77,6 +77,7 @@ def _problem(name, finals, tuned=(), truth="exact", kind="small"):
         truth=Truth(truth, front - 10.0, 1000, 3 if truth == "exact" else None),
         reference_point={"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0},
         best_hypervolume=1e5,
+        picked_share=0.98,
         tuned=tuned,
         seeds=(0, 1, 2),
         runs=runs,
@@ -116,11 +117,13 @@ def _line(text, start):
 def test_the_table_of_shares_gives_mean_deviation_the_best_and_the_mean_rank(outcome):
     text = paper_table.to_markdown(tables.share_table(outcome))
     # Sample deviation of 60, 99, 50 is 25.9; the mean is 69.7.
-    assert _line(text, "| a |") == "| a | **90.0 ± 0.0** | 69.7 ± 25.9 | 10.0 ± 0.0 |"
-    assert _line(text, "b_c") == "| b_c (best known) | **80.0 ± 10.0** | 70.0 ± 0.0 | 10.0 ± 0.0 |"
-    assert _line(text, "| t") == "| t† | 30.0 ± 0.0 | **100.0 ± 0.0** | 90.0 ± 0.0 |"
+    assert _line(text, "| a |") == "| a | **90.0 ± 0.0** | 69.7 ± 25.9 | 10.0 ± 0.0 | 98.0 |"
+    b_c = "| b_c (best known) | **80.0 ± 10.0** | 70.0 ± 0.0 | 10.0 ± 0.0 | 98.0 |"
+    assert _line(text, "b_c") == b_c
+    assert _line(text, "| t") == "| t† | 30.0 ± 0.0 | **100.0 ± 0.0** | 90.0 ± 0.0 | 98.0 |"
     # Without the problem that was tuned on.
-    assert _line(text, "mean rank") == "| mean rank over 2 kinds | **1.00** | 2.00 | 3.00 |"
+    assert _line(text, "mean rank") == "| mean rank over 2 kinds | **1.00** | 2.00 | 3.00 | – |"
+    assert "Picked: 6 points of the best front" in text
 
 
 def test_the_table_of_kinds_weighs_them_equally(outcome):
@@ -161,9 +164,9 @@ def test_optimizers_with_and_without_hints_have_tables_of_their_own(outcome):
     outcome = replace(outcome, problems=tuple(hinted))
     without, with_hints = map(paper_table.to_markdown, tables.hint_tables(outcome))
     assert "optimizers without hints" in without and "optimizers with hints" in with_hints
-    assert _line(without, "| a |") == "| a | **69.7 ± 25.9** |"
-    assert _line(with_hints, "| a |") == "| a | **90.0 ± 0.0** | 10.0 ± 0.0 |"
-    assert _line(with_hints, "mean rank") == "| mean rank over 2 kinds | **1.00** | 2.00 |"
+    assert _line(without, "| a |") == "| a | **69.7 ± 25.9** | 98.0 |"
+    assert _line(with_hints, "| a |") == "| a | **90.0 ± 0.0** | 10.0 ± 0.0 | 98.0 |"
+    assert _line(with_hints, "mean rank") == "| mean rank over 2 kinds | **1.00** | 2.00 | – |"
 
 
 @pytest.mark.parametrize(

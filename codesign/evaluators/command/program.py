@@ -117,8 +117,9 @@ class _OutputReader:
     def _next_chunk(self) -> bytes:
         """Empty at the end of the stream, or when all is read that an ended process left in it:
         what it started may hold the stream open, and go on writing."""
+        descriptor = self._stream.fileno()
         while not self._is_drained:
             self._is_drained = self._has_ended.is_set()
-            if wait([self._stream], 0.0 if self._is_drained else _LOOK_S):
-                return os.read(self._stream.fileno(), _PIPE_BYTES)
+            if wait([descriptor], 0.0 if self._is_drained else _LOOK_S):
+                return os.read(descriptor, _PIPE_BYTES)
         return b""

@@ -24,6 +24,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.compiled import load_now
 from codesign.evaluators.system import SystemEvaluator
 from codesign.memtech import load_library
+from codesign.metrics import chosen_metrics
 from codesign.problem import Problem
 from codesign.problem_builder import build_problem
 from codesign.report.figures import MarkedDesigns
@@ -215,11 +216,8 @@ class PreparedEvaluator:
         )
 
     def _with_deciding(self, metrics: Sequence[str]) -> list[str]:
-        known = self.problem.metric_names
-        for name in metrics:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
-        return list(dict.fromkeys([*metrics, *self.problem.deciding_metrics]))
+        names = chosen_metrics(metrics, self.problem.metric_names)
+        return list(dict.fromkeys([*names, *self.problem.deciding_metrics]))
 
     def explain(self, design: str | Mapping[str, Any]) -> EvaluatedDesign:
         """One design with operators, memory levels, power and cost.

@@ -63,6 +63,11 @@ def column_of(values: list[Value]) -> Column:
     return Column(distinct, codes)
 
 
+def design_columns(design: Mapping[str, Value]) -> Columns:
+    """The columns of one design."""
+    return {name: column_of([value]) for name, value in design.items()}
+
+
 MOST_COMBINATIONS = 1 << 62
 """A key of more does not fit into 64 bits."""
 

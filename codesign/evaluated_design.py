@@ -19,8 +19,30 @@ from codesign.notebook import metric_text, table_html
 from codesign.space import DesignSpace
 
 
+class _LimitedDesign:
+    """What the violations of a design say of it."""
+
+    violations: Mapping[str, float]
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every limit is kept."""
+        return all(value <= 0 for value in self.violations.values())
+
+    @property
+    def broken(self) -> list[str]:
+        """The limits that the design breaks, in words."""
+        return [
+            f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
+        ]
+
+    @property
+    def _state(self) -> str:
+        return "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
+
+
 @dataclass(frozen=True)
-class AssessedDesign:
+class AssessedDesign(_LimitedDesign):
     """The metrics and limits of one design, without what explains them.
 
     Attributes:
@@ -33,29 +55,14 @@ class AssessedDesign:
     metrics: Mapping[str, float]
     violations: Mapping[str, float]
 
-    @property
-    def is_feasible(self) -> bool:
-        """Whether every limit is kept."""
-        return all(value <= 0 for value in self.violations.values())
-
-    @property
-    def broken(self) -> list[str]:
-        """The limits that the design breaks, in words."""
-        return _broken(self.violations)
-
     def _repr_html_(self) -> str:
         """The metrics in a notebook."""
         metrics = ((name, f"{value:.6g}") for name, value in self.metrics.items())
-        state = "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
-        return table_html(f"A design that {state}", ("metric", "value"), metrics)
-
-
-def _broken(violations: Mapping[str, float]) -> list[str]:
-    return [f"{name} (by {excess:.1%})" for name, excess in violations.items() if excess > 0]
+        return table_html(f"A design that {self._state}", ("metric", "value"), metrics)
 
 
 @dataclass(frozen=True)
-class EvaluatedDesign:
+class EvaluatedDesign(_LimitedDesign):
     """One design and what became of it.
 
     Attributes:
@@ -137,11 +144,6 @@ class EvaluatedDesign:
             violations=limits | dict(account.explanation.violations),
         )
 
-    @property
-    def broken(self) -> list[str]:
-        """The limits that the design breaks, in words."""
-        return _broken(self.violations)
-
     def _repr_html_(self) -> str:
         """The design and its metrics in a notebook."""
         values = {name: value for name, value in self.design.items() if value is not None}
@@ -150,12 +152,6 @@ class EvaluatedDesign:
             (name, metric_text(value, units[name]) if name in units else f"{value:.4g}")
             for name, value in self.metrics.items()
         ]
-        state = "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
-        return table_html(f"{self.space.name}: {state}", ("metric", "value"), metrics) + table_html(
-            "Design", ("parameter", "value"), ((k, str(v)) for k, v in values.items())
-        )
-
-    @property
-    def is_feasible(self) -> bool:
-        """Whether every limit is kept."""
-        return all(value <= 0 for value in self.violations.values())
+        return table_html(
+            f"{self.space.name}: {self._state}", ("metric", "value"), metrics
+        ) + table_html("Design", ("parameter", "value"), ((k, str(v)) for k, v in values.items()))

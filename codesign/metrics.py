@@ -5,8 +5,11 @@ A metric's name carries its unit. Evaluators from elsewhere declare their own in
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from codesign.errors import UnknownNameError
 
 Sense: TypeAlias = Literal["minimize", "maximize"]
 
@@ -31,6 +34,18 @@ class Metric:
     def sign(self) -> float:
         """Factor that turns the metric into something to minimize."""
         return 1.0 if self.sense == "minimize" else -1.0
+
+
+def chosen_metrics(names: Sequence[str] | None, known: Collection[str]) -> list[str]:
+    """The names of the metrics to report: the known ones if none are named.
+
+    Raises:
+        UnknownNameError: A metric that is not known.
+    """
+    for name in names or ():
+        if name not in known:
+            raise UnknownNameError("metric", name, known)
+    return list(known if names is None else names)
 
 
 _METRICS = (

@@ -128,6 +128,11 @@ class Observations:
         inside = (self.violations <= 0).all(axis=1)
         return np.asarray(inside & ~self.failed)
 
+    @property
+    def violations_by_name(self) -> dict[str, FloatArray]:
+        """(n,) each."""
+        return dict(zip(self.violation_names, self.violations.T, strict=True))
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -153,9 +158,14 @@ class Problem:
         return tuple(metric.name for metric in self.evaluator.metrics)
 
     @property
+    def objective_names(self) -> list[str]:
+        """The metric of each objective."""
+        return [objective.metric.name for objective in self.objectives]
+
+    @property
     def deciding_metrics(self) -> tuple[str, ...]:
         """The metrics of objectives and constraints: they alone decide on the front."""
-        used = {objective.metric.name for objective in self.objectives}
+        used = set(self.objective_names)
         used.update(*(item.expression.names for item in self.constraints))
         return tuple(name for name in self.metric_names if name in used)
 
@@ -225,7 +235,7 @@ class Problem:
         Raises:
             JobError: There is no such model, it fails on them, or gives something else.
         """
-        names = [objective.metric.name for objective in self.objectives]
+        names = self.objective_names
         predicted = self._predicted(rows, names)
         nothing = np.full(len(rows), np.nan)
         return np.column_stack(

@@ -384,6 +384,18 @@ class _Index:
 R = TypeVar("R", bound=BaseModel)
 
 
+def read_records(path: Path, record: type[R]) -> dict[str, R]:
+    """The records of a YAML file, by their keys, in its order.
+
+    Raises:
+        InputError: As :func:`read_document` and :func:`to_record`.
+    """
+    document = read_document(path)
+    return {
+        name: to_record(document, record, data, (name,)) for name, data in document.data.items()
+    }
+
+
 def to_record(document: Document, record: type[R], data: object = None, path: KeyPath = ()) -> R:
     """Validate a document, or the part of it at ``path``, as ``record``.
 

@@ -72,7 +72,6 @@ def cheapest_unit(
     plan: Floorplan,
     levels: MemoryLevels,
     constants: Constants,
-    numbers: tuple[float, ...] = NUMBERS_OF_DIES,
 ) -> PricedAccelerators:
     """The accelerators, cut into the numbers of dies with which they cost least.
 
@@ -83,7 +82,6 @@ def cheapest_unit(
         plan: Their areas.
         levels: Their memories.
         constants: Of the process.
-        numbers: Of dies that may be chosen, ascending.
     """
     whole_mm2 = plan.base_mm2
     memory_usd = levels.price_usd[1:] * constants.memory_price_factor
@@ -104,8 +102,8 @@ def cheapest_unit(
             stacks, package_usd, memory_usd, constants.assembly_usd, lost_usd
         ), decided
 
-    best, best_usd = unit_of(numbers[0])
-    for n_dies in numbers[1:]:
+    best, best_usd = unit_of(NUMBERS_OF_DIES[0])
+    for n_dies in NUMBERS_OF_DIES[1:]:
         allowed = whole_mm2 > LARGE_MM2 if n_dies > ALWAYS_TRIED else True
         if not np.any(allowed):
             break

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from codesign.hardware.device import load_device
 from codesign.memtech import Range
 from codesign.memtech.technology import ranged
-from codesign.schema import Record, read_document, to_record
+from codesign.schema import Record, read_records
 
 _FILE = Path(__file__).parent / "devices.yaml"
 
@@ -36,11 +36,7 @@ class DeviceAccount(Record):
 
 @cache
 def _accounts() -> dict[str, DeviceAccount]:
-    document = read_document(_FILE)
-    return {
-        name: to_record(document, DeviceAccount, data, (name,))
-        for name, data in document.data.items()
-    }
+    return read_records(_FILE, DeviceAccount)
 
 
 def device_account(name: str) -> DeviceAccount | None:

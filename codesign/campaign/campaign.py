@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import logging
-import platform
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-import codesign
+from codesign.campaign.current_inputs import CurrentInputs, library_versions
 from codesign.campaign.definition import (
-    INITIAL_DESIGNS,
-    SAMPLE_SIZE,
     Definition,
     ResolvedDefinition,
     campaign_reading,
     load_definition,
     load_problem,
 )
-from codesign.campaign.differences import differences
 from codesign.campaign.evaluation import LOG
 from codesign.campaign.exact import front_results
 from codesign.campaign.execution import Job
@@ -44,7 +38,6 @@ from codesign.campaign.status import (
 from codesign.campaign.store import BatchTiming, Store
 from codesign.campaign.store_file import STORE, create_store, open_store
 from codesign.campaign.stored_inputs import stored_problem
-from codesign.code_digest import code_digest
 from codesign.columns import IntArray
 from codesign.enumeration import (
     EnumerationProgress,
@@ -57,31 +50,10 @@ from codesign.enumeration import (
     stored_kept_front,
 )
 from codesign.errors import InputError, StoreError
-from codesign.execution.result_cache import evaluator_modules
 from codesign.problem import Problem
 from codesign.processes import n_cores
 
 Front = TypeVar("Front", ExactFront, KeptFront)
-
-_LIBRARIES = ("numpy", "scipy", "moocore", "torch", "botorch", "gpytorch", "pymoo", "optuna")
-_MOST_DIFFERENCES = 20
-_MAY_CHANGE = (
-    "budget:",
-    "batch:",
-    "initial:",
-    "reference_sample:",
-    "optimizers.",
-    "problem.evaluator.",
-    "problem.space.catalogs.",
-    "problem.space.sources.",
-)
-"""Inputs that may be accepted: stored designs, runs and columns mean the same without them."""
-
-_UNUSED_ENTRY = re.compile(
-    r"^problem\.(space\b.*\.catalogs\.\w+|evaluator\b.*\.memtech)\.[\w-]+: "
-    r"(nothing -> |.* -> nothing$)"
-)
-"""An entry that only one side lists: an earlier version listed those that no design has, too."""
 
 _logger = logging.getLogger(__name__)
 
@@ -111,8 +83,8 @@ class Campaign:
         self._resolved = resolved
         self._asked_as = asked_as
         self._command = f"codesign run {asked_as}"
-        self._error = error
         self.folder = folder
+        self._inputs = CurrentInputs(resolved, folder / STORE, error)
 
     @classmethod
     def load(cls, name_or_path: str | Path, folder: str | Path | None = None) -> Campaign:
@@ -193,11 +165,11 @@ class Campaign:
                 if not self.store_path.exists():
                     self._create(execution)
                 with open_store(self.store_path, is_ours=True) as store:
-                    changes = self._refuse_changes(store, accept_changes)
-                    changes += self._refuse_code(store, changes, accept_changes)
+                    changes = self._inputs.accepted_changes(store, accept_changes)
+                    changes += self._inputs.accepted_code(store, changes, accept_changes)
                 with open_store(self.store_path, writing=True) as store:
                     if changes:
-                        store.accept(changes, self._inputs())
+                        store.accept(changes, self._inputs.as_stored())
                     self._execute(
                         store,
                         progress or Quiet(),
@@ -227,7 +199,7 @@ class Campaign:
             return CampaignStatus(name, self.folder, "not started", budget, runs)
         with open_store(self.store_path) as store:
             status = status_of_store(store, name, self.folder)
-            return replace(status, notices=(*status.notices, *self._changes(store)))
+            return replace(status, notices=(*status.notices, *self._inputs.changes(store)))
 
     def results(self) -> Results:
         """All observations so far.
@@ -247,7 +219,7 @@ class Campaign:
                 _logger.warning("%s", store.notice)
             # The state first: what is stored after it was asked for does no harm.
             state = status_of_store(store, self.definition.name, self.folder).state
-            if changes := self._changes(store):
+            if changes := self._inputs.changes(store):
                 first, more = changes[0], len(changes) - 1
                 _logger.warning(
                     "%s: read with its stored inputs; today's differ: %s%s",
@@ -255,10 +227,10 @@ class Campaign:
                     first,
                     f" and {more} more ('codesign status {self._asked_as}')" if more else "",
                 )
-                problem = stored_problem(store, None if self._error else self.problem)
+                problem = stored_problem(store, None if self._inputs.error else self.problem)
                 definition = Definition.model_validate(store.inputs["definition"])
                 return read_results(store, definition, problem, None, state)
-            self._warn_of_versions(store)
+            self._inputs.warn_of_versions(store)
             exact = stored_front(self.problem, self.folder)
             return read_results(store, self.definition, self.problem, exact, state)
 
@@ -384,7 +356,7 @@ class Campaign:
         """The bound of the hypervolume, as results have it or would have it."""
         if self.store_path.exists():
             with open_store(self.store_path) as store:
-                self._refuse_changes(store)
+                self._inputs.accepted_changes(store)
                 return settled(store, store.read(), front.objectives)[0]
         reference = make_reference(self._resolved)
         if reference.is_of_feasible:
@@ -407,11 +379,11 @@ class Campaign:
         layout = Layout(
             metrics=self.problem.metric_names,
             violations=reference.sample.violation_names,
-            objectives=tuple(item.metric.name for item in self.problem.objectives),
+            objectives=tuple(self.problem.objective_names),
             signs=tuple(item.sign for item in self.problem.objectives),
         )
         meta = {
-            **self._inputs(),
+            **self._inputs.as_stored(),
             "layout": layout.to_json(),
             "parameters": list(self.problem.space.names),
             "reference_point": dict(reference.point),
@@ -421,86 +393,6 @@ class Campaign:
         }
         create_store(self.store_path, meta, self.runs, sample_batch(reference, layout))
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
-
-    def _inputs(self) -> dict[str, Any]:
-        return {
-            "definition": self.definition.model_dump(mode="json"),
-            "identity": self._resolved.identity(),
-            "versions": library_versions(),
-            "code": self._code(),
-        }
-
-    def _code(self) -> str:
-        """Digest of the code behind an evaluation."""
-        return code_digest(
-            (*evaluator_modules(self.problem.evaluator), "codesign.problem_builder")
-        )[:12]
-
-    def _changes(self, store: Store) -> list[str]:
-        """``key: stored -> now`` of the inputs that differ, one line each."""
-        if self._error is not None:
-            return list(self._error.problems)
-        lines = differences(store.inputs.get("identity", {}), self._resolved.identity())
-        # The sample decided on the stored point; a later default changes nothing.
-        usual = f"reference_sample: {SAMPLE_SIZE} -> {INITIAL_DESIGNS}"
-        return [line for line in lines if line != usual and not _UNUSED_ENTRY.search(line)]
-
-    def _refuse_changes(self, store: Store, accept: bool = False) -> list[str]:
-        """The changes if they are accepted.
-
-        Raises:
-            StoreError: They are not, or stored designs and numbers would mean something else.
-        """
-        if self._error is not None:
-            raise self._error
-        changes = self._changes(store)
-        fixed = [line for line in changes if not line.startswith(_MAY_CHANGE)]
-        if (self.runs, self.problem.metric_names) != (store.runs, store.layout.metrics):
-            fixed = changes
-        if changes and (fixed or not accept):
-            remedy = "" if fixed else ", or accept the changes by --accept-changes"
-            listed = (fixed or changes)[:_MOST_DIFFERENCES]
-            if len(fixed or changes) > len(listed):
-                listed.append(f"... and {len(fixed or changes) - len(listed)} more")
-            raise StoreError(
-                [
-                    f"{self.store_path}: the store belongs to another definition; change it "
-                    f"back, give the campaign another name, or move its folder away{remedy}. "
-                    "Stored -> now:",
-                    *(f"  {line}" for line in listed),
-                ]
-            )
-        self._warn_of_versions(store)
-        if store.notice:
-            _logger.warning("%s; it is evaluated again", store.notice)
-        return changes
-
-    def _refuse_code(self, store: Store, changes: list[str], accept: bool) -> list[str]:
-        """The change of the evaluator's code, if there is one, something is left to do, and it is
-        accepted.
-
-        Raises:
-            StoreError: It is not accepted.
-        """
-        stored, now = store.inputs.get("code", self._code()), self._code()
-        is_complete = all(count.ended is not None for count in store.counts())
-        if stored == now or (is_complete and not changes):
-            return []
-        if not accept:
-            begun = store.inputs.get("versions", {}).get("codesign", "unknown")
-            text = (
-                "the code of the evaluator has changed since the campaign was begun "
-                f"(digest {stored}, codesign {begun}; now {now}); go on with the old code, or "
-                "mark what follows as of the new code by --accept-changes"
-            )
-            raise StoreError(text, str(self.store_path))
-        return [f"code: {stored} -> {now}"]
-
-    def _warn_of_versions(self, store: Store) -> None:
-        for line in differences(store.inputs.get("versions", {}), library_versions()):
-            _logger.warning("%s was begun with other versions: %s", self.definition.name, line)
-        if store.inputs.get("code", self._code()) != self._code():
-            _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
 
     def _execute(
         self, store: Store, progress: Progress, workers: int, execution: Execution | None
@@ -532,14 +424,3 @@ def _as_stored(path: Path, error: InputError) -> ResolvedDefinition:
     with open_store(path) as store:
         definition = Definition.model_validate(store.inputs["definition"])
         return ResolvedDefinition(path, definition, stored_problem(store, None), (), None)
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of all that can change the last bits of a result."""
-    versions = {"python": platform.python_version(), "codesign": codesign.__version__}
-    for name in _LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions

@@ -450,7 +450,7 @@ def _reference_point(
 ) -> dict[str, float] | None:
     if definition.reference_point is None:
         return None
-    names = [objective.metric.name for objective in problem.objectives]
+    names = problem.objective_names
     problems = [
         f"{document.where('reference_point', name)}: {describe_unknown('objective', name, names)}"
         for name in definition.reference_point

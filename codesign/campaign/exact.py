@@ -52,7 +52,7 @@ def front_results(
         rows=rows,
         metrics=observations.metrics,
         objectives=observations.objectives,
-        violations=dict(zip(observations.violation_names, observations.violations.T, strict=True)),
+        violations=observations.violations_by_name,
         feasible=observations.feasible,
         failed=observations.failed,
         failure_kinds={i: failure.kind for i, failure in observations.failures.items()},

@@ -131,7 +131,7 @@ def _metric_problems(
 def screened_numbers(problem: Problem, observations: Observations) -> FloatArray:
     """(n, m + c) objectives, minimized, and violations of the constraints on metrics; NaN where
     the evaluator gave no result."""
-    reported = dict(zip(observations.violation_names, observations.violations.T, strict=True))
+    reported = observations.violations_by_name
     nothing = np.full(len(observations.rows), np.nan)
     columns = [reported.get(item.text, nothing) for item in problem.constraints_on_metrics]
     return np.column_stack([observations.objectives, *columns])

@@ -30,7 +30,6 @@ def execute_slices(
     recorder: Recorder,
     executor: Executor,
     places: int,
-    seconds: float = SLICE_S,
 ) -> None:
     """Do the pending runs, so many at a time, in the order given.
 
@@ -43,7 +42,7 @@ def execute_slices(
     while waiting or slices:
         while waiting and len(slices) < places:
             run = waiting.popleft()
-            part = RunSlice(run, recorder.history(run), layout, reference, seconds)
+            part = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
             slices[_submitted(executor, site, part)] = run
         for future in wait(slices, return_when=FIRST_COMPLETED).done:
             run = slices.pop(future)

@@ -20,7 +20,6 @@ import typer
 
 from codesign.cli import (
     accuracy,
-    arrivals,
     campaigns,
     compare,
     conclusions,
@@ -30,6 +29,7 @@ from codesign.cli import (
     evaluation,
     export,
     figure,
+    fleet,
     forecast,
     front,
     library_commands,
@@ -99,7 +99,7 @@ for _module in (
     forecast,
     platform,
     requirements,
-    arrivals,
+    fleet,
     scaling,
     economics,
     library_commands,

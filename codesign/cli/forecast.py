@@ -240,7 +240,7 @@ def _scene(evaluator: ForecastEvaluator, machine: ForecastMachine) -> Scene:
 def _report(
     evaluator: ForecastEvaluator, scene: Scene, n_steps: int | None, has_ratios: bool
 ) -> ForecastReport:
-    from codesign.columns import column_of
+    from codesign.columns import design_columns
     from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import timeline
     from codesign.report.forecast import ForecastReport
@@ -251,7 +251,7 @@ def _report(
         "peak_ops_per_s": machine.peak_ops_per_s,
         "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s,
     }
-    evaluation = evaluator.evaluate({name: column_of([value]) for name, value in rates.items()})
+    evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
     steps = None
     if n_steps is not None:

@@ -69,11 +69,11 @@ def platform(
 
 
 def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json: bool) -> None:
-    from codesign.columns import column_of
+    from codesign.columns import design_columns
     from codesign.evaluators.platform.limits import describe_limits
     from codesign.report import platforms
 
-    columns = {name: column_of([value]) for name, value in design.items()}
+    columns = design_columns(design)
     with naming(FLAGS):
         broken = describe_limits(evaluator.serving(columns))
         if broken:
@@ -141,14 +141,14 @@ def _why_none(
     """What the way with the fewest broken limits, and the least memory, breaks."""
     import numpy as np
 
-    from codesign.columns import column_of
+    from codesign.columns import design_columns
     from codesign.evaluators.platform.limits import describe_limits, limits
     from codesign.evaluators.platform.parallelism import DEGREES
 
     broken = np.sum([values > 0 for values in limits(choices.serving).values()], axis=0)
     nearest = np.lexsort((choices.serving.memory_used_per_device_bytes, broken))[0]
     degrees = dict(zip(DEGREES, choices.degrees[nearest].tolist(), strict=True))
-    columns = {name: column_of([value]) for name, value in {**design, **degrees}.items()}
+    columns = design_columns({**design, **degrees})
     split = ", ".join(f"{name} {value}" for name, value in degrees.items())
     words = describe_limits(evaluator.serving(columns))
     return [

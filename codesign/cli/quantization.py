@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -14,9 +15,33 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+Model: TypeAlias = Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")]
+Text: TypeAlias = Annotated[Path, typer.Option(help="Text to measure on.")]
+Context: TypeAlias = Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")]
+Calibration: TypeAlias = Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")]
+Device: TypeAlias = Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")]
+
+
+@contextmanager
+def _needing_torch() -> Iterator[None]:
+    """Around imports of what measures models.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    from codesign.errors import MissingExtraError
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError("measuring a model", "accuracy") from error
+
+
 def quantize(
-    model: Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")],
-    text: Annotated[Path, typer.Option(help="Text to measure on.")],
+    model: Model,
+    text: Text,
     formats: Annotated[
         str, typer.Option(help="Formats, by commas; WEIGHTS/ACTIVATIONS/KV_CACHE or one for all.")
     ] = "mxfp8,mxint8,nvfp4,mxfp4",
@@ -27,11 +52,11 @@ def quantize(
             "quarot+gptq."
         ),
     ] = "rtn",
-    context: Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")] = 256,
+    context: Context = 256,
     sequences: Annotated[int, typer.Option(min=2, help="Sequences that are measured.")] = 32,
-    calibration: Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")] = 16,
+    calibration: Calibration = 16,
     seed: Annotated[int, typer.Option(help="Of rotations and resamples.")] = 0,
-    device: Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
     output: Annotated[
         Path | None, typer.Option(help="Table; accuracy-MODEL.json if not given.")
     ] = None,
@@ -42,14 +67,9 @@ def quantize(
     The table is written after each combination; interrupted, it goes on when run again.
     """
     from codesign.cli.progress import SequenceBar
-    from codesign.errors import MissingExtraError
 
-    try:
+    with _needing_torch():
         from codesign.quantization.accuracy_table import TableSettings, measure_table, parse_choice
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingExtraError("measuring a model", "accuracy") from error
     choices = [
         parse_choice(name.strip(), algorithm.strip(), "--formats")
         for algorithm in algorithms.split(",")
@@ -70,8 +90,8 @@ def _tables(document: dict[str, Any]) -> Iterable[RenderableType]:
 
 
 def mix_formats(
-    model: Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")],
-    text: Annotated[Path, typer.Option(help="Text to measure on.")],
+    model: Model,
+    text: Text,
     formats: Annotated[str, typer.Option(help="Formats to mix, by commas.")] = "mxfp4,mxfp8",
     average_bits: Annotated[
         str | None, typer.Option(help="Bits of a weight on average, by commas, such as 4.5,5,6.")
@@ -80,10 +100,10 @@ def mix_formats(
         float | None, typer.Option(help="Or: the largest divergence, nats per token.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help="As of codesign quantize.")] = "rtn",
-    context: Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")] = 256,
+    context: Context = 256,
     sequences: Annotated[int, typer.Option(min=2, help="Sequences to choose on.")] = 16,
-    calibration: Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")] = 16,
-    device: Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")] = "cpu",
+    calibration: Calibration = 16,
+    device: Device = "cpu",
     output: Annotated[
         Path | None, typer.Option(help="Table; mixtures-MODEL.json if not given.")
     ] = None,
@@ -95,14 +115,9 @@ def mix_formats(
     The table is written after each measurement; interrupted, it goes on when run again.
     """
     from codesign.cli.progress import SequenceBar
-    from codesign.errors import MissingExtraError
 
-    try:
+    with _needing_torch():
         from codesign.quantization.mixture_table import MixtureSettings, mixture_table
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingExtraError("measuring a model", "accuracy") from error
     names = tuple(dict.fromkeys(name.strip() for name in formats.split(",")))
     settings = MixtureSettings(
         model, text, names, algorithm, context, sequences, calibration, device

@@ -194,7 +194,7 @@ def _explainer(problem: Problem) -> Explainer | None:
 
     def vary(designs: Sequence[Mapping[str, Any]]) -> list[dict[str, tuple[Swing, ...]]]:
         rows = np.concatenate([problem.space.encode(design) for design in designs])
-        metrics = [objective.metric.name for objective in problem.objectives]
+        metrics = problem.objective_names
         return design_swings(problem, rows, metrics)
 
     return Explainer(explain, vary if isinstance(problem.evaluator, VariesTechnology) else None)

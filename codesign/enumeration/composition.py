@@ -14,7 +14,7 @@ equal objectives those are counted and listed whose designs are all non-dominate
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -139,7 +139,7 @@ def pool_problem(problem: Problem, name: str) -> Problem:
 
 def _deciding_metrics(problem: Problem, evaluator: Composed) -> list[str]:
     """Metrics of systems that decide on the front once every pool keeps its own limits."""
-    objectives = {item.metric.name for item in problem.objectives}
+    objectives = set(problem.objective_names)
     settled = evaluator.kept_by_pools - objectives
     return [name for name in problem.deciding_metrics if name not in settled]
 
@@ -293,14 +293,20 @@ class SystemSearch:
         self._descend(0, shared, [np.zeros(len(shared), dtype=np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
 
-    def _picks(self) -> list[IntArray]:
-        """Settings and designs of every pool, evenly spread, each with all of the others."""
+    def _first_chunks(self) -> Iterator[tuple[IntArray, list[FloatArray]]]:
+        """Settings and values of every pool, evenly spread, each with all of the others."""
         picks = [
             np.unique(np.linspace(0, len(pool.values) - 1, _FIRST).astype(np.int64))
             for pool in self._pools
         ]
         grids = np.meshgrid(np.arange(self._n_shared), *picks, indexing="ij")
-        return [grid.ravel() for grid in grids]
+        shared, *chosen = (grid.ravel() for grid in grids)
+        for start in range(0, len(shared), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            yield (
+                shared[part],
+                [pool.values[x[part]] for pool, x in zip(self._pools, chosen, strict=True)],
+            )
 
     def nearest(self) -> tuple[int, dict[str, float], dict[str, float]]:
         """Of those systems, the one whose worst excess is least.
@@ -308,17 +314,14 @@ class SystemSearch:
         Returns:
             Its setting, its metrics by name, its excess by limit.
         """
-        shared, *chosen = self._picks()
         best: tuple[int, dict[str, float], dict[str, float]] | None = None
-        for start in range(0, len(shared), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            values = [pool.values[x[part]] for pool, x in zip(self._pools, chosen, strict=True)]
-            metrics, excess = self.limited(shared[part], values)
+        for part, values in self._first_chunks():
+            metrics, excess = self.limited(part, values)
             worst = np.max(list(excess.values()), axis=0)
             i = int(np.argmin(worst))
             if best is None or worst[i] < max(best[2].values()):
                 best = (
-                    int(shared[part][i]),
+                    int(part[i]),
                     {name: float(x[i]) for name, x in metrics.items()},
                     {text: float(x[i]) for text, x in excess.items()},
                 )
@@ -329,27 +332,29 @@ class SystemSearch:
         self, shared: IntArray, values: Sequence[FloatArray]
     ) -> tuple[Mapping[str, FloatArray], dict[str, FloatArray]]:
         """(n,) limited metrics by name, and relative excess by limit."""
-        evaluator = self._evaluator
-        natural = {
-            pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
-        }
-        settings = {name: numbers[shared] for name, numbers in self._shared.items()}
         names = sorted({name for item in self._limits for name in item.expression.names})
-        metrics = evaluator.compose(natural, settings, names)
+        metrics = self._composed(shared, values, names)
         excess = {
             item.text: np.broadcast_to(item.expression.violation(metrics), len(shared))
             for item in self._limits
         }
         return metrics, excess
 
+    def _composed(
+        self, shared: IntArray, values: Sequence[FloatArray], names: Sequence[str]
+    ) -> Mapping[str, FloatArray]:
+        """(n,) metrics of systems by name."""
+        natural = {
+            pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
+        }
+        settings = {name: numbers[shared] for name, numbers in self._shared.items()}
+        return self._evaluator.compose(natural, settings, names)
+
     def _first_systems(self) -> FloatArray:
         """Objectives of feasible systems, none of which dominates another."""
-        shared, *chosen = self._picks()
         known = np.empty((0, len(self._problem.objectives)))
-        for start in range(0, len(shared), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            values = [pool.values[x[part]] for pool, x in zip(self._pools, chosen, strict=True)]
-            objectives, feasible = self.evaluate(shared[part], values)
+        for part, values in self._first_chunks():
+            objectives, feasible = self.evaluate(part, values)
             known = np.concatenate([known, objectives[feasible]])
             known = known[non_dominated(known)]
         return known[np.lexsort(known.T[::-1])]
@@ -358,13 +363,9 @@ class SystemSearch:
         self, shared: IntArray, values: Sequence[FloatArray]
     ) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
         """(n, m) minimized objectives, and (n,) whether the limits are kept."""
-        natural = {
-            pool.name: pool.natural(own) for pool, own in zip(self._pools, values, strict=True)
-        }
-        settings = {name: numbers[shared] for name, numbers in self._shared.items()}
         deciding = _deciding_metrics(self._problem, self._evaluator)
-        names = [name for name in deciding if name not in settings]
-        metrics = self._evaluator.compose(natural, settings, names)
+        names = [name for name in deciding if name not in self._shared]
+        metrics = self._composed(shared, values, names)
         objectives = [
             item.minimized(metrics[item.metric.name]) for item in self._problem.objectives
         ]

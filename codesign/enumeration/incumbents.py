@@ -22,17 +22,12 @@ _MOST_NEIGHBORS_OF = 512
 """Points of the front whose neighbors are looked at in one round, evenly spread over it."""
 
 
-def find_incumbents(problem: Problem, n_sampled: int = SAMPLE) -> FloatArray:
-    """(p, m) objectives of feasible designs, non-dominated, in lexicographic order.
-
-    Args:
-        problem: The problem.
-        n_sampled: Designs of the first sample.
-    """
+def find_incumbents(problem: Problem) -> FloatArray:
+    """(p, m) objectives of feasible designs, non-dominated, in lexicographic order."""
     rng = np.random.default_rng(SEED)
     archive = Archive(len(problem.objectives))
     explored: set[int] = set()
-    rows = problem.space.sample(rng, min(n_sampled, -(-problem.space.size // _SHARE)))
+    rows = problem.space.sample(rng, min(SAMPLE, -(-problem.space.size // _SHARE)))
     for _ in range(_MOST_ROUNDS):
         seen = _take(problem, archive, rows)
         fresh = [row for key, row in _front_rows(archive, seen) if key not in explored]

@@ -80,7 +80,7 @@ class KeptFront:
             UnknownNameError: A metric that is not kept, or that decides what a design chooses.
         """
         signs = {item.metric.name: item.sign for item in self.limitable}
-        names = [item.metric.name for item in self.problem.objectives]
+        names = self.problem.objective_names
         bounds = np.full(len(names), np.inf)
         for name, bound in limits.items():
             if name not in signs:
@@ -115,7 +115,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
         "metrics; expected a batch size in the workload or as a parameter, or another metric"
         for name in sorted(choosing & set(names))
     ]
-    of_campaign = {item.metric.name for item in problem.objectives}
+    of_campaign = set(problem.objective_names)
     wanted = [
         Objective(item, item.sense, step=STEPS.get(item.name, 0.0))
         for item in problem.evaluator.metrics

@@ -75,7 +75,7 @@ def joined(parts: Sequence[Observations], order: IntArray) -> Observations:
 
 
 def _violations(part: Observations, names: Sequence[str]) -> FloatArray:
-    reported = dict(zip(part.violation_names, part.violations.T, strict=True))
+    reported = part.violations_by_name
     nothing = np.full(len(part.rows), np.nan)
     return np.column_stack(
         [*(reported.get(name, nothing) for name in names), np.empty((len(part.rows), 0))]

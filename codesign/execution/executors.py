@@ -107,20 +107,19 @@ def _refuse(argument: str | None, name: str) -> None:
 _OURS = {LOCAL: local, THREADS: threads}
 
 
-def open_executor(text: str, places: int, where: str = "executor") -> Executor:
+def open_executor(text: str, places: int) -> Executor:
     """The executor that a campaign file or a flag names.
 
     Args:
         text: ``NAME`` or ``NAME:TEXT``.
         places: Tasks that are to run at once.
-        where: For messages.
 
     Raises:
         InputError: It is not registered, or cannot be used as written.
         JobError: It does not start.
     """
     name, _, argument = text.partition(":")
-    factory = _OURS.get(name) or plugins.load("executors", name, where)
+    factory = _OURS.get(name) or plugins.load("executors", name, "executor")
     try:
         executor: Executor = factory(argument or None, places)
     except CodesignError:

@@ -1,7 +1,7 @@
 """The few operations in which the models' inner formulas are written, element by element.
 
 A formula of these and of ``+ - * /`` is one Python function with two lives: on NumPy arrays,
-which broadcast, and on single numbers inside a compiled loop (``evaluators/npu/compiled.py``),
+which broadcast, and on single numbers inside a compiled loop (``evaluators/npu/compiled_loop.py``),
 where each operation below stands for one or two machine instructions. As all of them are
 correctly rounded, both give the same bits. ``**``, ``exp`` and ``log`` are not, and stay outside.
 """

@@ -160,7 +160,7 @@ def limits_of(problem: Problem) -> tuple[str, ...]:
     observed = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
     own = [item.text for item in problem.constraints]
     others = [name for name in observed.violation_names if name not in own]
-    columns = dict(zip(observed.violation_names, observed.violations.T, strict=True))
+    columns = observed.violations_by_name
     return (*own, *(name for name in others if (columns[name] > 0).any()))
 
 

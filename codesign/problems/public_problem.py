@@ -156,13 +156,14 @@ class PublicProblem:
 
         feasible = np.zeros(len(rows), dtype=bool)
         feasible[positions] = observed.feasible
-        columns = zip(observed.violation_names, observed.violations.T, strict=True)
         reasons = {int(positions[i]): str(failure) for i, failure in observed.failures.items()}
         reasons |= {int(i): self._refusal(rows[[i]]) for i in np.flatnonzero(~admitted)}
         return Evaluated(
             objectives=spread(observed.objectives) * self._signs,
             feasible=feasible,
-            violations={name: spread(values) for name, values in columns},
+            violations={
+                name: spread(values) for name, values in observed.violations_by_name.items()
+            },
             reasons=dict(sorted(reasons.items())),
         )
 

@@ -119,13 +119,12 @@ def largest_inputs(decoder: Decoder, tokens: Tensor) -> dict[str, Tensor]:
     return largest
 
 
-def smoothed(decoder: Decoder, largest: Mapping[str, Tensor], share: float = SMOOTHING) -> Decoder:
+def smoothed(decoder: Decoder, largest: Mapping[str, Tensor]) -> Decoder:
     """The decoder with SmoothQuant's scales, folded into norms and weights.
 
     Args:
         decoder: The decoder.
         largest: Of :func:`largest_inputs`.
-        share: 0 leaves all difficulty to the activations, 1 moves it to the weights.
     """
     weights = dict(decoder.weights)
     for layer in range(decoder.shape.num_hidden_layers):
@@ -135,7 +134,7 @@ def smoothed(decoder: Decoder, largest: Mapping[str, Tensor], share: float = SMO
             inputs = largest[names[0]].clip(min=1e-5)
             columns = [weights[f"{name}.weight"].abs().amax(0) for name in names]
             of_weights = torch.stack(columns).amax(0).clip(min=1e-5)
-            scale = (inputs**share / of_weights ** (1 - share)).clip(min=1e-5)
+            scale = (inputs**SMOOTHING / of_weights ** (1 - SMOOTHING)).clip(min=1e-5)
             weights[f"{prefix}{norm}.weight"] = weights[f"{prefix}{norm}.weight"] / scale
             for name in names:
                 weights[f"{name}.weight"] = weights[f"{name}.weight"] * scale

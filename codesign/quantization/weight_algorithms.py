@@ -28,18 +28,6 @@ _COLUMNS = 128
 """Columns whose corrections are collected before they reach the columns behind."""
 
 
-def second_moment(inputs: Tensor) -> Tensor:
-    """(in, in) mean outer product of (..., in) inputs, in float32."""
-    flat = inputs.flatten(0, -2).float()
-    return flat.T @ flat / len(flat)
-
-
-def output_error(weights: Tensor, stored: Tensor, moment: Tensor) -> float:
-    """Mean squared error of the outputs, summed over them."""
-    error = (stored - weights).double()
-    return float(((error @ moment.double()) * error).sum())
-
-
 def gptq(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tensor:
     """The weights rounded by GPTQ.
 

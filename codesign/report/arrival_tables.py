@@ -103,7 +103,7 @@ def _pools_table(pools: Sequence[Mapping[str, Any]], served: ServedRequests) -> 
     for row, load in zip(pools, served.pools, strict=True):
         table.add_row(
             load.name,
-            str(row["design"]["device"]),
+            str(row["design"].get("device", "a design")),
             f"{row['machines']:,}",
             f"{row['devices']:,}",
             f"{row['cache_tokens']:,} tokens",

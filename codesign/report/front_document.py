@@ -52,7 +52,7 @@ class _Plain:
 
     def by_name(self, values: FloatArray) -> dict[str, float]:
         """Numbers by objective."""
-        names = [objective.metric.name for objective in self.explanation.problem.objectives]
+        names = self.explanation.problem.objective_names
         return dict(zip(names, values.tolist(), strict=True))
 
     def natural(self, objectives: FloatArray) -> dict[str, float]:

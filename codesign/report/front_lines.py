@@ -85,7 +85,7 @@ def _spread(kept: IntArray, picks: Mapping[int, str]) -> IntArray:
 
 def _further(results: Results, positions: IntArray) -> list[Metric]:
     """What differs between the designs besides the objectives; the usual ones first."""
-    objectives = {item.metric.name for item in results.problem.objectives}
+    objectives = set(results.problem.objective_names)
     names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
     return [
         metric_of(name, results.problem.evaluator.metrics)

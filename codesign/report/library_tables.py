@@ -11,7 +11,8 @@ from codesign.metrics import Metric
 from codesign.report.labels import format_setting, format_value
 from codesign.report.tables import pairs_table, plain_table, text_line
 from codesign.schema import Record
-from codesign.space.pools import LINK_PARAMETERS, MACHINES
+from codesign.space.pool_records import LINK_PARAMETERS
+from codesign.space.pools import MACHINES
 from codesign.units import parse_unit
 
 if TYPE_CHECKING:

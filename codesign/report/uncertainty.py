@@ -143,7 +143,7 @@ def front_document(
     robust_front: RobustFront, results: Results, limit: int | None = None
 ) -> dict[str, Any]:
     """The robust front as JSON values, with at most ``limit`` designs."""
-    objectives = [objective.metric.name for objective in results.problem.objectives]
+    objectives = results.problem.objective_names
     return {
         **_draws(robust_front),
         "n_compared": robust_front.n_compared,

@@ -164,7 +164,6 @@ def _add_designs(
             designs[name] = space.decode(row)[0]
     problems.raise_any()
     space.designs = designs
-    space.design_notes = {name: record.designs[name].source for name in designs}
 
 
 def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Mapping[str, Any]:

@@ -12,31 +12,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
-
-from pydantic import BeforeValidator, Field
+from typing import TYPE_CHECKING, Any, cast
 
 from codesign.errors import InputError, UnknownNameError
-from codesign.schema import Document, KeyPath, Record, to_record
+from codesign.schema import Document, KeyPath, to_record
+from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.records import SpaceRecord
-from codesign.units import parse_quantity
 
 if TYPE_CHECKING:
     from codesign.space.space import DesignSpace
-
-Role: TypeAlias = Literal[
-    "prefill",
-    "decode",
-    "early",
-    "late",
-    "prefill_attention",
-    "prefill_ffn",
-    "decode_attention",
-    "decode_ffn",
-]
-"""What the machines of a pool do: all of a phase; the first or the last part of a decode
-(``early``, ``late``); or the attention or the rest of every layer in a phase."""
-ROLES: tuple[Role, ...] = get_args(Role)
 
 MACHINES = "machines"
 """Parameter of each pool, with the pool's name in front: its number of machines."""
@@ -44,99 +28,6 @@ _SECTIONS = ("parameters", "repeated", "derived", "constraints", "fixed", "desig
 _EXPRESSIONS = ("when", "order", "value", "condition")
 """Keys of a space's file whose values name parameters."""
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-
-
-def _machines(value: object) -> object:
-    """A number, several numbers, or ``low`` and ``high``: as the parameter that it becomes."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = [value]
-    numbers = value if isinstance(value, list) else []
-    if isinstance(value, dict):
-        numbers = [value.get("low"), value.get("high")]
-    if not numbers or not all(type(number) is int and number >= 1 for number in numbers):
-        raise ValueError(f"expected numbers of machines from 1, got {value!r}")
-    return {"values": value} if isinstance(value, list) else value
-
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-class PoolRecord(Record):
-    """A pool of a system: machines of one role.
-
-    Next to these keys stand those of a space, over ``space`` if that is given.
-    """
-
-    role: Role | None = None
-    """What its machines do; the pool's name if left out."""
-    space: str = ""
-    """The space in which a machine is a design; the keys of a space that stand here change it."""
-    device: Annotated[list[str] | None, BeforeValidator(_listed)] = None
-    """Devices of datasheets among which to choose, instead of ``space``."""
-    machines: Annotated[dict[str, Any], BeforeValidator(_machines)] = Field(
-        default_factory=lambda: {"values": [1]}
-    )
-    """How many: a number, a list of numbers, or ``low`` and ``high``."""
-
-    @property
-    def machine_words(self) -> str:
-        """What a machine is."""
-        if self.device is not None:
-            return "group of devices"
-        return f"design of {self.space}" if self.space else "parameters of its own"
-
-
-def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
-    """One quantity or a list of them, as text: the space keeps it to show it as it was written."""
-
-    def read(value: object) -> object:
-        listed = value if isinstance(value, list) else [value]
-        for item in listed:
-            try:
-                number = parse_quantity(item, unit)
-            except InputError as error:
-                raise ValueError(str(error)) from None
-            if number < 0 or (number == 0 and not is_zero_allowed):
-                least = "0 or more" if is_zero_allowed else "more than 0"
-                raise ValueError(f"expected {least}, got {item!r}")
-        return listed
-
-    return BeforeValidator(read)
-
-
-def _ports(value: object) -> object:
-    listed = value if isinstance(value, list) else [value]
-    if not listed or not all(type(number) is int and number >= 1 for number in listed):
-        raise ValueError(f"expected numbers of ports from 1, got {value!r}")
-    return listed
-
-
-class LinkRecord(Record, populate_by_name=True):
-    """What joins two pools; a list of values makes a choice of it."""
-
-    sender: str = Field(alias="from")
-    receiver: str = Field(alias="to")
-    bandwidth: Annotated[list[Any], _quantities("GB/s", is_zero_allowed=False)]
-    """Bytes per second that one machine sends, one way."""
-    latency: Annotated[list[Any], _quantities("s", is_zero_allowed=True)]
-    """Time of a message that carries nothing."""
-    energy: Annotated[list[Any], _quantities("pJ/bit", is_zero_allowed=True)]
-    """Energy of what is sent."""
-    ports: Annotated[list[int] | None, BeforeValidator(_ports)] = None
-    """Ports of one machine, which send side by side; one if left out."""
-    port_price: Annotated[list[Any] | None, _quantities("USD", is_zero_allowed=True)] = None
-    """Price of one port with its part of what it leads to; nothing if left out."""
-
-
-LINK_PARAMETERS = {
-    "bandwidth": "bandwidth_bytes_per_s",
-    "latency": "latency_s",
-    "energy": "energy_joules_per_byte",
-    "ports": "ports",
-    "port_price": "port_price_usd",
-}
-"""Key of a link, and the parameter that it becomes after the name of the link."""
 
 
 @dataclass(frozen=True)

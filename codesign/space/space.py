@@ -45,7 +45,6 @@ class DesignSpace:
 
     Attributes:
         designs: The file's named designs, by parameter; None where absent.
-        design_notes: Where each named design is from.
         pools: Of a system, its pools by name; else none.
         links: Of a system, what joins them.
         where: Place of a key in the space's file, for messages.
@@ -66,7 +65,6 @@ class DesignSpace:
         self.source = source
         self.description = description
         self.designs: Mapping[str, Mapping[str, Value]] = {}
-        self.design_notes: Mapping[str, str] = {}
         self.pools: Mapping[str, Pool] = {}
         self.links: tuple[LinkEnds, ...] = ()
         self.where: Callable[..., str] = lambda *_: source
@@ -109,7 +107,7 @@ class DesignSpace:
         """
         space = copy(self)
         space._definition = definition
-        space.designs, space.design_notes = {}, {}
+        space.designs = {}
         return space
 
     def fix(self, overrides: Mapping[str, object], where: str | None = None) -> DesignSpace:

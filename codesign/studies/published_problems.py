@@ -72,7 +72,7 @@ def files_of(
     is_listed = len(front.objectives) <= MOST_LISTED
     text = records.front_text(
         problem.space.decode(front.rows) if is_listed else None,
-        [item.metric.name for item in problem.objectives],
+        problem.objective_names,
         front.objectives * signs + 0.0,  # no negative zeros
         front.counts,
     )

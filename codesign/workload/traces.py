@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from codesign.errors import UnknownNameError
-from codesign.schema import Record, read_document, to_record
+from codesign.schema import Record, read_records
 
 _FILE = Path(__file__).parent / "traces.yaml"
 
@@ -28,8 +28,7 @@ class Trace(Record):
 
 @cache
 def _traces() -> dict[str, Trace]:
-    document = read_document(_FILE)
-    return {name: to_record(document, Trace, data, (name,)) for name, data in document.data.items()}
+    return read_records(_FILE, Trace)
 
 
 def list_traces() -> list[str]:
@@ -37,12 +36,12 @@ def list_traces() -> list[str]:
     return sorted(_traces())
 
 
-def load_trace(name: str, where: str | None = None) -> Trace:
+def load_trace(name: str) -> Trace:
     """The trace of that name.
 
     Raises:
         UnknownNameError: No such trace; the nearest is offered.
     """
     if name not in _traces():
-        raise UnknownNameError("trace", name, _traces(), where)
+        raise UnknownNameError("trace", name, _traces())
     return _traces()[name]

@@ -44,6 +44,26 @@ def test_a_trace_file_is_served_and_pools_may_be_split(capsys: Any, tmp_path: Pa
     assert split["times"]["request_latency_s"]["p99"] > joint["times"]["request_latency_s"]["p50"]
 
 
+FOUND = ["arrivals", "--campaign", "osworld-decode"]
+SMALL = ["--prompt-tokens", "300", "--generated-tokens", "4", "--requests-per-s", "2"]
+FEW = [*SMALL, "--requests", "8", "--max-sequences", "4"]
+
+
+def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys: Any) -> None:
+    alone, two = (
+        answer(capsys, *FOUND, "--design", "D1", *FEW, "--machines", n) for n in ("1", "2")
+    )
+    assert alone["model"] == "llama-3.3-70b"
+    assert alone["design"] == "osworld-decode, design D1"
+    (pool,) = alone["pools"]
+    assert pool["design"]["tier1_technology"] == "hbm3e_8h"
+    assert two["pools"][0]["board_power_watts"] == 2 * pool["board_power_watts"]
+    waits = [run["times"]["queueing_s"]["mean"] for run in (alone, two)]
+    assert waits[0] > waits[1]
+    assert main([*FOUND, "--design", "D1", *FEW]) == 0
+    assert "osworld-decode, design D1" in capsys.readouterr().out
+
+
 def test_a_fleet_has_machines_watts_and_dollars(capsys: Any) -> None:
     words = ["requirements", "--model", "llama-3-8b", *TOKENS, *LIMITS, "--device", "h100-sxm"]
     few, many = (answer(capsys, *words, "--requests-per-s", rate) for rate in ("2", "150"))
@@ -87,6 +107,16 @@ FLEET = ["requirements", "--model", "llama-3-8b", *TOKENS, "--device", "h100-sxm
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        (["arrivals", *DRAWN], "--model: expected --model and --device, or --campaign"),
+        (["arrivals", *MACHINE, *DRAWN, "--design", "D1"], "expected --campaign with --design"),
+        ([*FOUND, *FEW], "expected --design or --pick with --campaign"),
+        ([*FOUND, "--design", "D1", *FEW, "--tp", "2"], "expected no --campaign with --tp"),
+        ([*FOUND, "--design", "D1", *FEW, "--model", "x"], "expected no --campaign with --model"),
+        ([*FOUND, "--design", "E1", *FEW], "E1"),
+        (
+            ["arrivals", "--campaign", "platform-rag", "--design", "1", *FEW],
+            "--campaign: expected one with the evaluator npu, got platform",
+        ),
         (["arrivals", *MACHINE], "expected --trace, or --requests-per-s"),
         (["arrivals", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
         (["arrivals", *MACHINE, *DRAWN, "--policy", "chunk"], "Did you mean 'chunked'?"),

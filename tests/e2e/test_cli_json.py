@@ -108,6 +108,8 @@ INVOCATIONS = {
         " --generated-tokens 10 --first-token 1s --output-token 1s",
         f"arrivals {_DEVICE} --requests-per-s 20 --requests 5 --prompt-tokens 100"
         " --generated-tokens 1 --prefill-machines 2",
+        "arrivals --campaign osworld-decode --design D1 --requests-per-s 2 --requests 3"
+        " --prompt-tokens 100 --generated-tokens 2 --max-sequences 2",
     ],
     "scaling": ["scaling link-latency --model llama-3-8b --tp 4 --use-case chat --plot study.svg"],
     "forecast": [

@@ -255,7 +255,7 @@ def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
     """Which limits designs break, the most broken first; ties by the larger least violation."""
     observations = problem.evaluate(rows, problem.deciding_metrics)
     known: Mapping[str, FloatArray] = problem.known_violations(rows)
-    after = dict(zip(observations.violation_names, observations.violations.T, strict=True))
+    after = observations.violations_by_name
     violations = {**after, **known}
     broken = [
         Broken(name, float((values > 0).mean()), float(np.nanmin(values)))

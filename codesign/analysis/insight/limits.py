@@ -203,7 +203,7 @@ def _evaluator_limits(
     """(n,) relative excess by limit of the evaluator."""
     written = {item.text for item in problem.constraints}
     known = problem.known_violations(rows)
-    after = dict(zip(observed.violation_names, observed.violations.T, strict=True))
+    after = observed.violations_by_name
     return {name: values for name, values in {**after, **known}.items() if name not in written}
 
 

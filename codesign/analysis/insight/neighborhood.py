@@ -63,13 +63,14 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
         moved = moved[np.linspace(0, len(moved) - 1, MOST_NEIGHBORS).round().astype(np.int64)]
     names = list(dict.fromkeys([*problem.deciding_metrics, *metrics]))
     observed = problem.evaluate(moved, names)
-    of_metrics = zip(observed.violation_names, observed.violations.T, strict=True)
     return Neighborhood(
         rows=moved,
         metrics=observed.metrics,
         objectives=observed.objectives,
         feasible=observed.feasible & problem.admits(moved),
-        excess=dict(space.violations(moved)) | problem.known_violations(moved) | dict(of_metrics),
+        excess=dict(space.violations(moved))
+        | problem.known_violations(moved)
+        | observed.violations_by_name,
     )
 
 
@@ -167,7 +168,7 @@ class Verdict:
 def verdicts(problem: Problem, reading: Reading, rows: IntArray, n_asked: int) -> list[Verdict]:
     """What a reading says of the first ``n_asked`` of (n, d) designs that are compared in it."""
     compared = rows[:n_asked] if reading.is_costly else rows
-    names = [objective.metric.name for objective in problem.objectives]
+    names = problem.objective_names
     ours, theirs = (
         item.evaluate(compared, item.deciding_metrics) for item in (problem, reading.problem)
     )

@@ -21,7 +21,7 @@ import numpy as np
 
 from codesign import plugins
 from codesign.columns import Columns, FloatArray
-from codesign.errors import InputError, UnknownNameError, describe_unknown
+from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluation, Evaluator, Failure
 from codesign.evaluators.command.command_options import (
     CheaperModel,
@@ -32,7 +32,7 @@ from codesign.evaluators.command.command_options import (
 from codesign.evaluators.command.numbers import Outputs, UnreadableOutputError
 from codesign.evaluators.command.placeholders import filled, fixed_values, unknown_placeholders
 from codesign.evaluators.command.program import MOST_OUTPUT_BYTES, ProgramRun, run_program
-from codesign.metrics import Metric
+from codesign.metrics import Metric, chosen_metrics
 from codesign.schema import Document, Record, to_record
 
 SCRATCH = "CODESIGN_SCRATCH"
@@ -110,10 +110,7 @@ class CommandEvaluator:
             JobError: The program cannot be started.
         """
         known = [metric.name for metric in self.metrics]
-        names = known if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, known)
         columns = {name: column.to_list() for name, column in designs.items()}
         n = len(next(iter(columns.values()), []))
         numbers = {name: np.full(n, np.nan) for name in (*known, *self._options.limits)}

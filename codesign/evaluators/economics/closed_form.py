@@ -29,28 +29,20 @@ class Fastest(NamedTuple):
     n_devices: float
 
 
-def fastest(
-    weight_bytes: float,
-    n_layers: int,
-    bandwidth_bytes_per_s: float,
-    hop_s: float = HOP_S,
-    reductions_per_layer: int = REDUCTIONS_PER_LAYER,
-) -> Fastest:
+def fastest(weight_bytes: float, n_layers: int, bandwidth_bytes_per_s: float) -> Fastest:
     """The optimal instance (Eq. 13) and its time per token (Eq. 14).
 
     Args:
         weight_bytes: Bytes of all parameters.
         n_layers: Layers of the model.
         bandwidth_bytes_per_s: Bandwidth of one device's memory.
-        hop_s: Latency between neighbors.
-        reductions_per_layer: All-reduces after one another.
 
     Examples:
         >>> optimum = fastest(2 * 70.55e9, 80, 3.3e12)  # Llama 3 70B on H100s
         >>> round(1 / optimum.token_time_s), round(optimum.n_devices)
         (234, 26)
     """
-    latency = n_layers * reductions_per_layer * hop_s
+    latency = n_layers * REDUCTIONS_PER_LAYER * HOP_S
     read = weight_bytes / bandwidth_bytes_per_s
     if read <= latency:
         return Fastest(read, 1.0)

@@ -41,7 +41,7 @@ from codesign.evaluators.economics.sustained_device import (
 )
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
-from codesign.metrics import ECONOMICS_METRICS, Metric
+from codesign.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
@@ -118,10 +118,7 @@ class EconomicsEvaluator:
             UnknownNameError: A metric, device or layout that is not known.
             InputError: A value of a parameter that cannot be used, or a device without a price.
         """
-        names = list(ECONOMICS_METRICS) if metrics is None else list(metrics)
-        for name in names:
-            if name not in ECONOMICS_METRICS:
-                raise UnknownNameError("metric", name, ECONOMICS_METRICS)
+        names = chosen_metrics(metrics, ECONOMICS_METRICS)
         n = len(designs["n_devices"])
         parts = [
             self._results(

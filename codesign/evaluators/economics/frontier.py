@@ -20,6 +20,8 @@ ALPHA = 3.0
 Tables 3 and 6 say 4, with which their rows do not come out."""
 _BLOCK_POINTS = 16_384
 """Points worked on at a time: their arrays stay in a core's cache, and memory below 100 MB."""
+_THREADS = 2
+"""NumPy releases the interpreter while it computes."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,6 @@ def feasible_points(
     grid: Grid | None = None,
     context_tokens: float = 0.0,
     demand_tokens_per_s: float | None = None,
-    n_threads: int = 2,
 ) -> Points:
     """Every point of the continuous grid that fits the memory and does not exceed the demand.
 
@@ -180,14 +181,13 @@ def feasible_points(
         context_tokens: Tokens that every request attends to.
         demand_tokens_per_s: Tokens per second that all users together ask for; an instance need
             not generate more (the throughput constraint of section 2.2.2).
-        n_threads: Threads; NumPy releases the interpreter while it computes.
 
     Raises:
         InputError: No point fits; by how much, and what would.
     """
     grid = grid or Grid()
     blocks = list(_blocks(grid.devices(), grid.requests(), _most_stages(decoding.target)))
-    with ThreadPoolExecutor(max_workers=n_threads) as pool:
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         jobs = [
             pool.submit(_solve, decoding, Load(devices, requests, context_tokens))
             for devices, requests in blocks

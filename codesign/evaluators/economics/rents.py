@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from codesign.schema import Record, quantity, read_document, to_record
+from codesign.schema import Record, quantity, read_records
 
 _FILE = Path(__file__).parent / "rents.yaml"
 Dollars = Annotated[float, quantity("USD"), Field(gt=0)]
@@ -50,5 +50,4 @@ class Rent(Record):
 @cache
 def list_rents() -> dict[str, Rent]:
     """The rents of the shipped devices that have one, by the key of their file."""
-    document = read_document(_FILE)
-    return {name: to_record(document, Rent, data, (name,)) for name, data in document.data.items()}
+    return read_records(_FILE, Rent)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, IntArray, Value
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.forecast.forecast_explanation import Forecast, to_explanation
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
@@ -28,7 +28,7 @@ from codesign.evaluators.forecast.performance import (
 )
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant
-from codesign.metrics import METRICS, Metric
+from codesign.metrics import METRICS, Metric, chosen_metrics
 from codesign.schema import Document, Record, to_record
 from codesign.workload.precision import find_format
 
@@ -137,11 +137,7 @@ class ForecastEvaluator:
             UnknownNameError: A metric or format that is not known.
             InputError: A setting outside its range.
         """
-        known = {metric.name for metric in self.metrics}
-        names = list(_METRICS) if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         results = _ForecastMetrics(self, designs)
         values = {name: np.array(getattr(results, name), dtype=np.float64) for name in names}
         return Evaluation(values, dict(self.known_violations(designs)))

@@ -73,23 +73,20 @@ class Inference:
         """The choices that the profile makes."""
         return CONVENTIONS[self.profile]
 
-    def prefill(
-        self, prompt_tokens: int, chunk_tokens: int | None = None, batch_size: int = 1
-    ) -> PassWork:
+    def prefill(self, prompt_tokens: int, chunk_tokens: int | None = None) -> PassWork:
         """The work of a prompt, over all its chunks.
 
         Args:
             prompt_tokens: Tokens of one request's prompt.
             chunk_tokens: Tokens of each chunk but the last; the whole prompt if None. A chunk
                 attends to the cache of those before it and to itself (LIFE §3.3.4).
-            batch_size: Requests processed together.
         """
         size = min(chunk_tokens or prompt_tokens, prompt_tokens)
         starts = range(0, prompt_tokens, size)
         values: FloatArray | float = 0.0
         for start in starts:
             is_last = start == starts[-1]
-            work = self._pass(min(size, prompt_tokens - start), start, batch_size, is_last)
+            work = self._pass(min(size, prompt_tokens - start), start, 1, is_last)
             values = values + work.values
         return work.with_values(np.asarray(values))
 

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from codesign.columns import Column, Columns, FloatArray, IntArray, Value
-from codesign.errors import InputError, UnknownNameError, describe_unknown
+from codesign.errors import InputError, describe_unknown
 from codesign.evaluators.base import Evaluation, Failure
 from codesign.evaluators.functions.closed_form import CLOSED_FORM
 from codesign.evaluators.functions.constrained import CONSTRAINED
@@ -26,7 +26,7 @@ from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.evaluators.functions.engineering import ENGINEERING
 from codesign.evaluators.functions.function import MOST_VARIABLES, BenchmarkFunction
 from codesign.evaluators.functions.sections import SECTIONS
-from codesign.metrics import Metric
+from codesign.metrics import Metric, chosen_metrics
 from codesign.schema import Record
 
 FUNCTIONS: Mapping[str, BenchmarkFunction] = CLOSED_FORM | CONSTRAINED | ENGINEERING | SECTIONS
@@ -128,10 +128,7 @@ class BenchmarkFunctions:
             InputError: A value that is no level, category or name of a variable.
         """
         known = [metric.name for metric in self.metrics]
-        names = known if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, known)
         levels = self._levels(designs)
         with np.errstate(divide="ignore", invalid="ignore"):  # where it is not defined: bad output
             objectives, limits = self._function.compute(self._variables(levels), self.options.m)

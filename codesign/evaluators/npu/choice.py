@@ -18,13 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.columns import BoolArray, Columns, FloatArray, IntArray, taken
-from codesign.evaluators.npu.compiled import choose_compiled
+from codesign.evaluators.npu.compiled_loop import choose_compiled
+from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
 from codesign.evaluators.npu.npu_options import NpuOptions, link_time
 from codesign.evaluators.npu.operators import Pass, Stage
 from codesign.evaluators.npu.pass_setup import PassSetup, modelling_of
 from codesign.evaluators.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
 from codesign.evaluators.npu.placement import WRITTEN
-from codesign.evaluators.npu.preparation import Footprint, Preparation, PreparedBatch
+from codesign.evaluators.npu.preparation import Preparation
 from codesign.evaluators.npu.records import Choices, LeastWork, totals_of
 from codesign.hardware.accelerator import MemoryLevels
 from codesign.hardware.tier_order import (

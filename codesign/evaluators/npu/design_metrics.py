@@ -11,11 +11,11 @@ from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import CostMetrics
+from codesign.evaluators.npu.footprint import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.npu_options import NpuOptions, link_time
 from codesign.evaluators.npu.operators import Pass, Stage
 from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
-from codesign.evaluators.npu.preparation import PreparedBatch, requests_that_fit
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES

@@ -12,7 +12,6 @@ other, as a design has no kernels that share the weights between phases. That is
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -22,11 +21,12 @@ import numpy as np
 
 from codesign.columns import column_of
 from codesign.deployments.queueing import EngineStep
+from codesign.deployments.queueing.tables import place_on, token_grid
 from codesign.errors import InputError
+from codesign.evaluators.base import Evaluation
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.preparation import BATCH_SIZE
 from codesign.workload import Request
-from codesign.workload.traces import Trace
 
 _RATIO = 2.0**0.25
 """From one point of the first grid to the next [ours]."""
@@ -75,7 +75,7 @@ class DesignStepTimes:
 
     def _decode_s(self, requests: int, context: float) -> float:
         contexts, rows = self._decodes
-        i, share = _place(contexts, context)
+        i, share = place_on(contexts, context)
         low = rows[i][requests - 1]
         return low + share * (rows[i + 1][requests - 1] - low) if share else low
 
@@ -88,7 +88,7 @@ class DesignStepTimes:
         if not tokens:
             return 0.0
         prompts, seconds = self._prefills
-        i, share = _place(prompts, tokens)
+        i, share = place_on(prompts, tokens)
         low = seconds[i][0]
         return low + share * (seconds[i + 1][0] - low) if share else low
 
@@ -99,26 +99,40 @@ class DesignStepTimes:
 
     def _pass_s(self, phase: str, tokens: int, batches: Sequence[int]) -> list[float]:
         """Seconds of passes of so many requests with so many tokens."""
-        workload = self._evaluator.workload
-        # A decode step's context ends with its own token.
-        counts = Trace(prompt_tokens=max(tokens - 1, 1), generated_tokens=1)
-        if phase == "prefill":
-            counts = Trace(prompt_tokens=tokens, generated_tokens=1)
-        request = Request.model_validate(
-            workload.model_dump()
-            | {"phase": phase, "trace": None, "batch": 1, **counts.model_dump(include=_COUNTS)}
-        )
-        evaluator = NpuEvaluator(
-            request, self._evaluator.options, library=self._evaluator.technologies()
-        )
-        columns = {name: column_of([value] * len(batches)) for name, value in self._design.items()}
-        columns[BATCH_SIZE] = column_of(list(batches))
         metric = "time_per_output_token_s" if phase == "decode" else "time_to_first_token_s"
-        seconds = evaluator.evaluate(columns, [metric]).metrics[metric]
-        return [float(value) for value in seconds]
+        # A decode step's context ends with its own token.
+        prompt = tokens if phase == "prefill" else max(tokens - 1, 1)
+        evaluation = evaluate_requests(
+            self._evaluator, self._design, phase, prompt, batches, [metric]
+        )
+        return [float(value) for value in evaluation.metrics[metric]]
 
 
-_COUNTS = {"prompt_tokens", "generated_tokens"}
+def evaluate_requests(
+    evaluator: NpuEvaluator,
+    design: Mapping[str, Any],
+    phase: str,
+    prompt_tokens: int,
+    batches: Sequence[int],
+    metrics: Sequence[str],
+) -> Evaluation:
+    """Metrics of a design that generates one token of each request.
+
+    Args:
+        evaluator: The evaluator; of its workload only model and formats count.
+        design: The design, by the evaluator's parameters, without a batch size.
+        phase: ``prefill`` or ``decode``.
+        prompt_tokens: Tokens of each prompt.
+        batches: (n,) requests processed together.
+        metrics: Names of those wanted.
+    """
+    counts = {"prompt_tokens": prompt_tokens, "generated_tokens": 1}
+    request = Request.model_validate(
+        evaluator.workload.model_dump() | {"phase": phase, "trace": None, "batch": 1, **counts}
+    )
+    own = NpuEvaluator(request, evaluator.options, library=evaluator.technologies())
+    columns = {name: column_of([value] * len(batches)) for name, value in design.items()}
+    return own.evaluate(columns | {BATCH_SIZE: column_of(list(batches))}, metrics)
 
 
 def _tabulate(
@@ -126,9 +140,7 @@ def _tabulate(
 ) -> tuple[list[int], list[list[float]]]:
     """Points from 1 on, and rows of seconds, between which linear interpolation is good enough."""
     rows: dict[int, list[float]] = {}
-    grid = [1]
-    while grid[-1] < largest:
-        grid.append(min(max(grid[-1] + 1, round(grid[-1] * _RATIO)), largest))
+    grid = token_grid(largest, _RATIO)
     gaps = list(pairwise(grid))
     for point in grid:
         rows[point] = seconds_of(point)
@@ -144,17 +156,3 @@ def _tabulate(
             gaps += [(low, middle), (middle, high)]
     points = sorted(rows)
     return points, [rows[point] for point in points]
-
-
-def _place(points: Sequence[int], value: float) -> tuple[int, float]:
-    """The point below a value, and its share of the way to the next.
-
-    Raises:
-        InputError: The value lies beyond the table.
-    """
-    if value > points[-1]:
-        raise InputError(f"expected at most {points[-1]} tokens of a request, got {value:g}")
-    i = bisect_right(points, value) - 1
-    if i == len(points) - 1:
-        return i, 0.0
-    return i, (value - points[i]) / (points[i + 1] - points[i])

@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
-from codesign.evaluators.npu.preparation import Footprint, PreparedBatch
+from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
 from codesign.hardware.hierarchy import inverse
 from codesign.hardware.power import thermal_design_watts
 

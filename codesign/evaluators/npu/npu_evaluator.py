@@ -21,7 +21,6 @@ from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
 from codesign.deployments.parallelism import DEGREES
-from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.bounds import UNDECIDED_PARAMETERS, BestCase
@@ -31,12 +30,13 @@ from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, ab
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
+from codesign.evaluators.npu.formats import FORMATS
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.operators import Pass
-from codesign.evaluators.npu.preparation import BATCH_SIZE, FORMATS, STRATEGIES, Preparation
+from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from codesign.memtech import MemoryTechnology, Range, load_library
-from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric
+from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
 
@@ -259,11 +259,8 @@ class NpuEvaluator:
         Raises:
             UnknownNameError: A metric, technology, format or strategy that is not known.
         """
-        names = [metric.name for metric in self.metrics] if metrics is None else list(metrics)
-        known = {metric.name for metric in self.metrics} | set(POOL_METRICS)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        declared = [metric.name for metric in self.metrics]
+        names = chosen_metrics(declared if metrics is None else metrics, {*declared, *POOL_METRICS})
         if has_degrees(designs):
             return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])

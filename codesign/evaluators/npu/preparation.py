@@ -6,8 +6,7 @@ Which batch size and which order of the tiers a design works with is chosen in `
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,17 @@ from codesign.columns import (
 )
 from codesign.deployments import ModelPart
 from codesign.errors import InputError, UnknownNameError
+from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
+from codesign.evaluators.npu.formats import (
+    FORMATS,
+    element_bytes,
+    groups_of_weights,
+    meaning,
+    widths_of_operands,
+)
 from codesign.evaluators.npu.npu_options import TILE_BUFFER_SHARE, NpuOptions
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES, PassSetup
 from codesign.evaluators.npu.placement import PRIORITIES, WRITTEN, resident_bytes
-from codesign.evaluators.npu.records import WeightGroups
 from codesign.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
@@ -41,19 +47,9 @@ from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.hierarchy import in_flight_bandwidth_bytes_per_s, inverse
 from codesign.hardware.tier_order import fastest_first
 from codesign.memtech import MemoryTechnology
-from codesign.workload import (
-    Request,
-    bits_per_element,
-    bits_per_weight,
-    multiply_bits,
-    weight_groups,
-    weight_multiply_bits,
-)
+from codesign.workload import Request
 from codesign.workload.lowering import Phase
-from codesign.workload.precision import Convention
 
-FORMATS = ("weight_format", "activation_format", "kv_format")
-"""Parameters that say how wide each kind of data is."""
 STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 """Parameters of the software (MemExplorer §4.2)."""
 
@@ -65,83 +61,6 @@ _FREE_PARAMETERS = ("vector_length", "stated_tdp_watts")
 _READ_PARAMETERS = REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMATS, *STRATEGIES, BATCH_SIZE}
 _SAMPLE = 1024
 """Designs looked at for repetitions."""
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """What is known of ``n`` designs before batch size and order of the tiers are chosen.
-
-    Attributes:
-        hardware: With the tiers in the order in which the designs list them, so that a sum over
-            them does not depend on the order in which they are used.
-        accelerators: The same, the fastest tier first.
-        tier_bytes_per_s: (t, n) what each tier sustains.
-        tier_order: (t, n) which tier of the design, from 0, stands at each place.
-        weight_bytes: (n,) all weights.
-        kv_bytes: (n,) KV cache and recurrent state of one request at its end.
-        operand_bits: (2, n) widths of the array's two operands: activations, and the wider of
-            weights and KV cache.
-        sizes: (s,) batch sizes, ascending.
-        least_size: (n,) position of the smallest that each may choose.
-        most_size: (n,) position of the largest, with which the choice begins.
-        violations: Limits known without evaluating, as relative excess; (n,) each.
-    """
-
-    hardware: AcceleratorBatch
-    accelerators: AcceleratorBatch
-    tier_bytes_per_s: FloatArray
-    tier_order: IntArray
-    weight_bytes: FloatArray
-    kv_bytes: FloatArray
-    operand_bits: FloatArray
-    sizes: FloatArray
-    least_size: IntArray
-    most_size: IntArray
-    violations: Mapping[str, FloatArray]
-
-    def take(self, positions: IntArray, order: IntArray | None = None) -> Footprint:
-        """Of the designs at these positions.
-
-        Args:
-            positions: (p,) those wanted.
-            order: (t, p) another order of their tiers, as positions among those here.
-        """
-        bandwidth, tier_order = self.tier_bytes_per_s[:, positions], self.tier_order[:, positions]
-        if order is not None:
-            bandwidth = np.take_along_axis(bandwidth, order, axis=0)
-            tier_order = np.take_along_axis(tier_order, order, axis=0)
-        return Footprint(
-            hardware=take(self.hardware, positions),
-            accelerators=take(self.accelerators, positions, order),
-            tier_bytes_per_s=bandwidth,
-            tier_order=tier_order,
-            weight_bytes=self.weight_bytes[positions],
-            kv_bytes=self.kv_bytes[positions],
-            operand_bits=self.operand_bits[:, positions],
-            sizes=self.sizes,
-            least_size=self.least_size[positions],
-            most_size=self.most_size[positions],
-            violations={name: values[positions] for name, values in self.violations.items()},
-        )
-
-
-@dataclass(frozen=True)
-class PreparedBatch:
-    """``n`` designs ready for the operators; arrays are (n,).
-
-    Attributes:
-        setup: What they bring to a pass, their tiers in the order in which they are used.
-        tier_order: (t, n) which tier of the design, from 0, stands at each place.
-        batch_size: Requests whose KV cache is held.
-        weight_bytes: All weights.
-        kv_bytes: KV cache and recurrent state of one request at its end.
-    """
-
-    setup: PassSetup
-    tier_order: IntArray
-    batch_size: FloatArray
-    weight_bytes: FloatArray
-    kv_bytes: FloatArray
 
 
 class Preparation:
@@ -197,7 +116,9 @@ class Preparation:
         setup = PassSetup(
             accelerators=accelerators,
             weight_bytes=self._bytes(designs, "weight_format")[:, None],
-            weight_groups=self._weight_groups(designs["weight_format"]),
+            weight_groups=groups_of_weights(
+                designs["weight_format"], self._workload.format_convention
+            ),
             activation_bytes=activation_bytes[:, None],
             kv_bytes=self._bytes(designs, "kv_format")[:, None],
             organization=organization[:, None],
@@ -282,7 +203,7 @@ class Preparation:
             few,
             hardware=replace(few.hardware, **free),
             accelerators=replace(few.accelerators, **free),
-            operand_bits=_operand_bits(designs),
+            operand_bits=widths_of_operands(designs),
         )
 
     def _key(
@@ -334,7 +255,7 @@ class Preparation:
             tier_order=order,
             weight_bytes=weights,
             kv_bytes=kv,
-            operand_bits=_operand_bits(designs),
+            operand_bits=widths_of_operands(designs),
             sizes=sizes,
             least_size=least_size,
             most_size=most_size,
@@ -342,34 +263,8 @@ class Preparation:
         )
 
     def _bytes(self, designs: Columns, parameter: str) -> FloatArray:
-        """(n,) bytes of an element; of a weight, on average."""
-        convention = self._workload.format_convention
-        bits = bits_per_weight if parameter == "weight_format" else bits_per_element
-        return designs[parameter].lookup(lambda name: bits(name, convention) / 8)
-
-    def _weight_groups(self, formats: Column) -> WeightGroups:
-        """Layers by the format of their weights."""
-        convention = self._workload.format_convention
-
-        def number(name: str, group: int, field: int) -> float:
-            groups = weight_groups(name, convention)
-            return groups[group][field] if group < len(groups) else (0.0, groups[0][1])[field]
-
-        names = [str(name) for name in formats.values if name is not None]
-        n_groups = max((len(weight_groups(name, convention)) for name in names), default=1)
-        shares, bits = (
-            np.stack(
-                [
-                    formats.lookup(
-                        partial(number, group=group, field=field),
-                        absent=float(group == field == 0),
-                    )
-                    for group in range(n_groups)
-                ]
-            )
-            for field in (0, 1)
-        )
-        return WeightGroups(shares, bits / 8)
+        """(n,) bytes of an element."""
+        return designs[parameter].lookup(element_bytes(parameter, self._workload.format_convention))
 
     def _sustained_bandwidth(self, designs: Columns, accelerators: AcceleratorBatch) -> FloatArray:
         """(t, n) of each tier: the peak, unless requests in flight are limited."""
@@ -457,18 +352,6 @@ class Preparation:
         return np.asarray(np.exp2(np.floor(np.log2(fitting))))
 
 
-def requests_that_fit(room_bytes: FloatArray, kv_bytes: FloatArray, n_stages: int) -> FloatArray:
-    """(n,) requests of all stages; those of a stage share its room, and each of them takes ``kv``.
-
-    Args:
-        room_bytes: Memory of a device without the weights.
-        kv_bytes: Cache of a request, of the layers that a device has times the stages.
-        n_stages: Stages of the pipeline.
-    """
-    fitting = np.floor(np.maximum(room_bytes, 0.0) * inverse(kv_bytes)) * n_stages
-    return np.where(kv_bytes > 0, fitting, np.inf)
-
-
 def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray:
     """(n,) position of each design's value in ``known``."""
 
@@ -478,36 +361,6 @@ def _codes(designs: Columns, parameter: str, known: tuple[str, ...]) -> IntArray
         return float(known.index(value))
 
     return designs[parameter].lookup(position).astype(np.int64)
-
-
-def _operand_bits(designs: Columns) -> FloatArray:
-    """(2, n) widths of the array's two operands."""
-    bits = {name: designs[name].lookup(operand_bits(name)) for name in FORMATS}
-    wider = np.maximum(bits["weight_format"], bits["kv_format"])
-    return np.stack([bits["activation_format"], wider])
-
-
-def operand_bits(parameter: str) -> Callable[[str], int]:
-    """Gives the width at which a format of a parameter multiplies."""
-    return weight_multiply_bits if parameter == "weight_format" else multiply_bits
-
-
-def meaning(parameter: str, convention: Convention, is_whole: bool) -> Callable[[str], Hashable]:
-    """Gives what is equal for formats that designs do not tell apart.
-
-    Args:
-        parameter: Whose formats.
-        convention: Of the bits of an element.
-        is_whole: In any metric but accuracy; else, to the operators.
-    """
-
-    def stored(name: str) -> Hashable:
-        if parameter == "weight_format":
-            return weight_groups(name, convention)
-        return bits_per_element(name, convention)
-
-    multiplied = operand_bits(parameter)
-    return lambda name: (stored(name), multiplied(name) if is_whole else None)
 
 
 def _classes(column: Column, meaning: Callable[[str], Hashable]) -> IntArray:

@@ -18,8 +18,9 @@ from codesign.deployments.queueing import (
     simulate,
 )
 from codesign.deployments.queueing.service_levels import ServiceLevel
+from codesign.deployments.queueing.serving_machine import ServingMachine
 from codesign.errors import InputError
-from codesign.evaluators.platform.machine_pools import ServingMachine, serving_machine
+from codesign.evaluators.platform.machine_pools import serving_machine
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 LEAST_REQUESTS = 500
@@ -153,7 +154,7 @@ def _fleet_row(
 ) -> dict[str, Any]:
     steps = served.time_per_output_token_s
     has_steps = not np.isnan(steps).all()
-    watts = machine.board_power_watts
+    watts = machine.power_watts
     return {
         "devices": n_machines * machine.n_devices,
         "machines": n_machines,

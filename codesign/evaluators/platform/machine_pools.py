@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from codesign.columns import column_of
-from codesign.deployments.queueing import (
-    Arrivals,
-    CacheLink,
-    EngineLimits,
-    MachinePool,
-    StepTimes,
-)
+from codesign.columns import design_columns
+from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
+from codesign.deployments.queueing.serving_machine import ServingMachine
 from codesign.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
@@ -24,29 +19,6 @@ from codesign.workload.precision import bits_per_element
 
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take: vLLM's default until version 0.27."""
-
-
-@dataclass(frozen=True)
-class ServingMachine:
-    """One machine: devices that serve a model together.
-
-    Attributes:
-        design: Device, formats and degrees, by the parameters of the evaluator.
-        step_times: Seconds of its steps.
-        limits: How its engine forms them, with the room for the cache.
-        n_devices: Its devices.
-        board_power_watts: Their board power limits together; None where none is stated.
-    """
-
-    design: Mapping[str, Any]
-    step_times: StepTimes
-    limits: EngineLimits
-    n_devices: int
-    board_power_watts: float | None
-
-    def pool(self, name: str, n_machines: int) -> MachinePool:
-        """So many of these machines."""
-        return MachinePool(name, n_machines, self.step_times, self.limits)
 
 
 def serving_machine(
@@ -71,7 +43,7 @@ def serving_machine(
     room = cache_tokens(evaluator, design, limits, memory_fraction)
     limits = replace(limits, cache_tokens=room)
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
-    columns = {name: column_of([value]) for name, value in {**design, "batch_size": 1}.items()}
+    columns = design_columns({**design, "batch_size": 1})
     platform = evaluator.platform(columns)
     n_devices = int(platform.n_devices[0])
     watts = float(platform.power_watts[0]) * n_devices
@@ -80,7 +52,7 @@ def serving_machine(
         step_times=DeviceStepTimes(evaluator, design, limits, longest),
         limits=limits,
         n_devices=n_devices,
-        board_power_watts=None if np.isnan(watts) else watts,
+        power_watts=None if np.isnan(watts) else watts,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.columns import Columns, FloatArray, Value
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.platform.limits import limits
@@ -29,7 +29,7 @@ from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
-from codesign.metrics import PLATFORM_METRICS, Metric
+from codesign.metrics import PLATFORM_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
 
@@ -130,11 +130,7 @@ class PlatformEvaluator:
         Raises:
             UnknownNameError: A metric, device or format that is not known.
         """
-        known = [item.name for item in self.metrics]
-        names = known if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         serving = self.serving(designs)
         values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         with np.errstate(invalid="ignore"):

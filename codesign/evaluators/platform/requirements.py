@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray, column_of
+from codesign.columns import FloatArray, design_columns
 from codesign.errors import InputError
 from codesign.evaluators.platform.parallelism import (
     DEGREES,
@@ -77,7 +77,7 @@ def size_requirements(
         others: ``batch_size`` and formats of the design.
     """
     device = next(iter(evaluator.devices))
-    design = {name: column_of([value]) for name, value in {**others, "device": device}.items()}
+    design = design_columns({**others, "device": device})
     serving = evaluator.serving(design)
     flop = sum(
         n * 2.0 * float(sum(item.mac[0] for item in timed_pass.operators))
@@ -115,7 +115,7 @@ def size_steady_state(
     needed = size_requirements(evaluator, limits, {**formats, "batch_size": users})
     device = next(iter(evaluator.devices))
     design = {**formats, "device": device, "batch_size": users}
-    serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
+    serving = evaluator.serving(design_columns(design))
     step_flop = 2.0 * float(sum(item.mac[0] for item in serving.decode_pass.operators))
     prompt_flop = needed.flop / users
     rate = (step_flop + needed.flop / generated) / limits.time_per_output_token_s

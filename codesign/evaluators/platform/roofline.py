@@ -14,6 +14,7 @@ from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.workload.model import LanguageModel
+from codesign.workload.split_rules import Kernel
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class OperatorTime:
     Attributes:
         name: Name of the operator or message.
         part: ``linear``, ``attention``, ``collective`` or ``send``.
+        kernel: Kernel of the operator; None of a message.
         is_in_layers: Whether every layer has the operator; otherwise an end of the model has it.
         count: Instances of the operator in one pass.
         time_s: Time of all instances, all stages of the pipeline one after the other.
@@ -35,6 +37,7 @@ class OperatorTime:
 
     name: str
     part: str
+    kernel: Kernel | None
     is_in_layers: bool
     count: FloatArray
     time_s: FloatArray
@@ -74,6 +77,7 @@ class Rooflines:
         return OperatorTime(
             name=work.name,
             part="attention" if work.kernel == "attention" else "linear",
+            kernel=work.kernel,
             is_in_layers=work.block == "layers",
             count=np.full_like(compute, work.count),
             time_s=work.count * np.maximum(compute, memory),
@@ -122,6 +126,7 @@ def time_message(
     return OperatorTime(
         name=message.name,
         part="send" if message.kind == "send" else "collective",
+        kernel=None,
         is_in_layers=message.is_in_layers,
         count=count.astype(np.float64),
         time_s=count * once,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, column_of
+from codesign.columns import Columns, FloatArray, column_of, design_columns
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
@@ -117,12 +117,12 @@ def scale(
 def _base(evaluator: PlatformEvaluator, design: Mapping[str, Any], axis: ScalingAxis) -> float:
     if not axis.field:
         return 1.0
-    platform = evaluator.platform({name: column_of([value]) for name, value in design.items()})
+    platform = evaluator.platform(design_columns(design))
     link = platform.link
     if axis.field == "compute":
         # The parameter is the rate at 16 bits.
         sixteen = dict(design) | {"weight_format": "bf16", "activation_format": "bf16"}
-        wide = evaluator.platform({name: column_of([value]) for name, value in sixteen.items()})
+        wide = evaluator.platform(design_columns(sixteen))
         return float(wide.flop_per_s[0])
     shares = {
         "bandwidth": platform.fast_bandwidth,

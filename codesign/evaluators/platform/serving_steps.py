@@ -17,7 +17,6 @@ prompts run one after the other; groups of devices with requests of their own ar
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import ceil
@@ -25,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import FloatArray, column_of
+from codesign.columns import FloatArray, column_of, design_columns
 from codesign.deployments.queueing import EngineLimits, EngineStep
 from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
+from codesign.deployments.queueing.tables import place_on, token_grid
 from codesign.errors import InputError
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.limits import describe_limits
@@ -77,8 +77,8 @@ class DeviceStepTimes:
         self._limits = limits
         self._has_slow_host = evaluator.options.engine == "eager"
         self._n_groups = int(self._serving(1).platform.attention_groups[0])
-        self._contexts = _grid(max_context_tokens)
-        self._chunks = _grid(limits.max_batched_tokens)
+        self._contexts = token_grid(max_context_tokens, _GRID_RATIO)
+        self._chunks = token_grid(limits.max_batched_tokens, _GRID_RATIO)
         self._pasts = [0, *self._contexts]
         self._decode_rows: dict[int, list[float]] = {}
         self._chunk_times: dict[tuple[int, int], float] = {}
@@ -162,7 +162,7 @@ class DeviceStepTimes:
         chosen = [
             item.time_s
             for item in self._all_tokens(n_groups)
-            if item.name not in _OF_REQUESTS and _is_routed(item) == is_routed
+            if item.name not in _OF_REQUESTS and (item.kernel == "experts") == is_routed
         ]
         return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *chosen], axis=0).tolist()]
 
@@ -202,7 +202,7 @@ class DeviceStepTimes:
     # What belongs to requests, on grids.
 
     def _decode_s(self, requests: int, context: float) -> float:
-        i, share = _place(self._contexts, context)
+        i, share = place_on(self._contexts, context)
         low = self._decode_row(i)[requests]
         return low if not share else low + share * (self._decode_row(i + 1)[requests] - low)
 
@@ -215,13 +215,13 @@ class DeviceStepTimes:
         return self._decode_rows[i]
 
     def _chunk_s(self, tokens: int, past: int) -> float:
-        i, share = _place(self._chunks, tokens)
+        i, share = place_on(self._chunks, tokens)
         low = self._at_past(i, past)
         return low if not share else low + share * (self._at_past(i + 1, past) - low)
 
     def _at_past(self, chunk: int, past: int) -> float:
         """Seconds of a chunk of the grid after so many tokens."""
-        i, share = _place(self._pasts, past)
+        i, share = place_on(self._pasts, past)
         low = self._chunk_point(chunk, i)
         return low if not share else low + share * (self._chunk_point(chunk, i + 1) - low)
 
@@ -243,33 +243,6 @@ def _check(evaluator: PlatformEvaluator, design: Mapping[str, Any]) -> None:
     if options.overlap or options.offload:
         name = "overlap" if options.overlap else "offload"
         raise InputError("expected false where requests arrive, got true", name)
-
-
-def _is_routed(item: OperatorTime) -> bool:
-    """Whether an operator is a product of experts, which have the tokens of all groups."""
-    return item.part == "linear" and item.name.startswith("expert")
-
-
-def _grid(largest: int) -> list[int]:
-    """Whole numbers from 1 to the largest, each about ``_GRID_RATIO`` times the one before."""
-    points = [1]
-    while points[-1] < largest:
-        points.append(min(max(points[-1] + 1, round(points[-1] * _GRID_RATIO)), largest))
-    return points
-
-
-def _place(points: Sequence[int], value: float) -> tuple[int, float]:
-    """The point below a value, and its share of the way to the next.
-
-    Raises:
-        InputError: The value lies beyond the grid.
-    """
-    if value > points[-1]:
-        raise InputError(f"expected at most {points[-1]} tokens in a step's request, got {value:g}")
-    i = bisect_right(points, value) - 1
-    if i == len(points) - 1 or points[i] == value:
-        return i, 0.0
-    return i, (value - points[i]) / (points[i + 1] - points[i])
 
 
 def cache_tokens(
@@ -294,7 +267,7 @@ def cache_tokens(
         InputError: The weights leave no room.
     """
     _check(evaluator, design)
-    columns = {name: column_of([value]) for name, value in {**design, "batch_size": 1}.items()}
+    columns = design_columns({**design, "batch_size": 1})
     serving = evaluator.serving(columns)
     platform, model = serving.platform, serving.model
     broken = [words for words in describe_limits(serving) if not words.startswith("memory")]

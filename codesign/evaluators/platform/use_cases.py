@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from codesign.errors import UnknownNameError
-from codesign.schema import Record, quantity, read_document, to_record
+from codesign.schema import Record, quantity, read_records
 
 _FILE = Path(__file__).parent / "use_cases.yaml"
 
@@ -35,15 +35,7 @@ class UseCase(Record):
 
 @cache
 def _use_cases() -> dict[str, UseCase]:
-    document = read_document(_FILE)
-    return {
-        name: to_record(document, UseCase, data, (name,)) for name, data in document.data.items()
-    }
-
-
-def list_use_cases() -> list[str]:
-    """The names of the use cases, in the order of the table."""
-    return list(_use_cases())
+    return read_records(_FILE, UseCase)
 
 
 def load_use_case(name: str) -> UseCase:

@@ -19,22 +19,22 @@ from pydantic import Field, model_validator
 from codesign.columns import Columns, FloatArray, Value, taken
 from codesign.deployments import ModelPart
 from codesign.deployments.grouping import groups
-from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics, PowerAndTraffic
+from codesign.evaluators.npu.footprint import PreparedBatch
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
 from codesign.evaluators.npu.operators import Pass, sum_over_operators
 from codesign.evaluators.npu.pass_setup import BANDWIDTH_PRIORITIES
-from codesign.evaluators.npu.preparation import PreparedBatch
 from codesign.evaluators.npu.records import PassTimes
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
+from codesign.metrics import chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
 from codesign.workload.precision import find_format
@@ -337,11 +337,7 @@ class SimulationEvaluator:
         Raises:
             UnknownNameError: A metric, technology, format or strategy that is not known.
         """
-        known = {metric.name for metric in self.metrics}
-        names = [metric.name for metric in self.metrics] if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         n = len(designs["pe_array"])
         values = {name: np.full(n, np.nan) for name in names}
         violations: dict[str, FloatArray] = {}

@@ -14,7 +14,6 @@ import numpy as np
 from codesign.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
 from codesign.accounts.shipped_devices import device_account
 from codesign.columns import Columns, FloatArray, Value
-from codesign.errors import UnknownNameError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.economics.rents import list_rents
 from codesign.evaluators.platform import PlatformEvaluator
@@ -33,7 +32,7 @@ from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.hardware.device import list_devices, load_device
-from codesign.metrics import ALL_METRICS, POOL_METRICS, Metric
+from codesign.metrics import ALL_METRICS, POOL_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
@@ -118,14 +117,10 @@ class DevicePool:
         Raises:
             UnknownNameError: A metric, device or format that is not known.
         """
-        known = {item.name for item in self.metrics}
-        names = known if metrics is None else metrics
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         serving = self.platform.serving(designs)
         accuracy = self.platform.accuracy
-        values = {} if accuracy is None else accuracy.metrics(designs, list(names))
+        values = {} if accuracy is None else accuracy.metrics(designs, names)
         for name in names:
             if name not in values:
                 values[name] = np.array(self._value(name, serving, designs), dtype=np.float64)

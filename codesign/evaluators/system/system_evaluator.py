@@ -47,7 +47,7 @@ from codesign.evaluators.system.system_explanation import explain, explain_pools
 from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.memtech import MemoryTechnology, Range
-from codesign.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric
+from codesign.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
 MACHINES = "machines"
@@ -272,11 +272,7 @@ class SystemEvaluator:
         Raises:
             UnknownNameError: A metric that is not known.
         """
-        names = [item.name for item in self.metrics] if metrics is None else list(metrics)
-        known = {item.name for item in self.metrics}
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         needed = self.pool_metrics(names)
         values: dict[str, Mapping[str, FloatArray]] = {}
         violations: dict[str, FloatArray] = {}

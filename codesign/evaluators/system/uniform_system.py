@@ -30,11 +30,11 @@ from codesign.columns import (
     distinct,
     taken,
 )
-from codesign.errors import InputError, UnknownNameError
+from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.system_evaluator import MACHINES, SystemEvaluator
-from codesign.metrics import SYSTEM_METRICS, Metric
+from codesign.metrics import SYSTEM_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 
 _RATE, _TDP = "throughput_tokens_per_s", "tdp_watts"
@@ -132,11 +132,7 @@ class UniformSystem:
         Raises:
             UnknownNameError: A metric that is not known.
         """
-        known = [item.name for item in self.metrics]
-        names = known if metrics is None else list(metrics)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known)
+        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         values = self._totals(designs, self.shares(designs))
         limits = {
             f"{name}_{limit}": excess

@@ -57,7 +57,7 @@ def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
                 study_name=name,
                 directions=[item.sense for item in results.problem.objectives],
             )
-            study.set_metric_names([item.metric.name for item in results.problem.objectives])
+            study.set_metric_names(results.problem.objective_names)
             study.set_user_attr("codesign", note)
             for trial in _trials(results, positions):
                 storage.create_new_trial(study._study_id, trial)
@@ -78,7 +78,7 @@ def _studies(results: Results, scope: str) -> Iterator[tuple[str, IntArray]]:
 def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
     parameters = results.problem.space.parameters
     distributions = {item.name: _distribution(item) for item in parameters}
-    objectives = [item.metric.name for item in results.problem.objectives]
+    objectives = results.problem.objective_names
     for start in range(0, len(positions), CHUNK):
         part = positions[start : start + CHUNK]
         designs = results.problem.space.decode(results.rows[part])

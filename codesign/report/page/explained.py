@@ -106,7 +106,7 @@ class Explained:
         if self.explainer is None:
             self._known |= dict.fromkeys(designs)
             return
-        metrics = [objective.metric.name for objective in self.results.problem.objectives]
+        metrics = self.results.problem.objective_names
         vary = self.explainer.vary
         swings = vary(list(designs.values())) if vary and designs else [{}] * len(designs)
         for (number, design), of_design in zip(designs.items(), swings, strict=True):

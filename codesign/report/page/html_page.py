@@ -120,7 +120,7 @@ def page_document(
         "explains": isinstance(results.problem.evaluator, Explains),
         "every_s": every_s if status.state == "running" else None,
         "metrics": metric_documents(results),
-        "objectives": [objective.metric.name for objective in results.problem.objectives],
+        "objectives": results.problem.objective_names,
         "designs": design_document(results, carried, named),
         "under": folded.under,
         "within": within_words(folded.tolerance),

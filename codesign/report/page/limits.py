@@ -36,7 +36,7 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
         return {"hint": _hint(results, kept)}
     rows = kept.front.representatives()
     decoded = problem.space.decode(rows)
-    names = [item.metric.name for item in kept.problem.objectives]
+    names = kept.problem.objective_names
     signs = np.array([item.sign for item in kept.problem.objectives])
     return {
         "hint": "" if kept.kept else _hint(results, kept),

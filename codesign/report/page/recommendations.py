@@ -122,7 +122,7 @@ def _spoken(results: Results, position: int) -> str:
 
 def _figures(results: Results) -> list[str]:
     """Metrics of a card: the objectives, then what else the designs have."""
-    objectives = [item.metric.name for item in results.problem.objectives]
+    objectives = results.problem.objective_names
     known = [
         name
         for name in FIGURES
@@ -282,7 +282,7 @@ def _prices(
     exact front is known; else a lower bound, from the front and its neighbors.
     """
     problem = results.problem
-    names = [objective.metric.name for objective in problem.objectives]
+    names = problem.objective_names
     if len(names) < 2 or len(picks) < 2:
         return []
     speed = int(_column_of(picks[-1], results, folded))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codesign.analysis.insight import FrontsProgress
 from codesign.analysis.insight.variation import QuietFronts
-from codesign.columns import IntArray, Value, column_of
+from codesign.columns import IntArray, Value, design_columns
 from codesign.enumeration import ExactFront, exact_front
 from codesign.enumeration.composition import compose_front
 from codesign.enumeration.enumerate import enumerate_front
@@ -299,8 +299,7 @@ class _Comparison:
     def _part(self, role: str, machines: float, design: Mapping[str, Value]) -> RolePart:
         machine = self._system.machines[role]
         assert isinstance(machine, NpuPool)  # of the space system-pd
-        columns = {name: column_of([value]) for name, value in design.items()}
-        values = machine.evaluate(columns, _OF_MACHINE).metrics
+        values = machine.evaluate(design_columns(design), _OF_MACHINE).metrics
         metrics = {name: float(numbers[0]) for name, numbers in values.items()}
         (words,) = design_words(self._problems["specialized"].space.pools[role].space, [design])
         return RolePart(

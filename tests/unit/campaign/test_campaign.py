@@ -9,8 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from codesign.campaign import Campaign, Interrupted, list_campaigns
-from codesign.campaign import campaign as campaign_module
+from codesign.campaign import Campaign, Interrupted, current_inputs, list_campaigns
 from codesign.errors import InputError, JobError, StoreError
 from codesign.pareto import hypervolume, non_dominated
 from codesign.report.frames import observation_columns
@@ -297,8 +296,8 @@ def test_what_only_people_read_may_change(write):
 def test_other_library_versions_are_a_warning(write, monkeypatch, caplog):
     path = write(budget=12)
     finished(path)
-    now = campaign_module.library_versions()
-    monkeypatch.setattr(campaign_module, "library_versions", lambda: {**now, "numpy": "9.9"})
+    now = current_inputs.library_versions()
+    monkeypatch.setattr(current_inputs, "library_versions", lambda: {**now, "numpy": "9.9"})
     with caplog.at_level(logging.WARNING):
         finished(path)
     assert f"numpy: {now['numpy']} -> 9.9" in caplog.text
@@ -310,8 +309,8 @@ def test_with_other_code_of_the_evaluator_a_campaign_goes_on_only_if_that_is_acc
     path = write(budget=12)
     with pytest.raises(Interrupted):
         finished(path, progress=Impatient())
-    digest = campaign_module.code_digest
-    monkeypatch.setattr(campaign_module, "code_digest", lambda modules: "0" * 64)
+    digest = current_inputs.code_digest
+    monkeypatch.setattr(current_inputs, "code_digest", lambda modules: "0" * 64)
     campaign = Campaign.load(path)
     with pytest.raises(StoreError, match=r"code of the evaluator has changed.*--accept-changes"):
         campaign.run(workers=1)
@@ -324,7 +323,7 @@ def test_with_other_code_of_the_evaluator_a_campaign_goes_on_only_if_that_is_acc
     epochs = observation_columns(results, np.arange(48))["inputs"].tolist()
     assert epochs.count(1) == 48 - n_read
     assert any(line.endswith("-> 000000000000") for line in campaign.status().notices)
-    monkeypatch.setattr(campaign_module, "code_digest", digest)
+    monkeypatch.setattr(current_inputs, "code_digest", digest)
     campaign.run(workers=1)  # complete: nothing is left to do with other code
 
 

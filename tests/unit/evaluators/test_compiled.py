@@ -210,7 +210,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that has evaluated nothing."""
     monkeypatch.delenv(compiled.SWITCH, raising=False)
     monkeypatch.setattr(compiled, "_progress", {"designs": 0})
-    monkeypatch.setattr(compiled, "_loop", cache(lambda: None))
+    monkeypatch.setattr(compiled, "loop", cache(lambda: None))
     monkeypatch.setattr(compiled, "_can_load", lambda: True)
     monkeypatch.setattr(compiled, "has_numba", lambda: True)
 
@@ -278,7 +278,7 @@ def test_one_design_is_evaluated_without_loading_numba() -> None:
 
 LOOP = """
 from codesign.evaluators.npu import compiled, machine_code
-print(machine_code.cache_folder() is None, type(compiled._loop()._cache).__name__)
+print(machine_code.cache_folder() is None, type(compiled.loop()._cache).__name__)
 """
 
 

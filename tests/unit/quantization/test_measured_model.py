@@ -39,7 +39,7 @@ from codesign.quantization.mixture import (
 from codesign.quantization.mixture_table import MixtureSettings, mixture_table
 from codesign.quantization.quantized_model import algorithm_steps, quantized
 from codesign.quantization.transformations import hadamard, largest_inputs, rotated, smoothed
-from codesign.quantization.weight_algorithms import clipped, gptq, output_error, second_moment
+from codesign.quantization.weight_algorithms import clipped, gptq
 from codesign.workload import bits_per_weight
 
 BYTE_MODEL = Path(__file__).parent / "byte_model"
@@ -58,6 +58,18 @@ def divergence(
     decoder: Decoder, sequences: Sequences, *formats: str, algorithm: str = "rtn"
 ) -> float:
     return fidelity(decoder, sequences, *formats, algorithm=algorithm).divergence_nats.mean
+
+
+def second_moment(inputs: torch.Tensor) -> torch.Tensor:
+    """(in, in) mean outer product of (..., in) inputs, in float32."""
+    flat = inputs.flatten(0, -2).float()
+    return flat.T @ flat / len(flat)
+
+
+def output_error(weights: torch.Tensor, stored: torch.Tensor, moment: torch.Tensor) -> float:
+    """Mean squared error of the outputs, summed over them."""
+    error = (stored - weights).double()
+    return float(((error @ moment.double()) * error).sum())
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,9 @@ def _with_objectives(results, *names):
     objectives = tuple(
         SimpleNamespace(metric=METRICS[name], sense=METRICS[name].sense) for name in names
     )
-    problem = SimpleNamespace(**{**vars(results.problem), "objectives": objectives})
+    problem = SimpleNamespace(
+        **{**vars(results.problem), "objectives": objectives, "objective_names": list(names)}
+    )
     values = [METRICS[name].sign * results.metrics[name] for name in names]
     return replace(results, problem=problem, objectives=np.column_stack(values))
 

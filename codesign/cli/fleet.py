@@ -1,0 +1,329 @@
+"""A fleet of machines at which requests arrive: percentiles, goodput, utilization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli import completion
+from codesign.cli.campaigns import Folder
+from codesign.cli.flag_records import flag_names, set_flags
+from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.fleet_flags import EngineFlags, PrefillFlags, StreamFlags
+from codesign.cli.output import AsJson, report
+from codesign.cli.picking import Pick, design_or_pick
+from codesign.cli.platform_flags import (
+    FLAGS,
+    FormatFlags,
+    GroupFlags,
+    LimitFlags,
+    Options,
+    TokenFlags,
+    build,
+    count,
+    degrees_of,
+)
+from codesign.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from codesign.deployments.queueing import Arrivals, CacheLink, EngineLimits
+    from codesign.deployments.queueing.service_levels import ServiceLevel
+    from codesign.deployments.queueing.serving_machine import ServingMachine
+    from codesign.evaluators.npu import NpuEvaluator
+
+
+_FLAGS = {**FLAGS, **flag_names(EngineFlags, PrefillFlags)}
+
+
+def arrivals(
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Language model, or the path of a config.json.", autocompletion=completion.models
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Accelerator, or the path of its file.", autocompletion=completion.devices
+        ),
+    ] = None,
+    campaign: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve with a design of this campaign, in place of --model and --device.",
+            autocompletion=completion.campaigns,
+        ),
+    ] = None,
+    design: Annotated[
+        str | None,
+        typer.Option(
+            help="Its number on the front, or its name in the space.",
+            autocompletion=completion.designs,
+        ),
+    ] = None,
+    pick: Pick = None,
+    split: GroupFlags,
+    machines: Annotated[int, typer.Option(help="Machines of --tp x --ep devices each.")] = 1,
+    prefill: PrefillFlags,
+    routing: Annotated[
+        str, typer.Option(help="Machine of a request: least-loaded or round-robin.")
+    ] = "least-loaded",
+    requests: StreamFlags,
+    tokens: TokenFlags,
+    engine: EngineFlags,
+    times: LimitFlags,
+    formats: FormatFlags,
+    option: Options = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve requests that arrive: waiting, first token, output token, goodput, utilization."""
+    from codesign.deployments.queueing import Fleet, simulate
+    from codesign.deployments.queueing.fleet import ROUTINGS
+    from codesign.report.arrival_tables import arrivals_document, arrivals_tables
+
+    limits = engine.limits()
+    if routing not in ROUTINGS:
+        raise UnknownNameError("routing", routing, ROUTINGS, "--routing")
+    n_machines = count("--machines", machines)
+    if campaign is None:
+        _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
+        if model is None or device is None:
+            missing = "--model" if model is None else "--device"
+            raise InputError("expected --model and --device, or --campaign and --design", missing)
+        stream, workload = _stream(model, tokens, requests)
+        group = _Group(device, degrees_of(split), formats.formats(), option, n_machines)
+        fleet = _devices(group, prefill, workload, stream, limits, engine.memory_fraction)
+    else:
+        strays = _present({"--model": model, "--device": device, "--option": option})
+        strays.update(*(set_flags(item) for item in (split, formats, prefill)))
+        _refuse(strays, "no --campaign")
+        chosen = _chosen_design(campaign, design_or_pick(design, pick), folder)
+        model = chosen.evaluator.workload.model
+        stream, _ = _stream(model, tokens, requests)
+        fleet = _designs(chosen, n_machines, stream, limits, engine.memory_fraction)
+    level = _service_level(tokens.use_case, times)
+    pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
+    with prefix_problems("--requests-per-s" if requests.trace is None else str(requests.trace)):
+        served = simulate(Fleet(pools, fleet.link, routing), stream)
+    if level is not None:
+        level.check_that_any_meets(served)
+    rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
+    inputs = {
+        "model": model,
+        "profile": fleet.profile,
+        **fleet.source,
+        "trace": None if requests.trace is None else str(requests.trace),
+        "offered_requests_per_s": requests.requests_per_s,
+        "seed": None if requests.trace is not None else requests.seed,
+        **_engine(limits),
+        "routing": routing,
+    }
+    question = {
+        "model": model,
+        **fleet.source,
+        "requests": _words(stream, requests),
+        "engine": f"{limits.policy}, {limits.max_sequences} requests and "
+        f"{limits.max_batched_tokens:,} tokens a step",
+        "routing": routing,
+    }
+    report(
+        "arrivals",
+        as_json,
+        lambda: arrivals_document(inputs, rows, served, level),
+        lambda: arrivals_tables(question, rows, served, level),
+    )
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Devices that serve together, and how many such groups there are."""
+
+    device: str
+    degrees: Mapping[str, int]
+    formats: Mapping[str, str]
+    option: list[str] | None
+    n_machines: int
+
+
+@dataclass(frozen=True)
+class _Members:
+    """Machines with their roles and numbers, their link, and where they come from."""
+
+    profile: str
+    members: list[tuple[ServingMachine, str, int]]
+    link: CacheLink
+    source: Mapping[str, str] = field(default_factory=dict)
+
+
+def _devices(
+    group: _Group,
+    prefill: PrefillFlags,
+    workload: Mapping[str, Any],
+    stream: Arrivals,
+    limits: EngineLimits,
+    memory_fraction: float,
+) -> _Members:
+    """Groups of devices; with machines that only prefill, two pools."""
+    from codesign.deployments.queueing import CacheLink
+    from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
+
+    evaluator, name = build(workload, group.option, group.device)
+    design = {"device": name, **group.formats, **group.degrees}
+    with naming(_FLAGS):
+        serving = serving_machine(evaluator, design, limits, stream, memory_fraction)
+    if prefill.prefill_machines is None:
+        _refuse(set(set_flags(prefill)) - {"--link-latency"}, "--prefill-machines")
+        return _Members(evaluator.profile, [(serving, "serve", group.n_machines)], CacheLink())
+    own, own_name = build(workload, group.option, prefill.prefill_device or group.device)
+    own_design = design | {"device": own_name}
+    if prefill.prefill_tp is not None:
+        own_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
+    with naming(_FLAGS):
+        first = serving_machine(own, own_design, limits, stream, memory_fraction)
+        latency = prefill.latency_s()
+        link = cache_link(own, first, prefill.bandwidth_bytes_per_s(), latency)
+    n_first = count("--prefill-machines", prefill.prefill_machines)
+    members = [(first, "prefill", n_first), (serving, "decode", group.n_machines)]
+    return _Members(evaluator.profile, members, link)
+
+
+@dataclass(frozen=True)
+class _ChosenDesign:
+    """A design of a campaign."""
+
+    evaluator: NpuEvaluator
+    design: Mapping[str, Any]
+    words: str
+
+
+def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
+    from codesign import api
+    from codesign.evaluators.npu import NpuEvaluator
+
+    if design is None:
+        raise InputError("expected --design or --pick with --campaign")
+    campaign = api.load_campaign(name, folder)
+    evaluator = campaign.problem.evaluator
+    if not isinstance(evaluator, NpuEvaluator):
+        evaluator_name = campaign.problem.evaluator_name
+        raise InputError(f"expected one with the evaluator npu, got {evaluator_name}", "--campaign")
+    words, values = api.design_of_campaign(campaign, design)
+    return _ChosenDesign(evaluator, values, f"{campaign.definition.name}, {words}")
+
+
+def _designs(
+    chosen: _ChosenDesign,
+    n_machines: int,
+    stream: Arrivals,
+    limits: EngineLimits,
+    memory_fraction: float,
+) -> _Members:
+    """Machines of one design."""
+    from codesign.deployments.queueing import CacheLink
+    from codesign.evaluators.npu.design_machine import design_machine
+
+    with naming(_FLAGS):
+        machine = design_machine(chosen.evaluator, chosen.design, limits, stream, memory_fraction)
+    members = [(machine, "serve", n_machines)]
+    return _Members(chosen.evaluator.profile, members, CacheLink(), {"design": chosen.words})
+
+
+def _stream(
+    model: str, tokens: TokenFlags, requests: StreamFlags
+) -> tuple[Arrivals, dict[str, Any]]:
+    """The requests, and the workload that the evaluator is built with."""
+    from codesign.deployments.queueing import poisson_arrivals, read_arrivals
+    from codesign.evaluators.platform import PlatformRequest
+    from codesign.schema import Document, to_record
+
+    rate = requests.requests_per_s
+    if requests.trace is not None:
+        stray = [*set_flags(tokens), *(() if rate is None else ("--requests-per-s",))]
+        if stray:
+            raise InputError(f"expected --trace or drawn requests, got both ({', '.join(stray)})")
+        return read_arrivals(requests.trace), TokenFlags(None, 1, 1).workload(model)
+    if rate is None:
+        raise InputError("expected --trace, or --requests-per-s with the tokens of a request")
+    if not 0 < rate < float("inf"):
+        raise InputError(f"expected a rate above 0, got {rate:g}", "--requests-per-s")
+    workload = tokens.workload(model)
+    with naming(FLAGS):
+        request = to_record(Document("workload", workload, {}), PlatformRequest)
+    if request.n_beams > 1:
+        raise InputError(f"expected 1 beam where requests arrive, got {request.n_beams}")
+    generated = count("--generated-tokens", request.generated)
+    stream = poisson_arrivals(rate, requests.requests, request.prompt, generated, requests.seed)
+    return stream, workload
+
+
+def _service_level(use_case: str | None, times: LimitFlags) -> ServiceLevel | None:
+    """The limits on the two times: the flags', or else the use case's; None if there are none."""
+    from codesign.deployments.queueing.service_levels import ServiceLevel
+    from codesign.evaluators.platform.use_cases import load_use_case
+
+    stated = None if use_case is None else load_use_case(use_case)
+    if stated is None and not set_flags(times):
+        return None
+    missing = "--first-token" if times.first_token is None else "--output-token"
+    first, output = times.seconds(
+        stated.time_to_first_token_s if stated else None,
+        stated.time_per_output_token_s if stated else None,
+    )
+    if first is None or output is None:
+        raise InputError("expected a time, as the limits belong together", missing)
+    return ServiceLevel(first, output)
+
+
+def _present(flags: Mapping[str, object]) -> set[str]:
+    return {name for name, value in flags.items() if value is not None}
+
+
+def _refuse(strays: set[str], expected: str) -> None:
+    if strays:
+        raise InputError(f"expected {expected} with {', '.join(sorted(strays))}")
+
+
+def _engine(limits: EngineLimits) -> dict[str, Any]:
+    """How the engines form steps, for the report."""
+    return {
+        "policy": limits.policy,
+        "max_sequences": limits.max_sequences,
+        "max_batched_tokens": limits.max_batched_tokens,
+        "plans_ahead": limits.plans_ahead,
+    }
+
+
+def _pool_row(machine: ServingMachine, role: str, n_machines: int) -> dict[str, Any]:
+    watts = machine.power_watts
+    return {
+        "role": role,
+        "design": {
+            name: machine.design[name]
+            for name in machine.design
+            if name != "batch_size" and machine.design[name] is not None
+        },
+        "machines": n_machines,
+        "devices": n_machines * machine.n_devices,
+        "cache_tokens": machine.limits.cache_tokens,
+        "board_power_watts": None if watts is None else n_machines * watts,
+    }
+
+
+def _words(stream: Arrivals, requests: StreamFlags) -> str:
+    if requests.trace is not None:
+        return f"{len(stream):,} of {requests.trace}"
+    prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
+    return (
+        f"{len(stream):,}, {requests.requests_per_s:g} a second at random (seed {requests.seed}), "
+        f"{prompt} + {generated} tokens"
+    )
+
+
+COMMANDS: list[Callable[..., Any]] = [arrivals]

@@ -1,0 +1,83 @@
+"""An accelerator design as a machine that serves requests that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from codesign.deployments.queueing import Arrivals, EngineLimits
+from codesign.deployments.queueing.engine_limits import BLOCK_TOKENS
+from codesign.deployments.queueing.serving_machine import ServingMachine
+from codesign.errors import InputError
+from codesign.evaluators.npu.design_steps import DesignStepTimes, evaluate_requests
+from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
+from codesign.units import format_engineering
+
+_METRICS = ("memory_capacity_bytes", "memory_used_bytes", "tdp_watts")
+
+
+def design_machine(
+    evaluator: NpuEvaluator,
+    design: Mapping[str, Any],
+    limits: EngineLimits,
+    arrivals: Arrivals,
+    memory_fraction: float,
+) -> ServingMachine:
+    """A machine for requests that arrive: one design, or several with tensor parallelism.
+
+    Limiting assumption: sliding layers hold as many tokens as others.
+
+    Args:
+        evaluator: The evaluator; of its workload only model and formats count.
+        design: The design, by the evaluator's parameters.
+        limits: How the engine forms steps; its room for the cache is set here.
+        arrivals: The requests, whose longest the machine must be able to serve.
+        memory_fraction: Part of the memory that the engine takes.
+
+    Raises:
+        InputError: The design serves a part of the layers or a pipeline, breaks a limit of its
+            own, or has no room for a cache; or the model does not generate token by token.
+    """
+    if evaluator.workload.layers != "all":
+        raise InputError(f"expected a machine for all layers, got {evaluator.workload.layers}")
+    stages = design.get("pipeline_parallel") or 1
+    if stages != 1:  # stages would overlap steps
+        raise InputError(f"expected 1 in a machine of a fleet, got {stages}", "pipeline_parallel")
+    longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
+    step_times = DesignStepTimes(evaluator, design, limits.max_sequences, longest)
+    room, watts = _room_and_watts(evaluator, design, limits.max_sequences, memory_fraction)
+    return ServingMachine(
+        design=dict(design),
+        step_times=step_times,
+        limits=replace(limits, cache_tokens=room),
+        n_devices=int(design.get("tensor_parallel") or 1),
+        power_watts=watts,
+    )
+
+
+def _room_and_watts(
+    evaluator: NpuEvaluator, design: Mapping[str, Any], n_sequences: int, memory_fraction: float
+) -> tuple[int, float]:
+    """Tokens whose keys and values fit beside weights and states, and the TDP."""
+    short, longer = (
+        evaluate_requests(evaluator, design, "decode", prompt, [1, 2], _METRICS)
+        for prompt in (1, 2)
+    )
+    broken = [
+        name for name, excess in short.violations.items() if name != "capacity" and excess[0] > 0
+    ]
+    if broken:
+        raise InputError(f"the design breaks {', '.join(broken)}")
+    capacity, used, watts = (short.metrics[name] for name in _METRICS)
+    of_token = longer.metrics["memory_used_bytes"][0] - used[0]
+    of_request = used[1] - used[0]
+    weights = used[0] - of_request
+    states = n_sequences * (of_request - 2 * of_token)  # both contexts are of 2 tokens
+    free = capacity[0] * memory_fraction - weights - states
+    if free < BLOCK_TOKENS * of_token:
+        raise InputError(
+            f"memory: weights of {format_engineering(float(weights), 'B')} leave no room for a "
+            f"cache in {memory_fraction:.0%} of {format_engineering(float(capacity[0]), 'B')}"
+        )
+    return int(free // of_token), float(watts[0])

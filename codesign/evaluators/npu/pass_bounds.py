@@ -1,0 +1,311 @@
+"""Least time and energy of a pass, whatever is still undecided of a design.
+
+A pass takes at least as long as each unit needs for the work of all operators together: the
+array for its cycles, each port for the bytes that must cross it, the vector unit for its
+operations. (The evaluator takes the longest unit operator by operator, so it is never below.)
+What placement decides counts with the best placement:
+
+- Pinned on chip, weights and KV cache each have all of its memory; every operand is read once
+  at least, or as often as ``array`` blocking streams it.
+- Every byte from off chip crosses the port of the fastest tier once at least, where bytes pass from
+  tier to tier in any order; else the tiers share the bytes by their bandwidths.
+- Of weights and KV cache, what exceeds the capacity of a set of tiers lives in the others, and
+  crosses a port of theirs as often as the less read of the two is read.
+- The first chunk of a transfer and all latencies count as nothing; activations that do not fit
+  on chip likewise.
+- Layers of several formats count as if every weight had their average. What a pass takes at least
+  is the largest of straight lines in the bytes of a weight, so its mean over layers is never less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.columns import FloatArray, IntArray
+from codesign.evaluators.npu.calibrated import SCALE_BYTES, weight_passes
+from codesign.evaluators.npu.npu_options import (
+    ACCUMULATOR_BYTES,
+    TILE_BUFFER_SHARE,
+    NpuOptions,
+    link_time,
+)
+from codesign.evaluators.npu.operators import Pass
+from codesign.evaluators.npu.pass_setup import modelling_of
+from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
+from codesign.evaluators.npu.preparation import Preparation
+from codesign.hardware.accelerator import AcceleratorBatch, take
+from codesign.hardware.hierarchy import inverse
+from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
+from codesign.hardware.tier_order import worth_trying
+from codesign.workload.lowering import Phase
+
+_WIDEST_BYTES = 4.0
+"""No number format is wider."""
+
+
+class ArrayChoice(NamedTuple):
+    """An array of a design, and what is open of it.
+
+    Attributes:
+        depth: Rows.
+        width: Columns.
+        dataflows: Positions in ``DATAFLOWS`` of those that are possible.
+        organization: Position in ``ORGANIZATIONS``.
+    """
+
+    depth: float
+    width: float
+    dataflows: IntArray
+    organization: int
+
+
+class _Totals(NamedTuple):
+    """Sums over the operators of a pass for one array, dataflow and batch size.
+
+    Elements, of ``near`` between array and on-chip memory, of ``far`` from off chip; states in
+    bytes.
+    """
+
+    cycles: float
+    near_weights: float
+    near_kv: float
+    near_inputs: float
+    outputs: float
+    sums: float
+    near_state: float
+    far_weights: float
+    far_kv: float
+    far_state: float
+    written_kv: float
+    written_state: float
+
+
+@dataclass(frozen=True)
+class BestInputs:
+    """The best case of ``n`` designs; every array is (n,) or (l, n).
+
+    Attributes:
+        hardware: With the longest vector that is possible, the fastest tier first.
+        tdp_watts: With the shortest.
+        array_watts: Of the array, at least; 0 where the TDP is stated.
+        weight_bytes: Of an element, at least; likewise the others.
+        smallest_batch: That the policy may choose.
+        largest_batch: Likewise, with the narrowest formats.
+        matrix_share: Of the off-chip bandwidth for weights and KV cache, at most.
+        array: Position of each design's array, dataflow where decided, and organization.
+    """
+
+    hardware: AcceleratorBatch
+    tdp_watts: FloatArray
+    array_watts: FloatArray
+    weight_bytes: FloatArray
+    activation_bytes: FloatArray
+    kv_bytes: FloatArray
+    smallest_batch: FloatArray
+    largest_batch: FloatArray
+    matrix_share: FloatArray
+    array: IntArray
+
+    def take(self, positions: IntArray) -> BestInputs:
+        """The case of some of the designs."""
+        if len(positions) == len(self.array):
+            return self
+        taken = {
+            item.name: getattr(self, item.name)[positions]
+            for item in fields(self)
+            if item.name != "hardware"
+        }
+        return BestInputs(hardware=take(self.hardware, positions), **taken)
+
+
+class PassBounds:
+    """Bounds on passes over the operators of one workload.
+
+    Args:
+        pass_: The operators.
+        preparation: The part of the model on a device, and its largest activations.
+        options: Resolved options.
+        phase: ``prefill`` or ``decode``.
+    """
+
+    def __init__(
+        self, pass_: Pass, preparation: Preparation, options: NpuOptions, phase: Phase
+    ) -> None:
+        self.modelling = modelling_of(options, phase)
+        self._pass = pass_
+        self._part = preparation.part
+        self._largest_activations = preparation.largest_activations
+        self._options = options
+        self._link = link_time(preparation.part, options)
+        self._totals: dict[tuple[float, float, int, int, float], _Totals] = {}
+
+    def least(
+        self,
+        case: BestInputs,
+        arrays: list[ArrayChoice],
+        in_pass: float,
+        held: float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Least time, energy and dynamic energy of a pass with so many requests in it and held."""
+        hardware = case.hardware
+        levels = hardware.levels
+        totals = self._totals_of(case, arrays, in_pass)
+        weights, kv, written = self._off_chip_bytes(case, totals, held)
+        moved = weights + kv + written
+        near_reads = (
+            totals.near_weights * case.weight_bytes
+            + totals.near_kv * case.kv_bytes
+            + totals.near_state
+            + totals.near_inputs * case.activation_bytes
+            + totals.sums * ACCUMULATOR_BYTES
+        )
+        near_writes = totals.outputs * case.activation_bytes + totals.sums * ACCUMULATOR_BYTES
+        on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
+        compute = totals.cycles / hardware.clock_hz
+        off_chip = self._off_chip_s(case, totals, moved, in_pass, held)
+        if self.modelling.is_series:
+            matrix = np.maximum(compute + off_chip, on_chip)
+        else:
+            matrix = np.maximum(np.maximum(compute, on_chip), off_chip)
+        requests = np.full(len(case.array), in_pass)
+        operations = self._pass.vector_operations(requests)
+        vector_s = self._pass.vector_s(requests, hardware)
+        pass_s = whole_pass_s(matrix, vector_s, self.modelling)
+        pass_s = pass_s + self._link.seconds(requests, case.activation_bytes)
+        energy = near_reads * levels.read_energy_joules_per_byte[0]
+        energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
+        exists = levels.exists[1:]
+        least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
+        energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
+        energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
+        sent = self._link.sent_bytes(requests, case.activation_bytes)
+        dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
+        at_rest = levels.background_watts.sum(axis=0) * self._part.n_devices
+        energy = dynamic + at_rest * pass_s
+        return pass_s * ROUNDING, energy * ROUNDING, dynamic * ROUNDING
+
+    def _off_chip_bytes(
+        self, case: BestInputs, totals: _Totals, held: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Least bytes of weights and KV cache read, and of KV cache written, in a pass."""
+        for_tiles = TILE_BUFFER_SHARE if self._options.blocking == "capacity" else 0.0
+        room = (1.0 - for_tiles) * case.hardware.levels.capacity_bytes[0]
+        weights, kv = self._resident_bytes(case, held)
+        loose_weights = 1.0 - np.minimum(1.0, room / np.maximum(weights, 1.0))
+        loose_kv = 1.0 - np.minimum(1.0, room / np.maximum(kv, 1.0))
+        # Calibrated, an element takes more in a decode on its way from memory.
+        scale = SCALE_BYTES if self.modelling.is_series else 0.0
+        kv_read = totals.far_kv * (case.kv_bytes + scale) + totals.far_state
+        kv_written = totals.written_kv * (case.kv_bytes + scale) + totals.written_state
+        return (
+            totals.far_weights * (case.weight_bytes + scale) * loose_weights,
+            kv_read * loose_kv,
+            kv_written * loose_kv,
+        )
+
+    def _resident_bytes(self, case: BestInputs, held: float) -> tuple[FloatArray, FloatArray]:
+        kv = self._part.kv_elements_per_request * case.kv_bytes
+        kv = (kv + self._part.state_bytes_per_request) * held
+        return self._part.weight_elements * case.weight_bytes, kv
+
+    def _off_chip_s(
+        self, case: BestInputs, totals: _Totals, moved: FloatArray, in_pass: float, held: float
+    ) -> FloatArray:
+        """Least time of the busiest off-chip port."""
+        levels, modelling = case.hardware.levels, self.modelling
+        usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
+        rates = usable * levels.bandwidth_bytes_per_s[1:]
+        weights, kv = self._resident_bytes(case, held)
+        beyond = np.maximum(weights + kv - levels.capacity_bytes[1], 0.0)
+        if not modelling.is_staged:
+            if not (modelling.blocks_for_capacity or modelling.is_series):
+                return moved * inverse(rates[0])  # calibrated, a prefill knows the fastest tier
+            elsewhere = moved * beyond * inverse(weights + kv) * inverse(rates[1:].sum(axis=0))
+            return np.asarray(np.maximum(moved * inverse(rates.sum(axis=0)), elsewhere))
+        per_byte = self._least_reads(case, totals, held)
+        fastest = moved * inverse(rates[0])
+        others = levels.capacity_bytes[2:].sum(axis=0)
+        # What exceeds all tiers lives in the last, which may be the fastest.
+        activations = _WIDEST_BYTES * self._largest_activations * in_pass
+        surely = np.maximum(np.minimum(beyond, others - activations), 0.0)
+        in_any_order = surely * per_byte * inverse(rates[1:].sum(axis=0))
+        in_this_order = np.zeros_like(beyond)
+        for rate, capacity in zip(rates[1:], levels.capacity_bytes[2:], strict=True):
+            in_this_order = np.maximum(in_this_order, beyond * per_byte * inverse(rate))
+            beyond = np.maximum(beyond - capacity, 0.0)
+        orders = worth_trying(
+            levels.bandwidth_bytes_per_s[1:],
+            levels.capacity_bytes[1:],
+            levels.write_energy_ratio[1:],
+        )
+        # Few requests in flight slow down some tiers more than others.
+        is_certain = ~orders[1:].any(axis=0) & (self._options.requests_in_flight is None)
+        deeper = np.where(is_certain, in_this_order, in_any_order)
+        return np.asarray(np.maximum(fastest, deeper))
+
+    def _least_reads(self, case: BestInputs, totals: _Totals, held: float) -> FloatArray:
+        """How often a pass reads a resident byte of weights or KV cache, at least."""
+        weights, kv, _ = self._off_chip_bytes(case, totals, held)
+        resident_weights, resident_kv = self._resident_bytes(case, held)
+        by_weights = weights / np.maximum(resident_weights, 1.0)
+        by_kv = kv / np.maximum(resident_kv, 1.0)
+        return np.where(resident_kv > 0, np.minimum(by_weights, by_kv), by_weights)
+
+    def _totals_of(self, case: BestInputs, arrays: list[ArrayChoice], batch: float) -> _Totals:
+        """The sums of each design's array; (n,) in every field."""
+        present = np.unique(case.array)
+        table = np.zeros((len(arrays), len(_Totals._fields)))
+        for number in present.tolist():
+            array = arrays[number]
+            of_flows = [
+                self._summed(array.depth, array.width, array.organization, flow, batch)
+                for flow in array.dataflows.tolist()
+            ]
+            table[number] = np.min(of_flows, axis=0)
+        return _Totals(*table[case.array].T)
+
+    def _summed(
+        self, depth: float, width: float, organization: int, dataflow: int, batch: float
+    ) -> _Totals:
+        key = (depth, width, organization, dataflow, batch)
+        if key not in self._totals:
+            self._totals[key] = self._sum(*key)
+        return self._totals[key]
+
+    def _sum(
+        self, depth: float, width: float, organization: int, dataflow: int, batch: float
+    ) -> _Totals:
+        pass_, table = self._pass, self._pass.table
+        d, w, b = (np.array([[value]]) for value in (depth, width, batch))
+        flow, kind = np.array([[dataflow]]), np.array([[organization]])
+        shapes = pass_.shapes_of(d, w, kind, flow, b)
+        far = np.ones((1, 1))
+        if not self.modelling.blocks_for_capacity and not self.modelling.is_series:
+            far = np.where(table.m_per_request > 0, weight_passes(shapes.rows, w, flow), 0.0)
+        # Calibrated, the attention of a prefill moves nothing off chip.
+        far_kv = 1.0 if self.modelling.blocks_for_capacity or self.modelling.is_series else 0.0
+        near, kv = shapes.near, table.kv_read_elements_per_request * batch
+        state = table.state_read_bytes_per_request * batch
+        inputs = table.input_elements_per_request * pass_.moves_activations * batch
+        outputs = table.output_elements_per_request * pass_.moves_activations * batch
+
+        def total(values: FloatArray) -> float:
+            return float((np.broadcast_to(values, (1, len(table)))[0] * table.count).sum())
+
+        return _Totals(
+            cycles=total(shapes.cycles),
+            near_weights=total(shapes.weights_read * near.stationary),
+            near_kv=total(kv * near.stationary),
+            near_inputs=total(inputs * near.inputs),
+            outputs=total(outputs),
+            sums=total(outputs * near.spills),
+            near_state=total(state * near.stationary),
+            far_weights=total(shapes.weights_read * far),
+            far_kv=far_kv * total(kv),
+            far_state=far_kv * total(state),
+            written_kv=far_kv * total(table.kv_written_elements_per_request * batch),
+            written_state=far_kv * total(table.state_written_bytes_per_request * batch),
+        )

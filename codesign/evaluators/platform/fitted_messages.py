@@ -1,0 +1,130 @@
+"""Time of messages between devices by laws that are fitted to measured collectives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.columns import FloatArray
+from codesign.evaluators.platform.communication import Message, boundary_share
+from codesign.hardware.collectives import split_over_nodes
+from codesign.machines.device.collectives import (
+    CollectiveConstants,
+    CollectiveKind,
+    collective_time_s,
+)
+from codesign.machines.device.engine import EngineConstants, rank_wait_s
+from codesign.machines.device.expert_exchange import (
+    DISPATCH_BYTES,
+    ExchangeConstants,
+    ExchangeKind,
+    expert_exchange_time_s,
+    partners,
+)
+
+if TYPE_CHECKING:
+    from codesign.evaluators.platform.fitted import FittedKernels
+
+ROW_BITS = 16.0
+"""Bits of activations between kernels: narrower inputs are quantized by the product's kernel."""
+EXCHANGE_CORES = 20.0
+"""Cores that exchange tokens of large batches: DeepSeek-V3 (2024), section 3.2.2, and the default
+of DeepEP, whose kernels the law is fitted to."""
+
+_EXCHANGES: dict[str, tuple[ExchangeKind, ExchangeKind]] = {
+    "dispatch": ("expert_dispatch_normal", "expert_dispatch_low_latency"),
+    "combine": ("expert_combine_normal", "expert_combine_low_latency"),
+}
+
+
+def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
+    """(n,) time of one instance of a message.
+
+    An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of tokens
+    for large batches or that for small ones. Without graphs a collective waits
+    for the last of its ranks.
+    """
+    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
+    ranks = inner * nodes
+    # Tokens that were dispatched are gathered as they came.
+    size = message.elements * (DISPATCH_BYTES if message.is_dispatched else ROW_BITS / 8.0)
+    match message.kind:
+        case "dispatch" | "combine":
+            return np.minimum(*_exchange_s(kernels, message))
+        case "send":
+            return _send_s(kernels, message, size)
+        case kind:
+            time = _collective_s(kernels, kind, size, ranks, nodes)
+    if kernels.options.engine != "graphs":
+        wait = kernels.by_class(
+            "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
+        )
+        return np.asarray(wait + time)
+    if kind == "all_reduce":
+        return np.minimum(time, _collective_s(kernels, "custom_all_reduce", size, ranks, nodes))
+    return time
+
+
+def _collective_s(
+    kernels: FittedKernels,
+    kind: CollectiveKind,
+    size: FloatArray,
+    ranks: FloatArray | float,
+    nodes: FloatArray | float,
+) -> FloatArray:
+    """(n,) time of one collective among ranks that are in step."""
+    links = kernels.platform.links
+    return kernels.by_class(
+        "collectives", CollectiveConstants,
+        lambda constants: collective_time_s(kind, size, ranks, nodes, links, constants),
+    )  # fmt: skip
+
+
+def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:
+    """(n,) times of a dispatch or a combine for large batches, and for small ones."""
+    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
+    mixture, hidden = kernels.model.moe_dims, float(kernels.model.hidden_size)
+    experts, links = float(mixture.n_routed_experts), kernels.platform.links
+    top_k = float(mixture.num_experts_per_tok)
+    tokens = message.elements / (kernels.model.hidden_size * _reached(message, kernels))
+
+    def time(kind: ExchangeKind) -> FloatArray:
+        return kernels.by_class(
+            "expert_exchange", ExchangeConstants,
+            lambda constants: expert_exchange_time_s(
+                kind, tokens, experts, top_k, hidden, inner * nodes, nodes, links, constants
+            ),
+        )  # fmt: skip
+
+    normal, low_latency = _EXCHANGES[message.kind]
+    return time(normal), time(low_latency)
+
+
+def occupied_share(kernels: FittedKernels, message: Message) -> FloatArray:
+    """(n,) share of a device's cores that a message keeps from the operators that hide it.
+
+    Limiting assumption: only an exchange for large batches occupies cores. That for small ones
+    leaves them free while tokens travel; NCCL's few are not counted.
+    """
+    if message.kind not in _EXCHANGES:
+        return np.zeros_like(message.elements)
+    normal, low_latency = _exchange_s(kernels, message)
+    share = np.minimum(EXCHANGE_CORES / np.asarray(kernels.platform.rates.n_cores), 1.0)
+    return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)
+
+
+def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
+    """Other groups that a token of an exchange reaches; 1 where there is only one group."""
+    mixture = kernels.model.moe_dims
+    reached = partners(message.ranks, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
+    return np.where(message.ranks > 1, reached, 1.0)
+
+
+def _send_s(kernels: FittedKernels, message: Message, size: FloatArray) -> FloatArray:
+    """Mean time over the boundaries of the pipeline, of which some are between nodes."""
+    between = boundary_share(message, kernels.platform)
+    near = _collective_s(kernels, "send", size, 2.0, 1.0)
+    far = _collective_s(kernels, "send", size, 2.0, 2.0)
+    slow = np.where(between > 0, between * far, 0.0)
+    return slow + np.where(between < 1, (1 - between) * near, 0.0)

@@ -89,7 +89,9 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 2
     close = _nearest(word, names) if len(word) <= _MOST_CHARACTERS else None
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
-    listed = ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    # A file's name may hold a line end.
+    plain_names = (name if name.isprintable() else repr(name)[1:-1] for name in names[:most])
+    listed = ", ".join(plain_names) + (", …" if len(names) > most else "")
     shown_word = word if len(word) <= _MOST_CHARACTERS else f"{word[:_MOST_CHARACTERS]}…"
     return f"unknown {kind} {shown_word!r}.{hint} Known: {listed or 'none'}."
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
 # A busy machine may take long over any example: time is no property that a test asserts.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):  # it ended before, or while it was read
+        return False
+    return state != "Z"
+
+
+@pytest.fixture(scope="session")
+def await_ends() -> Callable[[Iterable[int]], None]:
+    """Waits until processes have ended, also if nobody waits for them; Linux only.
+
+    A process that was killed is listed until the system comes to end it.
+    """
+
+    def await_ends(pids: Iterable[int]) -> None:
+        while any(map(_is_alive, pids)):
+            time.sleep(0.02)
+
+    return await_ends
 
 
 @cache

@@ -18,6 +18,7 @@ from codesign.campaign.definition import (
     load_definition,
     load_problem,
 )
+from codesign.campaign.evaluation import LOG
 from codesign.campaign.exact import front_results
 from codesign.campaign.execution import Job
 from codesign.campaign.execution_settings import Execution
@@ -181,7 +182,7 @@ class Campaign:
                 f"'{self._command}' goes on from there"
             ) from None
         finally:
-            kept = (self.store_path, self.folder / SAMPLE_FILE)
+            kept = (self.store_path, self.folder / SAMPLE_FILE, self.folder / LOG)
             if is_new and not any(path.exists() for path in kept):
                 # Refused before it began: leave nothing behind.
                 shutil.rmtree(self.folder, ignore_errors=True)

@@ -46,6 +46,10 @@ TRIALS = 8
 _BOUND = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=]+?)\s*$")
 
 
+class FailedSampleError(JobError):
+    """No design of a reference sample could be evaluated."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """What is fixed before the first run.
@@ -77,22 +81,22 @@ def find_reference(
 
     Args:
         problem: The problem.
-        rows: (k, d) the sample. If the definition gives the point, its first designs are evaluated
-            until one has a result, to learn which limits the evaluator reports.
+        rows: (k, d) the sample. If the definition gives the point, they are evaluated until one has
+            a result, to learn which limits the evaluator reports.
         stated_point: The point, if the definition gives it.
         evaluate: Evaluates designs; the problem's own if None.
         searches: Whether to search for feasible designs if the sample has too few.
 
     Raises:
-        JobError: No design of the sample could be evaluated.
+        FailedSampleError: No design of the sample could be evaluated.
     """
     evaluate = evaluate or problem.evaluate
     observations = evaluate(rows) if stated_point is None else _trial(rows, evaluate)
     if observations.failed.all():
         reason = next(iter(observations.failures.values()))
-        raise JobError(
-            f"evaluator {problem.evaluator_name!r} failed on all {len(observations.rows)} designs "
-            f"of the reference sample, the first time with: {reason}"
+        raise FailedSampleError(
+            f"evaluator {problem.evaluator_name!r} failed on all {len(rows)} designs of the "
+            f"reference sample, for example with: {reason}"
         )
     if stated_point is not None:
         return Reference(stated_point, stated_point, False, True, observations)
@@ -180,8 +184,8 @@ def _no_design(problem: Problem, rng: np.random.Generator) -> str:
 
 
 def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
-    """The first design of a few that can be evaluated, or the last that cannot."""
-    for row in rows[:TRIALS]:
+    """The first design that can be evaluated, or the last that cannot."""
+    for row in rows:
         observations = evaluate(row[None, :])
         if not observations.failed.any():
             break

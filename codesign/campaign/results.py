@@ -17,6 +17,7 @@ from codesign.enumeration import ExactFront
 from codesign.notebook import metric_text, table_html
 from codesign.pareto import non_dominated
 from codesign.problem import Problem
+from codesign.text import one_line
 
 EXACT_RUN = Run("exact", 0)
 """In the place of an optimizer and its seed, for designs of the exact front."""
@@ -40,11 +41,12 @@ class Results:
         violations: (n,) values by name; ``<= 0`` is within the limit; NaN where failed.
         feasible: (n,) whether every limit is met.
         failed: (n,) whether the evaluator gave no result.
-        reasons: Why, by position.
+        reasons: Why, by position, without control characters.
         hypervolume: (n,) of the run up to and including the observation.
         epoch: (n,) how often changed inputs had been accepted before the observation.
         versions: Of the libraries with which the campaign was begun.
-        failure_kinds: Of those without a result, by position: failed, timeout, bad-output, lost.
+        failure_kinds: Of those without a result, by position: failed, timeout, bad-output, lost;
+            or infeasible, as which the evaluator refused the design.
         accepted: Changes of inputs that were accepted, one tuple of lines each time.
         exact: The exact front of the problem, if it has been enumerated.
         front_run: The run whose designs are the front, one for each point: that of the exact
@@ -88,6 +90,13 @@ class Results:
         )
         title = f"{self.definition.name}: the front of {len(self):,} observations"
         return table_html(title, [item.name for item in metrics], rows)
+
+    @property
+    def broke(self) -> BoolArray:
+        """(n,) whether a design has no result, and not because it was refused as infeasible."""
+        broke = self.failed.copy()
+        broke[[i for i, kind in self.failure_kinds.items() if kind == "infeasible"]] = False
+        return broke
 
     def front(self) -> IntArray:
         """Positions of the non-dominated feasible designs over all runs.
@@ -176,7 +185,8 @@ def read_results(
         violations={name: violations[:, j] for j, name in enumerate(layout.violations)},
         feasible=table.feasible,
         failed=table.failed,
-        reasons=table.reasons,
+        # A program's last words, on their way to tables, files and pages.
+        reasons={position: one_line(text) for position, text in table.reasons.items()},
         hypervolume=hypervolume,
         epoch=store.epoch_of(table),
         accepted=tuple(epoch.changes for epoch in store.epochs),

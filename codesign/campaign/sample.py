@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.campaign.definition import SAMPLE_SIZE, ResolvedDefinition
-from codesign.campaign.evaluation import evaluation
+from codesign.campaign.evaluation import LOG, evaluation
 from codesign.campaign.loop import recorded_numbers
 from codesign.campaign.observations import (
     SAMPLE,
@@ -17,12 +17,12 @@ from codesign.campaign.observations import (
 )
 from codesign.campaign.reference import (
     TRIALS,
+    FailedSampleError,
     Reference,
     admissible_sample,
     find_reference,
 )
 from codesign.columns import IntArray
-from codesign.errors import JobError
 from codesign.execution.guard import is_foreign
 from codesign.execution.known_answers import AnswerFile
 from codesign.optimizers.base import SearchSpace, initial_designs
@@ -42,7 +42,9 @@ def make_reference(resolved: ResolvedDefinition, folder: Path | None = None) -> 
 
     Raises:
         InputError: The space has no admissible design.
-        JobError: No design of the sample could be evaluated; nothing of it is kept.
+        FailedSampleError: No design of the sample could be evaluated; of it only the log is kept,
+            because what all designs have in common may be mended from outside.
+        JobError: No design can be evaluated any more; what was answered is kept.
     """
     problem, stated_point = resolved.problem, resolved.reference_point
     rows = _rows(resolved)
@@ -58,9 +60,11 @@ def make_reference(resolved: ResolvedDefinition, folder: Path | None = None) -> 
 
         try:
             return find_reference(problem, rows, stated_point, durable, searches=False)
-        except JobError:
+        except FailedSampleError as error:
             file.discard()
-            raise
+            remedy = "if others would not, set a larger 'initial'"
+            log = f"; {folder / LOG} has what was printed" if (folder / LOG).exists() else ""
+            raise FailedSampleError(f"{error} ({remedy}{log})") from error
 
 
 def _rows(resolved: ResolvedDefinition) -> IntArray:

@@ -119,6 +119,7 @@ def _table(
     lines = zip(*texts.values(), words, *numbers.values(), strict=True)
     headers = [*texts, "design", *numbers]
     table = plain_table(front_title(results), headers, ["#", *numbers], lines)
+    table.expand = not words  # or its title is broken to the width of no columns
     left = len(folded.kept) - n_shown
     more = f"{left:,} more: --all" if left else ""
     table.caption = "; ".join(filter(None, [more, folded.summary]))

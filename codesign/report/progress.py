@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.report.labels import evaluator_words
 from codesign.report.plain import to_plain
 from codesign.report.tables import pairs_table, plain_table, text_line
+from codesign.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,7 +71,9 @@ def campaigns_tables(
     table = plain_table("Campaigns", ["name", "runs", "evaluated", "state"], ["runs", "evaluated"])
     for item in campaigns:
         state = item.state if item.problem is None else "cannot be used"
-        table.add_row(item.name, str(len(item.runs)), _share(item.done, item.total), state)
+        table.add_row(
+            one_line(item.name), str(len(item.runs)), _share(item.done, item.total), state
+        )
     problems = [text_line(item.problem) for item in campaigns if item.problem is not None]
     if n_hidden:
         table.caption = f"{n_hidden} problems of comparisons not shown: --all"

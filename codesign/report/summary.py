@@ -22,7 +22,7 @@ class OptimizerSummary:
         n_runs: Seeds with at least one observation.
         n_evaluated: Observations over all seeds.
         n_feasible: Of those, within every limit.
-        n_failed: Of those, without a result.
+        n_failed: Of those, without a result, and not refused as infeasible.
         hypervolume_mean: Mean over the seeds of the hypervolume after their last observation.
         hypervolume_std: Sample standard deviation over the seeds; None with a single seed.
     """
@@ -80,7 +80,7 @@ def _summarize_one(results: Results, optimizer: str) -> OptimizerSummary:
         n_runs=len(curves),
         n_evaluated=int(ours.sum()),
         n_feasible=int((ours & results.feasible).sum()),
-        n_failed=int((ours & results.failed).sum()),
+        n_failed=int((ours & results.broke).sum()),
         hypervolume_mean=float(last.mean()) if len(last) else 0.0,
         hypervolume_std=float(last.std(ddof=1)) if len(last) > 1 else None,
     )

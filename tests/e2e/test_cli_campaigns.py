@@ -107,6 +107,16 @@ def test_a_recommended_design_can_be_picked(pick, capsys):
     assert "--pick: expected no --design 1" in capsys.readouterr().err
 
 
+def test_a_line_end_in_the_name_of_a_file_ends_no_line(folder, capsys):
+    path = folder / "runs" / "a\nb.yaml"
+    path.write_text("{}", encoding="utf-8")
+    assert main(["runs"]) == 0
+    assert "a\\nb " in capsys.readouterr().out
+    assert main(["status", "unknown"]) == 2
+    path.unlink()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_status_and_runs_say_how_far_it_is(capsys):
     status = _json(capsys, "status", "trial")
     assert (status["state"], status["done"], status["total"]) == ("complete", 48, 48)

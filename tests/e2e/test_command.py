@@ -15,6 +15,7 @@ import pytest
 from codesign.campaign import Campaign
 from codesign.cli import main
 from codesign.processes import WorkerProcess
+from codesign.report.summary import summarize
 
 SIMULATOR = Path(__file__).parents[1] / "unit" / "evaluators" / "command" / "simulator.py"
 
@@ -91,6 +92,8 @@ def test_every_way_to_fail_is_a_status_and_the_campaign_completes(folder, capsys
         (28, "infeasible"), (29, "timeout"),
     }  # fmt: skip
     assert results.failed.sum() == 5
+    # As status counts them: a design that the program refuses did not fail.
+    assert results.broke.sum() == summarize(results)[0].n_failed == 4
     log = (folder / "runs" / "sim" / "logs" / "evaluator.log").read_text()
     assert "the license server is away" in log
     # A program that was killed cannot clean up: its folder shows what it was doing.

@@ -73,14 +73,6 @@ def observations(path):
         connection.close()
 
 
-def alive(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
 def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -113,7 +105,7 @@ def test_a_campaign_killed_at_random_moments_equals_an_uninterrupted_one(tmp_pat
     assert observations(store) == observations(tmp_path / "whole" / "toys" / "campaign.sqlite")
 
 
-def test_workers_do_not_outlive_a_killed_parent(tmp_path, start):
+def test_workers_do_not_outlive_a_killed_parent(tmp_path, start, await_ends):
     slow = {
         **CAMPAIGN,
         "evaluator": {"name": "toy", "delay_s": 3600.0, "n_undelayed": 1},
@@ -128,8 +120,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path, start):
     process.kill()
     process.wait()
     # The evaluation takes an hour: the workers end because they see that the parent is gone.
-    while any(alive(pid) for pid in workers):
-        time.sleep(0.02)
+    await_ends(workers)
     process.stderr.close()
 
 
@@ -139,14 +130,16 @@ def test_a_second_process_is_refused_and_the_first_goes_on(tmp_path, start):
     while not lock.exists() or not lock.read_text():
         assert first.poll() is None
         time.sleep(0.01)
+    first.send_signal(signal.SIGSTOP)  # or it may end before the second has begun
     code, said = finish(start("shared"))
+    first.send_signal(signal.SIGCONT)
     assert code == 1  # of the plain Python that raised; the command line makes it 2
     assert f"process {first.pid} on" in said
     assert "is running this campaign" in said
     assert finish(first)[0] == 0
 
 
-def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path, start):
+def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path, start, await_ends):
     assert finish(start("whole"))[0] == 0
     process = start("interrupted", workers=2)
     store = tmp_path / "interrupted" / "toys" / "campaign.sqlite"
@@ -159,7 +152,6 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path, start):
     assert code != 0
     assert "'codesign run toys' goes on from there" in said
     # A worker that was being started just then ends by itself, because the parent is gone.
-    while any(alive(pid) for pid in workers):
-        time.sleep(0.02)
+    await_ends(workers)
     assert finish(start("interrupted"))[0] == 0
     assert observations(store) == observations(tmp_path / "whole" / "toys" / "campaign.sqlite")

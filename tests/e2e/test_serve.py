@@ -135,7 +135,7 @@ def test_nothing_is_wider_than_the_screen_and_axe_finds_nothing(page, width):
     while page.evaluate("document.querySelector('#place svg').clientWidth") >= width:
         page.wait_for_timeout(50)  # charts follow a little later
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth")
     violations = axe.Axe().run(page).response["violations"]
     serious = [item["id"] for item in violations if item["impact"] in ("serious", "critical")]
     assert serious == []

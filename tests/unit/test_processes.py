@@ -4,14 +4,11 @@ import fcntl
 import os
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 WORKER = """\
 import ctypes, subprocess, sys
-from pathlib import Path
 
 def main(connection):
     program = subprocess.Popen(["sleep", "600"])
@@ -27,16 +24,10 @@ input()
 """
 
 
-def is_alive(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETSIG"), reason="a service of Linux")
-def test_a_worker_in_compiled_code_ends_with_its_parent_and_so_does_what_it_started(tmp_path):
+def test_a_worker_in_compiled_code_ends_with_its_parent_and_so_does_what_it_started(
+    tmp_path, await_ends
+):
     (tmp_path / "worker_that_sleeps.py").write_text(WORKER)
     path = os.pathsep.join([str(tmp_path), *sys.path])
     with subprocess.Popen(
@@ -46,6 +37,5 @@ def test_a_worker_in_compiled_code_ends_with_its_parent_and_so_does_what_it_star
         pids = [int(word) for word in parent.stdout.readline().split()]
         assert len(pids) == 2
         parent.kill()
-    while any(map(is_alive, pids)):
-        time.sleep(0.02)
+    await_ends(pids)
     assert not (tmp_path / "woke").exists()

@@ -228,7 +228,7 @@ def measure_run(
         seed=run.seed,
         n_evaluated=len(positions),
         n_feasible=len(feasible),
-        n_failed=int(results.failed[positions].sum()),
+        n_failed=int(results.broke[positions].sum()),
         n_duplicates=len(positions) - n_distinct,
         share=share,
         area=area_under(share, definition.initial),

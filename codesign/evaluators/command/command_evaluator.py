@@ -152,9 +152,6 @@ class CommandEvaluator:
             answer = self._answer(folder, program_run)
             kept = {"none": False, "failed": isinstance(answer, Failure), "all": True}
             is_kept = kept[self._options.keep]
-            if is_kept:
-                (folder / "stdout.log").write_text(program_run.stdout, encoding="utf-8")
-                (folder / "stderr.log").write_text(program_run.stderr, encoding="utf-8")
             return answer
         finally:
             if not is_kept:

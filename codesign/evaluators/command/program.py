@@ -6,7 +6,9 @@ import os
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO
 
@@ -15,8 +17,12 @@ from codesign.processes import signal_name
 
 MOST_OUTPUT_BYTES = 16 << 20
 """A program that prints more is ended; of a file that is longer nothing is read."""
-_PATIENCE_S = 5.0
-"""For the output of a program that has ended: what it started may hold the pipe open."""
+OUTPUT_FILES = ("codesign-stdout.log", "codesign-stderr.log")
+"""In the program's folder, written as it prints: what it said before it was killed is there."""
+_PIPE_BYTES = 1 << 20
+"""The most that a pipe holds (pipe(7), pipe-max-size)."""
+_LOOK_S = 0.1
+"""Time between two looks whether a silent program has ended."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,9 @@ class ProgramRun:
 
 
 def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> ProgramRun:
-    """Run a program in a folder.
+    """Run a program in a folder, where :data:`OUTPUT_FILES` have what it prints.
+
+    What it started may go on when it ends; that is not waited for.
 
     Args:
         command: Program and arguments.
@@ -68,30 +76,50 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
         raise JobError(f"command {command[0]!r} cannot be started: {error.strerror}") from error
     with process:
         assert process.stdout is not None and process.stderr is not None
-        streams = [_OutputReader(process.stdout, process), _OutputReader(process.stderr, process)]
+        streams = [
+            _OutputReader(stream, process, folder / name)
+            for stream, name in zip((process.stdout, process.stderr), OUTPUT_FILES, strict=True)
+        ]
         code = process.wait()
         texts = [stream.text() for stream in streams]
     return ProgramRun(code, texts[0], texts[1], any(stream.is_cut for stream in streams))
 
 
 class _OutputReader:
-    """Reads a stream in a thread; ends the process when it writes too much."""
+    """Reads a stream in a thread, and copies it to a file; ends the process when it writes too
+    much."""
 
-    def __init__(self, stream: IO[bytes], process: subprocess.Popen[bytes]) -> None:
-        self._stream, self._process = stream, process
+    def __init__(self, stream: IO[bytes], process: subprocess.Popen[bytes], path: Path) -> None:
+        self._stream, self._process, self._path = stream, process, path
         self._content = bytearray()
+        self._has_ended, self._is_drained = threading.Event(), False
         self.is_cut = False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def text(self) -> str:
-        self._thread.join(_PATIENCE_S)
+        """All that the process printed, which has ended."""
+        self._has_ended.set()
+        self._thread.join()
         return bytes(self._content).decode("utf-8", "replace")
 
     def _read(self) -> None:
-        while chunk := os.read(self._stream.fileno(), 1 << 16):
+        while chunk := self._next_chunk():
             if len(self._content) + len(chunk) > MOST_OUTPUT_BYTES:
                 self.is_cut = True
                 self._process.kill()
                 return
             self._content += chunk
+            # A full disk must not end the evaluation.
+            with suppress(OSError), self._path.open("ab") as file:
+                file.write(chunk)
+
+    def _next_chunk(self) -> bytes:
+        """Empty at the end of the stream, or when all is read that an ended process left in it:
+        what it started may hold the stream open, and go on writing."""
+        descriptor = self._stream.fileno()
+        while not self._is_drained:
+            self._is_drained = self._has_ended.is_set()
+            if wait([descriptor], 0.0 if self._is_drained else _LOOK_S):
+                return os.read(descriptor, _PIPE_BYTES)
+        return b""

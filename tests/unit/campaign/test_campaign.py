@@ -140,6 +140,20 @@ def test_progress_hears_of_every_observation(write):
     assert advances[-1][3] == campaign.results().hypervolume[-1]
 
 
+def test_a_reason_holds_no_control_characters(write):
+    campaign = Campaign.load(write(budget=30, seeds=1))
+    evaluate = campaign.problem.evaluator.evaluate
+
+    def broken(designs, metrics=None):
+        if 3 in designs["x"].to_list():
+            raise RuntimeError("\x1b[31mred\nsecond line")
+        return evaluate(designs, metrics)
+
+    campaign.problem.evaluator.evaluate = broken
+    campaign.run(workers=1)
+    assert set(campaign.results().reasons.values()) == {"RuntimeError: \\x1b[31mred second line"}
+
+
 def test_an_evaluator_that_raises_or_returns_nan_is_recorded_and_the_campaign_goes_on(write):
     options = {"name": "toy", "raise_on": [3, 4], "nan_on": [7], "inf_on": [9], "give_up_on": [11]}
     results = finished(write(evaluator=options, budget=300, seeds=1)).results()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from codesign.campaign import Campaign, load_definition
-from codesign.campaign.sample import FILE
+from codesign.campaign.evaluation import LOG
+from codesign.campaign.sample import FILE, _rows
 from codesign.errors import JobError
 from codesign.evaluators.base import Failure
 from codesign.execution.known_answers import AnswerFile, KnownAnswers
@@ -77,6 +78,60 @@ def test_a_sample_that_failed_as_a_whole_leaves_nothing_behind(counted):
     with pytest.raises(JobError, match="failed on all 10 designs"):
         campaign.run(workers=1)
     assert not campaign.folder.exists()
+
+
+def test_a_sample_that_failed_as_a_whole_keeps_the_log_and_names_it(counted):
+    campaign = Campaign.load(counted(evaluator={"name": "toy", "raise_on": list(range(30))}))
+    evaluate = campaign.problem.evaluator.evaluate
+    log = campaign.folder / LOG
+
+    def logging(designs, metrics=None):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("no license")
+        return evaluate(designs, metrics)
+
+    campaign.problem.evaluator.evaluate = logging
+    with pytest.raises(JobError, match=r"set a larger 'initial'; .*evaluator.log has what was"):
+        campaign.run(workers=1)
+    assert log.read_text() == "no license"
+    assert not (campaign.folder / FILE).exists()
+
+
+def test_an_evaluator_that_can_go_on_no_more_loses_no_answer(counted):
+    campaign = Campaign.load(counted())
+    seen = keys_of(campaign)
+    evaluate = campaign.problem.evaluator.evaluate
+
+    def gone(designs, metrics=None):
+        if len(seen) == 4:
+            raise JobError("the program is not there")
+        return evaluate(designs, metrics)
+
+    campaign.problem.evaluator.evaluate = gone
+    with pytest.raises(JobError, match="the program is not there"):
+        campaign.run(workers=1)
+    again = Campaign.load("toys")
+    seen_again = keys_of(again)
+    again.run(workers=1)
+    assert len(seen) == 4
+    assert not set(seen) & set(seen_again)
+
+
+def test_with_a_stated_point_every_initial_design_may_be_the_first_with_a_result(counted):
+    point = {"gain_tokens": 0, "power_watts": 1000}
+    campaign = Campaign.load(counted(reference_point=point, initial=12))
+    rows = _rows(campaign._resolved)
+    last = campaign.problem.space.decode(rows)[-1]
+    evaluate = campaign.problem.evaluator.evaluate
+
+    def broken(designs, metrics=None):
+        if any(designs[name].to_list() != [last[name]] for name in designs):
+            raise ZeroDivisionError
+        return evaluate(designs, metrics)
+
+    campaign.problem.evaluator.evaluate = broken
+    campaign.run(workers=1)
+    assert campaign.results().failed.sum() == 11
 
 
 def test_a_provisional_point_gives_way_to_what_is_feasible(counted):

@@ -97,12 +97,21 @@ def farm(tmp_path):
     farm.shutdown()
 
 
+def submit_endless(farm, marks):
+    """Futures of tasks of an hour that have begun, one for each path."""
+    code = "import pathlib, time; pathlib.Path(path).touch(); time.sleep(3600)"
+    futures = [farm.submit(exec, code, {"path": str(mark)}) for mark in marks]
+    while not all(mark.exists() for mark in marks):
+        assert not any(future.done() for future in futures)
+        time.sleep(0.05)
+    return futures
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
-def test_a_farm_outlives_a_worker_and_says_when_it_is_dead(farm):
+def test_a_farm_outlives_a_worker_and_says_when_it_is_dead(farm, tmp_path):
     pid = farm.submit(os.getpid).result(timeout=300)
-    futures = [farm.submit(time.sleep, 3600) for _ in range(2)]
-    time.sleep(5)
+    futures = submit_endless(farm, [tmp_path / "first", tmp_path / "second"])
     os.kill(pid, signal.SIGKILL)
     done = wait(futures, timeout=300, return_when="FIRST_COMPLETED").done
     assert "WorkerLost" in {type(future.exception()).__name__ for future in done}
@@ -137,10 +146,9 @@ def slurm_farm(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
-def test_a_job_of_slurm_that_is_cancelled_loses_its_task_and_is_replaced(slurm_farm):
+def test_a_job_of_slurm_that_is_cancelled_loses_its_task_and_is_replaced(slurm_farm, tmp_path):
     assert slurm_farm.submit(add, 1, 1).result(timeout=300) == 2
-    future = slurm_farm.submit(time.sleep, 3600)
-    time.sleep(5)
+    (future,) = submit_endless(slurm_farm, [tmp_path / "begun"])
     subprocess.run(["scancel", *slurm_farm._executor.blocks_to_job_id.values()], check=True)
     assert future.exception(timeout=300) is not None
     assert slurm_farm.submit(add, 2, 2).result(timeout=300) == 4

@@ -93,15 +93,14 @@ def test_what_may_be_transient_is_tried_again():
     assert [stated.retries_of(kind) for kind in ("timeout", "bad-output", "infeasible")] == [0] * 3
 
 
-def test_a_design_that_hangs_is_ended_with_what_it_started(guard, place):
+def test_a_design_that_hangs_is_ended_with_what_it_started(guard, place, await_ends):
     guarded = guard(retries=0)
     guarded.evaluate(rows_of(13))  # starts a program; nothing that can be slow is timed
     guarded = guard(timeout_s=0.5)
     seen = guarded.evaluate(rows_of(16))
     assert seen.failures == {0: Failure("timeout", "no result within 0.5 s")}
     child = int((place / "child").read_text())
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    await_ends([child])
     assert not guard().evaluate(rows_of(3)).failures
 
 

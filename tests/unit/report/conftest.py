@@ -104,6 +104,10 @@ class Results:
     def is_partial(self) -> bool:
         return self.state not in ("complete", "exhausted")
 
+    @property
+    def broke(self) -> BoolArray:
+        return self.failed  # none was refused as infeasible
+
     def front(self) -> IntArray:
         kept = np.flatnonzero(self.feasible)
         kept = kept[non_dominated(self.objectives[kept])]

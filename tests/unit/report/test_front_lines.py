@@ -42,6 +42,11 @@ def test_of_a_long_front_a_dozen_designs_and_the_recommended_ones_are_listed(res
     assert "knee" in text and "frugal" in text and "fastest" in text
 
 
+def test_the_title_of_an_empty_front_is_not_broken(results):
+    results = dataclasses.replace(results, feasible=np.zeros(len(results), dtype=bool))
+    assert "Searched Pareto front (" in _printed(front_lines(results, 80), 80)
+
+
 def test_a_limit_lists_the_first_designs(results):
     table = front_lines(results, 120, limit=1, tolerance=0.0)
     assert table.row_count == 1

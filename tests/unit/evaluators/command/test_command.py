@@ -1,11 +1,13 @@
 """A program's numbers become metrics; whatever it does wrong is one design's failure."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Failure
-from codesign.evaluators.command import SCRATCH, CommandOptions, program
+from codesign.evaluators.command import SCRATCH, CommandOptions
 from codesign.evaluators.command.program import run_program
 from codesign.testing import check_evaluator
 
@@ -60,6 +62,27 @@ def test_a_file_that_is_too_long_is_not_read(build, space, monkeypatch):
     assert str(result.failures[0]).startswith("latency_s: result.json is too long")
 
 
+def test_what_a_program_printed_is_in_its_folder_before_it_ends(tmp_path):
+    watch = (
+        "import os, time\n"
+        "print('pass 3', flush=True)\n"
+        "for _ in range(6000):\n"
+        "    if os.path.exists('codesign-stdout.log') and open('codesign-stdout.log').read():\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    time.sleep(0.01)\n"
+    )
+    run = run_program([sys.executable, "-S", "-c", watch], tmp_path, {})
+    assert (run.code, run.stdout) == (-9, "pass 3\n")
+
+
+def test_what_a_program_leaves_running_adds_nothing_to_its_output(tmp_path):
+    flood = "import subprocess, sys; print('done', flush=True); subprocess.Popen(['yes'])"
+    run = run_program([sys.executable, "-S", "-c", flood], tmp_path, {})
+    assert run.code == 0
+    assert not run.is_cut
+    assert run.stdout.startswith("done\n")
+
+
 def test_a_program_that_is_not_there_stops_the_campaign_and_blames_no_design(build, space):
     with pytest.raises(JobError, match="command 'no-such-simulator' cannot be started: No such"):
         evaluated(build(run=["no-such-simulator"]), space, (3, 1))
@@ -78,14 +101,14 @@ def test_templates_and_arguments_hold_the_values(build, space, tmp_path, monkeyp
     assert evaluated(evaluator, space, (7, 4)).metrics["size"].tolist() == [7]
     (folder,) = (tmp_path / "scratch").iterdir()
     assert (folder / "out" / "machine.cfg").read_text() == "size = 7\nscale = 3.0  # 2.1 $5 {z}\n"
-    assert "['--y=4']" in (folder / "stdout.log").read_text()
+    assert "['--y=4']" in (folder / "codesign-stdout.log").read_text()
 
 
 def test_folders_go_unless_they_are_kept(build, space, tmp_path, monkeypatch):
     monkeypatch.setenv(SCRATCH, str(tmp_path))
     evaluated(build(keep="failed"), space, (3, 1), (20, 1))
     (folder,) = tmp_path.iterdir()
-    assert "license" in (folder / "stderr.log").read_text()
+    assert "license" in (folder / "codesign-stderr.log").read_text()
     assert (folder / "design.json").is_file()
 
 
@@ -149,8 +172,7 @@ def test_what_belongs_to_the_identity_is_in_the_provenance(build, tmp_path):
     assert build(version="2").provenance() != build().provenance()
 
 
-def test_output_that_outlives_its_program_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "_PATIENCE_S", 0.1)
+def test_output_that_outlives_its_program_is_not_waited_for(tmp_path):
     run = run_program(["sh", "-c", "echo done; sleep 60 & echo $! > child"], tmp_path, {})
     assert (run.code, run.stdout) == (0, "done\n")
     import os

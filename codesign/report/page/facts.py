@@ -81,7 +81,7 @@ def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str,
     searched = {
         "evaluated": f"{len(results):,}",
         "feasible": f"{int(results.feasible.sum()):,}",
-        "failed": f"{int(results.failed.sum()):,}",
+        "failed": f"{int(results.broke.sum()):,}",
     }
     numbers = {
         **({} if results.is_enumerated else searched),

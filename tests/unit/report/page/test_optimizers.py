@@ -35,7 +35,7 @@ class _Results:
         self.run_index = np.repeat(np.arange(len(lengths)), lengths)
         self.hypervolume = np.concatenate(list(self.hypervolumes.values()))
         self.feasible = np.ones(len(self.hypervolume), dtype=bool)
-        self.failed = ~self.feasible
+        self.broke = ~self.feasible
 
 
 def _three(seeds: int, exact=None) -> _Results:

@@ -89,8 +89,15 @@ def _report_one(evaluator: PlatformEvaluator, design: Mapping[str, Any], as_json
     )
 
 
-_RATES = ("throughput_tokens_per_s", "tokens_per_s_per_user", "tokens_per_s_per_device")
-"""Metrics that count generated tokens."""
+_RATES = (
+    "throughput_tokens_per_s",
+    "tokens_per_s_per_user",
+    "tokens_per_s_per_device",
+    "energy_joules_per_token",
+    "tokens_per_joule",
+    "average_power_watts",
+)
+"""Metrics that count generated tokens, or what they take."""
 
 
 def _without_rates(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
@@ -98,8 +105,9 @@ def _without_rates(evaluator: PlatformEvaluator, explanation: Explanation) -> Ex
     if evaluator.workload.generated:
         return explanation
     metrics = {name: value for name, value in explanation.metrics.items() if name not in _RATES}
-    note = "nothing is generated: the time per output token is that of a first decode step"
-    return replace(explanation, metrics=metrics, notes=[*explanation.notes, note])
+    ranges = {name: value for name, value in explanation.ranges.items() if name not in _RATES}
+    note = "Nothing is generated: the time per output token is that of a first decode step"
+    return replace(explanation, metrics=metrics, ranges=ranges, notes=[*explanation.notes, note])
 
 
 def _report_choices(

@@ -120,6 +120,7 @@ class FormatFlags:
 
     format_: Format = None
     weight_format: str | None = flag("Number format of the weights alone.")
+    activation_format: str | None = flag("Number format of the activations alone.")
     kv_format: str | None = flag("Number format of the KV cache alone.")
 
     def formats(self) -> dict[str, str]:
@@ -133,7 +134,7 @@ class FormatFlags:
         shared = self.format_ or DEFAULT_FORMAT
         formats = {
             "weight_format": self.weight_format or shared,
-            "activation_format": shared,
+            "activation_format": self.activation_format or shared,
             "kv_format": self.kv_format or shared,
         }
         for name, chosen in formats.items():

@@ -63,6 +63,9 @@ def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
     tokens = ["--prompt-tokens", "1000", "--generated-tokens", "0"]
     found = answer(capsys, *words, *tokens)
     assert not [name for name in found["metrics"] if "tokens_per_s" in name]
+    assert {*found["ranges"], *found["metrics"]}.isdisjoint(
+        {"energy_joules_per_token", "tokens_per_joule", "average_power_watts"}
+    )
     assert any("first decode step" in note for note in found["notes"])
     assert main([*words, *tokens]) == 0
     assert "token/s" not in capsys.readouterr().out
@@ -144,6 +147,13 @@ def test_offload_serves_what_does_not_fit_and_slows_it(capsys: Any) -> None:
     shares = [row["offloaded_share"] for row in rows]
     assert shares[0] == 0.0 and shares == sorted(shares) and shares[-1] > 0.3
     assert rows[-1]["time_per_output_token_s"] > 10 * rows[0]["time_per_output_token_s"]
+
+
+def test_each_format_is_set_by_a_flag_of_its_own(capsys: Any) -> None:
+    words = [*RAG, "--device", "h100-sxm", "--tp", "8", "--activation-format", "fp8"]
+    design = answer(capsys, "platform", *words, "--weight-format", "int4")["design"]
+    formats = [design[f"{name}_format"] for name in ("weight", "activation", "kv")]
+    assert formats == ["int4", "fp8", "bf16"]
 
 
 def test_the_comparison_with_genz_is_one_json_document(capsys: Any) -> None:

@@ -27,9 +27,9 @@ from codesign.evaluators.platform.sharding import RankShare, Sharding
 from codesign.hardware.collectives import WARM_UP_S
 from codesign.workload.lowering import lower
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import operator_rule
 from codesign.workload.operators import OperatorTable
 from codesign.workload.precision import multiply_bits
-from codesign.workload.split_rules import split_rule
 
 
 class GenzRules(ServingRules):
@@ -112,7 +112,7 @@ class GenzRules(ServingRules):
             experts = np.maximum(np.ceil(moe.num_experts_per_tok / ep), 1.0)
         rows = tokens * parts[0].requests
         k, n = table.k[i] * share.input, table.n[i] * share.output
-        is_down = split_rule(table.names[i]).axis == "rows"
+        is_down = operator_rule(table.names[i]).axis == "rows"
         return Loads(
             mac=rows * k * n * experts,
             weights=table.weight_elements[i] * share.work * experts,
@@ -122,7 +122,7 @@ class GenzRules(ServingRules):
 
     def keeps_on_chip(self, name: str, stream: Stream) -> bool:
         """Activations of a decode step stay on chip, but for the router's and the LM head's."""
-        return not stream.is_prefill and name not in ("router", "lm_head")
+        return not stream.is_prefill and operator_rule(name).role not in ("router", "lm_head")
 
     def expert_messages(
         self, sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray

@@ -1,6 +1,6 @@
 """What one of several devices holds of a model, and does of every operator.
 
-Tensor parallelism cuts operators as :mod:`codesign.workload.split_rules` says. A pipeline gives
+Tensor parallelism cuts operators as :mod:`codesign.workload.operator_rules` says. A pipeline gives
 each stage a part of the layers; while one stage works on some requests, the others work on others,
 so as many groups of requests are on their way as there are stages.
 
@@ -20,16 +20,16 @@ from codesign.deployments.messages import Messages
 from codesign.deployments.parallelism import Parallelism
 from codesign.workload.model import LanguageModel
 from codesign.workload.model_size import parameters_by_part
-from codesign.workload.operators import OperatorTable
-from codesign.workload.request import Request
-from codesign.workload.split_rules import (
+from codesign.workload.operator_rules import (
     Axis,
     Collective,
     kept_part,
     largest_parts,
-    split_rule,
+    operator_rule,
     state_part,
 )
+from codesign.workload.operators import OperatorTable
+from codesign.workload.request import Request
 
 _ENDS = ("embedding", "lm_head")
 """Groups of operators that stand before the first layer and after the last one."""
@@ -103,7 +103,7 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     if n_ranks == 1:
         return table
     ranks = np.array(float(n_ranks))
-    rules = [split_rule(name) for name in table.names]
+    rules = [operator_rule(name) for name in table.names]
     parts = largest_parts(model, ranks)
     part = np.array([float(parts[rule.dimension]) for rule in rules])
 
@@ -191,7 +191,7 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
             i
             for i, name in enumerate(table.names)
             if parallelism.tensor > 1
-            and split_rule(name).collective == collective
+            and operator_rule(name).collective == collective
             and not (parallelism.pipeline > 1 and table.groups[i] == "embedding")
         ]
         is_end = np.array([table.groups[i] in _ENDS for i in chosen], dtype=np.bool_)

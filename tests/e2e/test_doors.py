@@ -28,10 +28,10 @@ from codesign.metrics import Metric
 from codesign.problem_builder import build_problem
 from codesign.report.machine import machine_of
 from codesign.testing import check_evaluator
-from codesign.workload import Request, lowering, split_rules
+from codesign.workload import Request, lowering, operator_rules
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import OperatorRule
 from codesign.workload.operators import Operator
-from codesign.workload.split_rules import SplitRule
 
 
 def _request() -> Request:
@@ -90,8 +90,8 @@ def test_a_kind_of_operator_reaches_every_machine(
     request.getfixturevalue("mixing")
     with pytest.raises(InputError, match="unknown operator 'own_mixing'"):
         _rates()  # without a row it is refused, rather than free
-    row = SplitRule("replicated", "all", "gemm")
-    monkeypatch.setitem(split_rules._RULES, "own_mixing", row)
+    row = OperatorRule("replicated", "all", "gemm")
+    monkeypatch.setitem(operator_rules._RULES, "own_mixing", row)
     after = _rates()
     # Each device reads 80 x 8192 x 8192 weights more beside its quarter of 70e9.
     for machine, rate in before.items():

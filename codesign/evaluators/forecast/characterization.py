@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.evaluators.forecast.conventions import Profile
+from codesign.evaluators.forecast.conventions import NORMS, Profile
 from codesign.evaluators.forecast.life import LifeCount
 from codesign.evaluators.forecast.plain import PlainCount
 from codesign.evaluators.forecast.variants import Variant
 from codesign.evaluators.forecast.work import CLASSES, QUANTITIES, PassWork
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import Role, operator_rule
 from codesign.workload.operators import OperatorTable
 
 
@@ -41,17 +42,17 @@ def characterize(
     columns = counted(table, model, variant, float(past_tokens), batch_size, tile).columns()
     values = np.stack([columns[name] for name in QUANTITIES]) * table.count
     classes = tuple(
-        _class_of(name, kind) for name, kind in zip(table.names, table.kinds, strict=True)
+        _class_of(operator_rule(name).role, kind)
+        for name, kind in zip(table.names, table.kinds, strict=True)
     )
     return PassWork(table.names, classes, table.groups, values)
 
 
-def _class_of(name: str, kind: str) -> str:
+def _class_of(role: Role, kind: str) -> str:
     known = {"gemm": "linear", "attention_qk": "bmm", "attention_pv": "bmm",
              "linear_attention": "bmm", "gather": "embedding"}  # fmt: skip
-    name = name.removeprefix("sliding_")
     if kind in known:
         return known[kind]
-    if name.endswith("norm"):
+    if role in NORMS:
         return "norm"
-    return name if name in CLASSES else "elementwise"
+    return role if role in CLASSES else "elementwise"

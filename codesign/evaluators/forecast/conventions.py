@@ -40,6 +40,7 @@ from typing import Literal, TypeAlias
 from codesign.evaluators.forecast.variants import Variant
 from codesign.workload.lowering import Logits
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import OperatorRule, Role
 from codesign.workload.vector_ops import NORM_OPS, ROPE_OPS
 
 Profile: TypeAlias = Literal["plain", "life"]
@@ -112,35 +113,34 @@ class CountingRule:
     exponentials: float = 0.0
 
 
-_SPLIT = {"qkv_projection": 3.0, "latent_projection": 2.0}
-_UNCOUNTED = ("qk_norm", "router", "expert_combination")
+NORMS: tuple[Role, ...] = ("norm", "qk_norm")
+"""Roles of the operators that normalize."""
+_UNCOUNTED: tuple[Role, ...] = ("qk_norm", "router", "combination")
 """Operators that LIFE's Table 8 has no dispatch for: Qwen3 and DeepSeek have 19 a layer too."""
 
 
-def life_rule(name: str, model: LanguageModel, variant: Variant) -> CountingRule:
+def life_rule(operator: OperatorRule, model: LanguageModel, variant: Variant) -> CountingRule:
     """How LIFE counts an operator of the lowering; attention's products are counted apart."""
-    rule = _projection_rule(name, model, variant)
-    if name.endswith("activation"):
+    role = operator.role
+    split = 1.0 if variant.fused_projections else n_matrices(role, model)
+    rule = CountingRule(kernels=split, reads=split)
+    if role == "activation":
         rule = _activation_rule(model)
-    elif name.endswith("norm"):
+    elif role in NORMS:
         rule = CountingRule(ops=NORM_OPS["rmsnorm"] + INVERSE_OPS / model.hidden_size)
-    elif name == "rope":
+    elif role == "rope":
         rule = CountingRule(kernels=2.0, ops=ROPE_OPS)
-    elif name == "residual":
+    elif role == "residual":
         rule = CountingRule(ops=RESIDUAL_OPS)
     if variant.fused:
-        rule = _fused(name, rule)
-    is_uncounted = name in _UNCOUNTED or name.startswith("shared_")
+        rule = _fused(role, rule)
+    is_uncounted = role in _UNCOUNTED or operator.dimension == "shared"
     return replace(rule, kernels=0.0) if is_uncounted else rule
 
 
-def _projection_rule(name: str, model: LanguageModel, variant: Variant) -> CountingRule:
-    split = _SPLIT.get(name, 1.0)
-    if "gate_up" in name:
-        split = float(model.n_up_matrices)
-    if variant.fused_projections:
-        split = 1.0
-    return CountingRule(kernels=split, reads=split)
+def n_matrices(role: Role, model: LanguageModel) -> float:
+    """Matrices that one operator of the lowering multiplies with, had each its own product."""
+    return {"qkv": 3.0, "latent": 2.0, "up": float(model.n_up_matrices)}.get(role, 1.0)
 
 
 def _activation_rule(model: LanguageModel) -> CountingRule:
@@ -150,14 +150,14 @@ def _activation_rule(model: LanguageModel) -> CountingRule:
     return CountingRule(kernels=2.0, rereads=1.0, writes=2.0, ops=GATE_OPS, exponentials=1.0)
 
 
-def _fused(name: str, rule: CountingRule) -> CountingRule:
-    if name == "rope" or name.endswith("activation"):
+def _fused(role: Role, rule: CountingRule) -> CountingRule:
+    if role in ("rope", "activation"):
         return replace(rule, kernels=0.0, reads=0.0, rereads=0.0, writes=0.0)
-    if name == "residual":
+    if role == "residual":
         return replace(rule, kernels=0.0, writes=0.0)
-    if name.endswith("up_projection"):
+    if role == "up":
         return replace(rule, writes=0.0)
-    if name.endswith("down_projection") or name == "lm_head":
+    if role in ("down", "lm_head"):
         return replace(rule, reads=0.0)
     return rule
 

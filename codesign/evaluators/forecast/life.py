@@ -10,6 +10,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.forecast.conventions import (
     INVERSE_OPS,
+    NORMS,
     ROPE_TABLE_ROWS,
     SCALE_OPS,
     SOFTMAX_OPS,
@@ -30,7 +31,7 @@ class LifeCount(PlainCount):
         super().__init__(*arguments)
         model = self.model
         self.rules: Sequence[CountingRule] = [
-            life_rule(name, model, self.variant) for name in self.table.names
+            life_rule(operator, model, self.variant) for operator in self.operator_rules
         ]
         dims = model.latent_dims if model.is_latent else None
         heads, own = model.num_attention_heads, model.head_dim
@@ -47,7 +48,7 @@ class LifeCount(PlainCount):
         self.is_pv = self.table.is_kind("attention_pv")
         # Keys and values of the past are in the cache as they are used.
         context = self.past_tokens + self.table.tokens_per_request
-        is_up = self.names == "key_value_projection"
+        is_up = self.roles == "key_value"
         self.rows_share = np.where(is_up, self.table.tokens_per_request / context, 1.0)
         self.context = float(context)
 
@@ -77,7 +78,7 @@ class LifeCount(PlainCount):
         function = exponential_ops(self.variant, self.profile)
         per_output = self._factor("ops") + function * self._factor("exponentials")
         ops = per_output * self._outputs()
-        ops += np.where(self.names == "softmax", (SOFTMAX_OPS + function) * self._scores(), 0.0)
+        ops += np.where(self.is_softmax(), (SOFTMAX_OPS + function) * self._scores(), 0.0)
         ops += np.where(self.is_qk, SCALE_OPS * self._queries(), 0.0)
         # The reciprocal of each row's sum, one per head and token.
         rows = self.batch * self.table.products_per_request * self.table.m_per_request
@@ -93,15 +94,15 @@ class LifeCount(PlainCount):
     def weights(self) -> FloatArray:
         # The table is read whole; the rows looked up are part of it. Table 1 and 2 have no
         # weights for norms.
-        model, gather = self.model, self.names == "embedding"
-        is_norm = np.char.endswith(self.names, "norm")
+        model, gather = self.model, self.roles == "embedding"
+        is_norm = np.isin(self.roles, NORMS)
         own = np.where(gather | is_norm, 0.0, super().weights())
         table_bytes = model.vocab_size * model.hidden_size * self.activation_bytes
         return np.where(gather, table_bytes, own)
 
     def constants(self) -> FloatArray:
         rotation = 0.0 if self.model.is_latent else 2.0 * ROPE_TABLE_ROWS * self.model.head_dim
-        return super().constants() + np.where(self.names == "rope", rotation, 0.0)
+        return super().constants() + np.where(self.roles == "rope", rotation, 0.0)
 
     def activations(self) -> tuple[FloatArray, FloatArray]:
         read = self._factor("reads") * self._inputs() + self._factor("rereads") * self._outputs()
@@ -126,6 +127,6 @@ class LifeCount(PlainCount):
     def dispatches(self) -> FloatArray:
         is_latent, fused = self.model.is_latent, self.variant.fused
         scaling = np.where(self.is_qk & (not fused) & (not is_latent), 1.0, 0.0)
-        kept = (self.names == "softmax") | self.is_pv
+        kept = self.is_softmax() | self.is_pv
         inside = np.where(kept & fused, 0.0, self._factor("kernels"))
         return inside + scaling

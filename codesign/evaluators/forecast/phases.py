@@ -23,6 +23,7 @@ from codesign.workload import OperatorTable, lower
 from codesign.workload.lowering import Logits
 from codesign.workload.model import LanguageModel, describe_unlike_attention
 from codesign.workload.model_size import kv_elements, parameters_by_part, state_bytes
+from codesign.workload.operator_rules import operator_rule
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Inference:
         work = self._characterized(table, past, batch_size)
         if predicts or logits == "all":
             return work
-        has_no_head = np.array([name != "lm_head" for name in work.names], dtype=np.float64)
+        has_no_head = np.array([group != "lm_head" for group in work.groups], dtype=np.float64)
         return work.with_values(work.values * has_no_head)
 
     def decode(self, contexts: ArrayLike, batch_size: int = 1) -> PassWork:
@@ -133,7 +134,7 @@ class Inference:
         """(c, o) tokens to which operators attend; those of sliding layers to their window."""
         lengths = np.asarray(contexts, dtype=np.float64)[:, None]
         is_mixed = len(self.model.layers_by_type) > 1
-        slides = [not is_mixed or name.startswith("sliding_") for name in names]
+        slides = [not is_mixed or operator_rule(name).is_windowed for name in names]
         window = np.where(slides, self.model.sliding_window or np.inf, np.inf)
         return np.asarray(np.minimum(lengths, window))
 

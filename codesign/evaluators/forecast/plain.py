@@ -12,6 +12,7 @@ from codesign.evaluators.forecast.conventions import (
     Profile,
     exponential_ops,
     function_table_elements,
+    n_matrices,
 )
 from codesign.evaluators.forecast.variants import (
     Variant,
@@ -20,21 +21,23 @@ from codesign.evaluators.forecast.variants import (
     weight_bytes_per_element,
 )
 from codesign.workload.model import LanguageModel
+from codesign.workload.operator_rules import Role, operator_rule
 from codesign.workload.operators import OperatorTable
 
 DEQUANTIZE_OPS = 2.0
 """Operations per dequantized element: shift and scale (LIFE Table 1)."""
-_LAYER_PROJECTIONS = (
-    "qkv_projection",
-    "latent_projection",
-    "query_projection",
-    "key_value_projection",
-    "output_projection",
-    "gate_up_projection",
-    "up_projection",
-    "down_projection",
+_PROJECTIONS: tuple[Role, ...] = (
+    "qkv",
+    "latent",
+    "query",
+    "key_value",
+    "attention_output",
+    "up",
+    "down",
 )
-_ROTATED = ("rope", "output_projection", "down_projection")
+"""Roles of the products of a layer that may have adapters."""
+_ROTATED: tuple[Role, ...] = ("rope", "attention_output", "down")
+"""Roles of the operators whose inputs QuaRot rotates."""
 
 
 class PlainCount:
@@ -57,7 +60,12 @@ class PlainCount:
         self.kv_bytes = format_bytes(variant.kv_format)
         self.is_gemm = table.is_kind("gemm")
         self.is_vector = table.is_kind("vector")
-        self.names = np.array(table.names)
+        self.operator_rules = [operator_rule(name) for name in table.names]
+        self.roles = np.array([operator.role for operator in self.operator_rules])
+        # Adapters and rotations are of the layers that every token passes through.
+        self.is_dense = np.array(
+            [operator.dimension not in ("shared", "expert") for operator in self.operator_rules]
+        )
 
     def columns(self) -> Mapping[str, FloatArray]:
         """(o,) amounts of work by name of the quantity."""
@@ -98,10 +106,10 @@ class PlainCount:
         return self.batch * (table.vector_ops_per_request + beyond * functions)
 
     def is_softmax(self) -> Any:
-        return np.char.endswith(self.names, "softmax")
+        return self.roles == "softmax"
 
     def is_activation(self) -> Any:
-        return np.char.endswith(self.names, "activation")
+        return self.roles == "activation"
 
     def dequantization(self) -> FloatArray:
         """Two operations per quantized weight that is read, and per element of the cache."""
@@ -119,9 +127,9 @@ class PlainCount:
         """Hadamard transforms of the inputs of QuaRot's rotated operators [ours]."""
         if not self.variant.hadamard:
             return np.zeros(len(self.table))
-        width = np.where(self.names == "rope", float(self.model.head_dim), self.table.k)
+        width = np.where(self.roles == "rope", float(self.model.head_dim), self.table.k)
         per_element = np.array([_hadamard_ops(int(max(1.0, size))) for size in width])
-        rotated = np.isin(self.names, _ROTATED)
+        rotated = np.isin(self.roles, _ROTATED) & self.is_dense
         elements = self.batch * self.table.input_elements_per_request
         return np.where(rotated, per_element * elements, 0.0)
 
@@ -147,14 +155,13 @@ class PlainCount:
         return self.table.k * self.table.n
 
     def has_adapters(self) -> Any:
-        return np.isin(self.names, _LAYER_PROJECTIONS)
+        return np.isin(self.roles, _PROJECTIONS) & self.is_dense
 
     def adapted_matrices(self) -> FloatArray:
         """(o,) matrices that an operator is made of, each with adapters of its own."""
         if self.variant.fused_projections:
             return np.ones(len(self.table))
-        by_name = {"qkv_projection": 3.0, "latent_projection": 2.0, "gate_up_projection": 2.0}
-        return np.array([by_name.get(name, 1.0) for name in self.table.names])
+        return np.array([n_matrices(operator.role, self.model) for operator in self.operator_rules])
 
     # Traffic
 

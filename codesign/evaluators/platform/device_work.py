@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from codesign.columns import FloatArray
+from codesign.workload.operator_rules import Kernel
 from codesign.workload.operators import Kind, OperatorTable
-from codesign.workload.split_rules import Kernel
 
 Block: TypeAlias = Literal["layers", "embedding", "lm_head"]
 

@@ -63,7 +63,7 @@ from codesign.machines.device.scan import (
 )
 from codesign.schema import Record
 from codesign.workload.model import LanguageModel
-from codesign.workload.split_rules import state_part
+from codesign.workload.operator_rules import state_part
 from codesign.workload.state_space import CHUNK_TOKENS
 
 _WHOLE = ("attention", "experts", "scan")

@@ -11,8 +11,8 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.workload.model_size import kv_elements_per_token, parameters_by_part, state_bytes
+from codesign.workload.operator_rules import state_part
 from codesign.workload.operators import OperatorTable
-from codesign.workload.split_rules import state_part
 
 
 @dataclass(frozen=True)

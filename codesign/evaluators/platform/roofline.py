@@ -14,7 +14,7 @@ from codesign.evaluators.platform.memory import Residence
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.workload.model import LanguageModel
-from codesign.workload.split_rules import Kernel
+from codesign.workload.operator_rules import Kernel
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.units import format_engineering
 from codesign.workload.model_size import kv_elements_per_token, state_bytes
-from codesign.workload.split_rules import state_part
+from codesign.workload.operator_rules import state_part
 
 _GRID_RATIO = 2.0**0.5
 """From one point of a grid to the next [ours]; :mod:`tests` bound what that costs."""

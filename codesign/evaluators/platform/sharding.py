@@ -1,8 +1,8 @@
 """What one device has of every operator when a layer is split over a group of devices.
 
-How an operator is divided is a row of :mod:`codesign.workload.split_rules`. Attention heads and the
-vocabulary are divided among the devices of tensor and expert parallelism, feed-forward layers among
-those of tensor parallelism.
+How an operator is divided is a row of :mod:`codesign.workload.operator_rules`. Attention heads and
+the vocabulary are divided among the devices of tensor and expert parallelism, feed-forward layers
+among those of tensor parallelism.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.platform import Platform
 from codesign.workload.model import LanguageModel
-from codesign.workload.split_rules import (
+from codesign.workload.operator_rules import (
     Dimension,
     kept_part,
     largest_parts,
-    split_rule,
+    operator_rule,
 )
 
 _TENSOR_PARALLEL: tuple[Dimension, ...] = ("mlp", "shared", "expert")
@@ -71,7 +71,7 @@ class Sharding:
         """
         if name in self._shares:
             return self._shares[name]
-        rule = split_rule(name)
+        rule = operator_rule(name)
         part = self._parts[rule.dimension]
         undivided = np.ones_like(part)
         return RankShare(

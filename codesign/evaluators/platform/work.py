@@ -23,8 +23,8 @@ from codesign.evaluators.platform.loads import (
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.rules import ServingRules
 from codesign.evaluators.platform.sharding import Sharding
+from codesign.workload.operator_rules import operator_rule
 from codesign.workload.operators import Group, OperatorTable
-from codesign.workload.split_rules import split_rule
 
 _BLOCKS: dict[Group, Block] = {"embedding": "embedding", "lm_head": "lm_head"}
 
@@ -41,7 +41,7 @@ def list_work(
     operators: list[DeviceWork] = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
-            kernel, kind = split_rule(name).kernel, stream.table.kinds[i]
+            kernel, kind = operator_rule(name).kernel, stream.table.kinds[i]
             is_scan = kernel == "scan" and rules.has_vector_kernels
             if kind == "linear_attention" or _state_bytes(stream.table, i) or is_scan:
                 if stream.has_products:
@@ -65,7 +65,7 @@ def _parts(platform: Platform, streams: Sequence[Stream], name: str) -> list[Str
             i = stream.table.names.index(name)
             # Experts have the tokens of all groups, everything else those of its own; what goes
             # with their products is evenly spread, these are divided where experts are.
-            is_own = split_rule(name).kernel != "experts"
+            is_own = operator_rule(name).kernel != "experts"
             shared = stream.requests / (1.0 if stream.table.is_routed[i] else platform.ep)
             requests = platform.own_requests(stream.requests) if is_own else shared
             share = platform.sp if stream.is_prefill else 1.0
@@ -79,7 +79,7 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
     table, name = stream.table, stream.table.names[i]
     platform, share = sharding.platform, sharding.share(name)
     is_routed = bool(table.is_routed[i])
-    is_by_heads = split_rule(name).axis == "heads"
+    is_by_heads = operator_rule(name).axis == "heads"
     loads = rules.expert_loads(sharding, parts) if is_routed else dense_loads(share, parts)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     nothing = np.zeros_like(moved)
@@ -88,7 +88,7 @@ def _product(sharding: Sharding, parts: Sequence[StreamPart], rules: ServingRule
         name=name,
         kind=table.kinds[i],
         block=_BLOCKS.get(table.groups[i], "layers"),
-        kernel=split_rule(name).kernel,
+        kernel=operator_rule(name).kernel,
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
         rows=total_of(parts, product_rows),
@@ -165,7 +165,7 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
         name=f"{table.names[i]}{stream.name}",
         kind=table.kinds[i],
         block="layers",
-        kernel=split_rule(table.names[i]).kernel,
+        kernel=operator_rule(table.names[i]).kernel,
         stream=stream,
         products=heads,
         rows=table.m_per_request[i] * table.products_per_request[i] * share.work / heads,

@@ -1,11 +1,13 @@
 """Every operator of every bundled model says how several devices divide it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from codesign.errors import UnknownNameError
 from codesign.workload import Request, list_models, load_model
-from codesign.workload.split_rules import kept_part, largest_parts, split_rule, state_part
+from codesign.workload.operator_rules import kept_part, largest_parts, operator_rule, state_part
 
 
 @pytest.mark.parametrize("model", list_models())
@@ -13,12 +15,12 @@ from codesign.workload.split_rules import kept_part, largest_parts, split_rule, 
 def test_every_operator_of_every_model_has_a_rule_and_its_dimension(model, phase):
     table = Request(model=model, phase=phase, trace="osworld").operators()
     parts = largest_parts(load_model(model), np.array(4.0))
-    assert all(split_rule(name).dimension in parts for name in table.names)
+    assert all(operator_rule(name).dimension in parts for name in table.names)
 
 
 def test_an_operator_without_a_rule_is_refused():
     with pytest.raises(UnknownNameError, match="unknown operator 'qkv_projektion'"):
-        split_rule("qkv_projektion")
+        operator_rule("qkv_projektion")
 
 
 def test_parts_are_those_of_the_device_with_most_heads():
@@ -35,3 +37,17 @@ def test_every_device_keeps_all_of_a_latent_and_a_part_of_a_recurrent_state():
     hybrid = load_model("qwen3-next-80b-a3b")  # 32 value heads, 2 KV heads
     assert state_part(hybrid, np.array(8.0)) == 1 / 8
     assert kept_part(hybrid, np.array(8.0)) == 1 / 2
+
+
+def test_feed_forward_layers_have_the_same_roles_whoever_shares_them():
+    parts = ("gate_up_projection", "up_projection", "activation", "down_projection")
+    roles = [[operator_rule(f"{kind}{name}").role for name in parts]
+             for kind in ("", "shared_", "expert_")]  # fmt: skip
+    assert roles == [["up", "up", "activation", "down"]] * 3
+
+
+def test_attention_of_layers_that_slide_differs_from_other_attention_in_its_window_alone():
+    for name in ("attention_qk", "softmax", "attention_pv"):
+        slides = operator_rule(f"sliding_{name}")
+        assert slides.is_windowed and not operator_rule(name).is_windowed
+        assert replace(slides, is_windowed=False) == operator_rule(name)

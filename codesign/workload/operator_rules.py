@@ -1,4 +1,6 @@
-"""How several devices divide each kind of operator, and which kernel runs it: one row per operator.
+"""What others need to know of each kind of operator: one row per operator.
+
+How several devices divide it, which kernel runs it, and what it does in its layer.
 
 Tensor parallelism cuts a matrix by columns, so that every device has a part of the output, or by
 rows, so that every device has a part of the input and a partial sum of the whole output; attention
@@ -8,7 +10,10 @@ is cut by heads [Shoeybi2019]_. After a cut by rows the devices add up their par
 A kernel is what a device starts at once: the products with keys and values and the softmax between
 them are one, as FlashAttention has it, and so is a layer of experts.
 
-An operator that has no row here cannot be cut, and is refused.
+What an operator does in its layer is its role: those who count work by other rules than the
+lowering, as LIFE does, go by it and not by the operator's name.
+
+An operator that has no row here is refused.
 
 .. [Shoeybi2019] M. Shoeybi et al., Megatron-LM: Training multi-billion parameter language
    models using model parallelism, 2019.
@@ -16,7 +21,7 @@ An operator that has no row here cannot be cut, and is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -34,11 +39,16 @@ Dimension: TypeAlias = Literal[
     "query_heads", "query_key_value", "latent", "value_heads", "linear_projection",
     "linear_convolution", "mlp", "shared", "expert", "vocabulary", "all",
 ]  # fmt: skip
+Role: TypeAlias = Literal[
+    "embedding", "norm", "residual", "lm_head", "qkv", "qk_norm", "rope", "softmax",
+    "attention_output", "latent", "query", "key_value", "up", "activation", "down", "router",
+    "combination", "other",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class SplitRule:
-    """How one operator is divided.
+class OperatorRule:
+    """How one operator is divided, what runs it, and what it is for.
 
     Attributes:
         axis: What is cut: columns or rows of its weights, heads, or nothing.
@@ -48,22 +58,27 @@ class SplitRule:
             addition that the next norm does on its way; a look-up in a table.
         collective: What the devices send one another afterwards: the operator's output, added up
             (``all_reduce``) or put together (``all_gather``); None if nothing.
+        role: What it does in its layer, the same for dense, shared and routed feed-forward layers:
+            their ``up`` projections have the gate's matrix with them.
+        is_windowed: Whether it is attention of layers that slide, in a model that has others too.
     """
 
     axis: Axis
     dimension: Dimension
     kernel: Kernel
     collective: Collective | None = None
+    role: Role = "other"
+    is_windowed: bool = False
 
 
-_REPLICATED_PRODUCT = SplitRule("replicated", "all", "gemm")
-_ATTENTION = SplitRule("heads", "query_heads", "attention")
-_ROWS_OF_HEADS = SplitRule("heads", "query_heads", "rowwise")
-_ABSORPTION = SplitRule("heads", "query_heads", "absorption")
-_SCAN = SplitRule("heads", "value_heads", "scan")
+_REPLICATED_PRODUCT = OperatorRule("replicated", "all", "gemm")
+_ATTENTION = OperatorRule("heads", "query_heads", "attention")
+_ROWS_OF_HEADS = OperatorRule("heads", "query_heads", "rowwise")
+_ABSORPTION = OperatorRule("heads", "query_heads", "absorption")
+_SCAN = OperatorRule("heads", "value_heads", "scan")
 
-_RULES: dict[str, SplitRule] = {
-    "embedding": SplitRule("rows", "vocabulary", "lookup", "all_reduce"),
+_RULES: dict[str, OperatorRule] = {
+    "embedding": OperatorRule("rows", "vocabulary", "lookup", "all_reduce", role="embedding"),
     "embedding_projection": _REPLICATED_PRODUCT,
     "altup_projection": _REPLICATED_PRODUCT,
     "laurel_projection": _REPLICATED_PRODUCT,
@@ -71,37 +86,39 @@ _RULES: dict[str, SplitRule] = {
     "layer_input_projection": _REPLICATED_PRODUCT,
     "layer_input_gate": _REPLICATED_PRODUCT,
     "layer_input_output": _REPLICATED_PRODUCT,
-    "norm": SplitRule("replicated", "all", "rowwise"),
-    "residual": SplitRule("replicated", "all", "residual"),
-    "lm_head": SplitRule("columns", "vocabulary", "gemm", "all_gather"),
+    "norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
+    "residual": OperatorRule("replicated", "all", "residual", role="residual"),
+    "lm_head": OperatorRule("columns", "vocabulary", "gemm", "all_gather", role="lm_head"),
     # Attention with grouped queries.
-    "qkv_projection": SplitRule("columns", "query_key_value", "gemm"),
-    "qk_norm": _ROWS_OF_HEADS,
-    "rope": _ROWS_OF_HEADS,
+    "qkv_projection": OperatorRule("columns", "query_key_value", "gemm", role="qkv"),
+    "qk_norm": replace(_ROWS_OF_HEADS, role="qk_norm"),
+    "rope": replace(_ROWS_OF_HEADS, role="rope"),
     "attention_qk": _ATTENTION,
-    "softmax": _ATTENTION,
+    "softmax": replace(_ATTENTION, role="softmax"),
     "attention_pv": _ATTENTION,
-    "sliding_attention_qk": _ATTENTION,
-    "sliding_softmax": _ATTENTION,
-    "sliding_attention_pv": _ATTENTION,
+    "sliding_attention_qk": replace(_ATTENTION, is_windowed=True),
+    "sliding_softmax": replace(_ATTENTION, role="softmax", is_windowed=True),
+    "sliding_attention_pv": replace(_ATTENTION, is_windowed=True),
     "output_gate": _ROWS_OF_HEADS,
-    "output_projection": SplitRule("rows", "query_heads", "gemm", "all_reduce"),
+    "output_projection": OperatorRule(
+        "rows", "query_heads", "gemm", "all_reduce", role="attention_output"
+    ),
     # Multi-head latent attention: all heads share the latent, which every device keeps.
-    "latent_projection": SplitRule("columns", "latent", "gemm"),
-    "latent_norm": SplitRule("replicated", "all", "rowwise"),
-    "query_projection": SplitRule("columns", "query_heads", "gemm"),
-    "key_value_projection": SplitRule("columns", "query_heads", "gemm"),
+    "latent_projection": OperatorRule("columns", "latent", "gemm", role="latent"),
+    "latent_norm": OperatorRule("replicated", "all", "rowwise", role="norm"),
+    "query_projection": OperatorRule("columns", "query_heads", "gemm", role="query"),
+    "key_value_projection": OperatorRule("columns", "query_heads", "gemm", role="key_value"),
     "query_absorption": _ABSORPTION,
     "value_absorption": _ABSORPTION,
     # Linear attention.
-    "linear_projection": SplitRule("columns", "linear_projection", "gemm"),
-    "linear_convolution": SplitRule("heads", "linear_convolution", "scan"),
-    "linear_qk_norm": SplitRule("heads", "linear_convolution", "scan"),
+    "linear_projection": OperatorRule("columns", "linear_projection", "gemm"),
+    "linear_convolution": OperatorRule("heads", "linear_convolution", "scan"),
+    "linear_qk_norm": OperatorRule("heads", "linear_convolution", "scan", role="norm"),
     "linear_decay": _SCAN,
     "linear_state_products": _SCAN,
     "linear_state_update": _SCAN,
-    "scan_projection": SplitRule("rows", "value_heads", "gemm", "all_reduce"),
-    "time_step_projection": SplitRule("columns", "value_heads", "gemm"),
+    "scan_projection": OperatorRule("rows", "value_heads", "gemm", "all_reduce"),
+    "time_step_projection": OperatorRule("columns", "value_heads", "gemm"),
     "selective_scan": _SCAN,
     "scan_scores": _SCAN,
     "scan_decay": _SCAN,
@@ -109,27 +126,29 @@ _RULES: dict[str, SplitRule] = {
     "scan_state_products": _SCAN,
     "scan_outputs": _SCAN,
     "scan_state_update": _SCAN,
-    "linear_norm": SplitRule("heads", "value_heads", "rowwise"),
-    "linear_output_projection": SplitRule("rows", "value_heads", "gemm", "all_reduce"),
+    "linear_norm": OperatorRule("heads", "value_heads", "rowwise", role="norm"),
+    "linear_output_projection": OperatorRule("rows", "value_heads", "gemm", "all_reduce"),
     # Feed-forward layers. Partial sums of all experts are combined before they are added up.
-    "gate_up_projection": SplitRule("columns", "mlp", "gemm"),
-    "up_projection": SplitRule("columns", "mlp", "gemm"),
-    "activation": SplitRule("heads", "mlp", "rowwise"),
-    "down_projection": SplitRule("rows", "mlp", "gemm", "all_reduce"),
-    "router": _REPLICATED_PRODUCT,
-    "shared_gate_up_projection": SplitRule("columns", "shared", "gemm"),
-    "shared_up_projection": SplitRule("columns", "shared", "gemm"),
-    "shared_activation": SplitRule("heads", "shared", "rowwise"),
-    "shared_down_projection": SplitRule("rows", "shared", "gemm"),
-    "expert_gate_up_projection": SplitRule("columns", "expert", "experts"),
-    "expert_up_projection": SplitRule("columns", "expert", "experts"),
-    "expert_activation": SplitRule("heads", "expert", "experts"),
-    "expert_down_projection": SplitRule("rows", "expert", "experts"),
-    "expert_combination": SplitRule("replicated", "all", "experts", "all_reduce"),
+    "gate_up_projection": OperatorRule("columns", "mlp", "gemm", role="up"),
+    "up_projection": OperatorRule("columns", "mlp", "gemm", role="up"),
+    "activation": OperatorRule("heads", "mlp", "rowwise", role="activation"),
+    "down_projection": OperatorRule("rows", "mlp", "gemm", "all_reduce", role="down"),
+    "router": replace(_REPLICATED_PRODUCT, role="router"),
+    "shared_gate_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
+    "shared_up_projection": OperatorRule("columns", "shared", "gemm", role="up"),
+    "shared_activation": OperatorRule("heads", "shared", "rowwise", role="activation"),
+    "shared_down_projection": OperatorRule("rows", "shared", "gemm", role="down"),
+    "expert_gate_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
+    "expert_up_projection": OperatorRule("columns", "expert", "experts", role="up"),
+    "expert_activation": OperatorRule("heads", "expert", "experts", role="activation"),
+    "expert_down_projection": OperatorRule("rows", "expert", "experts", role="down"),
+    "expert_combination": OperatorRule(
+        "replicated", "all", "experts", "all_reduce", role="combination"
+    ),
 }
 
 
-def split_rule(operator: str) -> SplitRule:
+def operator_rule(operator: str) -> OperatorRule:
     """The rule of the operator of that name.
 
     Raises:

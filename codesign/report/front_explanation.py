@@ -18,6 +18,7 @@ from codesign.report.labels import (
     format_setting,
     format_value,
     metric_title,
+    unit_text,
 )
 from codesign.report.paper_table import PaperTable, TableCell, to_markdown, to_rich
 from codesign.report.plateaus import within_words
@@ -381,7 +382,7 @@ class _Words:
     def _per_unit_words(self, price: Price, move: Move) -> str:
         """What a unit of the limit, such as a dollar or a year, changes in the best objectives."""
         best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
-        unit = _STEP_UNITS.get(price.limit.unit, price.limit.unit or "unit")
+        unit = _STEP_UNITS.get(price.limit.unit, unit_text(price.limit.unit) or "unit")
         is_moved = ~(
             nearly_matches(best[:, None], move.best[:, None], tolerance)
             & nearly_matches(move.best[:, None], best[:, None], tolerance)
@@ -405,7 +406,7 @@ class _Words:
         return not is_near or abs(move.change) > tolerance * self.explanation.prices.hypervolume
 
     def _amount(self, price: Price, value: float) -> str:
-        return f"{value:.4g} {price.limit.unit}".rstrip()
+        return f"{value:.4g} {unit_text(price.limit.unit)}".rstrip()
 
     def _per_unit(self, move: Move) -> str:
         if move.change and not self._matters(move):
@@ -419,7 +420,7 @@ class _Words:
                 TableCell(text)
                 for text in (
                     price.limit.text,
-                    price.limit.unit or "–",
+                    unit_text(price.limit.unit) or "–",
                     self._per_unit(price.looser),
                     self._per_unit(price.tighter),
                 )

@@ -18,7 +18,7 @@ from codesign.report.front_explanation import sections
 STEP = 0.2
 LIMITS = {
     "unit_cost_usd <= 3000": "USD",
-    "area_mm2 <= 275": "mm^2",
+    "area_mm2 <= 275": "mm²",
     "junction_temperature_celsius <= 52": "K",
     "lifetime_years >= 3": "year",
 }
@@ -63,3 +63,14 @@ def test_a_limit_has_its_price_in_its_own_unit(limit: str) -> None:
     price = re.search(rf"\(.*?([\d.]+) token/s throughput per {re.escape(LIMITS[limit])}", looser)
     assert price is not None, line
     assert float(price[1]) == pytest.approx(gain / abs(moved - float(number)), rel=5e-3)
+
+
+def test_the_prices_write_units_as_numbers_do() -> None:
+    asked = problem("area_mm2 <= 275")
+    explanation = explain_front(
+        Fronts(asked), enumerate_front(asked), np.array([0.0, 700.0]), STEP, 0.0
+    )
+    (section,) = (item for item in sections(explanation) if item.title == "What each limit costs")
+    (table,) = section.tables
+    assert [row[1].text for row in table.rows] == ["mm²", "W", "mm", "%"]
+    assert not any("^2" in line or "degC" in line for line in section.lines)

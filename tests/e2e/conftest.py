@@ -45,7 +45,7 @@ class _StopsEarly:
     def finish(self) -> None: ...
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def processes_hear_an_interrupt() -> Iterator[None]:
     """A gate in the background may ignore Ctrl-C, and all that it begins would do so too."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

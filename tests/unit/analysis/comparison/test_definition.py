@@ -1,10 +1,16 @@
 """Comparison files: what they resolve to, and one clear line for what is wrong."""
 
+from pathlib import Path
+
 import pytest
 
+import codesign
 from codesign.analysis.comparison import load_comparison
 from codesign.campaign import load_definition
 from codesign.errors import CodesignError
+from codesign.schema import read_document
+
+SHIPPED = sorted(Path(codesign.__file__).parents[1].glob("runs/compare-*.yaml"))
 
 
 def test_each_problem_takes_the_search_of_the_comparison_and_all_else_of_its_campaign(write):
@@ -92,3 +98,21 @@ def test_the_comparison_of_fidelities_differs_in_nothing_but_the_use_of_predicti
     assert corrected.options.predictions
     assert alone.options == corrected.options.model_copy(update={"predictions": False})
     assert all(item.problem.is_predicted for item in resolved.problems)
+
+
+def test_shipped_comparisons_agree_on_what_optimizers_were_tuned_on():
+    files = [read_document(path).data for path in SHIPPED]
+    tuned_on: dict[str, set[str]] = {}
+    for data in files:
+        for label, names in data.get("tuned_on", {}).items():
+            tuned_on.setdefault(label, set()).update(names)
+    assert "problem-mw14" in tuned_on["gp-ehvi"]
+    for data in files:
+        labels = {
+            item if isinstance(item, str) else item.get("label", item["name"])
+            for item in data["optimizers"]
+        }
+        for label in labels & set(tuned_on):
+            compared = tuned_on[label] & set(data["problems"])
+            listed = set(data.get("tuned_on", {}).get(label, ()))
+            assert compared <= listed, f"{data['name']}: {label} was tuned on {compared - listed}"

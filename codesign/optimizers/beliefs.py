@@ -21,14 +21,22 @@ from codesign.optimizers.acquisition import (
     expected_hypervolume_improvement,
     expected_violation_decrease,
 )
-from codesign.optimizers.evidence import Evidence, HyperparameterMemory, Learned, milestone
+from codesign.optimizers.evidence import (
+    Evidence,
+    Form,
+    HyperparameterMemory,
+    Learned,
+    decided_at,
+    milestone,
+)
 from codesign.optimizers.history import History
 from codesign.optimizers.prediction import error_scale, expected
-from codesign.optimizers.surrogate import NOISE, Fitting, GaussianProcess
+from codesign.optimizers.surrogate import Fitted, Fitting, GaussianProcess
 from codesign.pareto import hypervolume, non_dominated
 
 Name: TypeAlias = tuple[Literal["objective", "limit", "failing"], int]
 """Of a process: what it is about, and the column of it."""
+FormFeature: TypeAlias = Literal["has_sum", "has_noise"]
 _MOST_CONDITIONED = 2000
 """Results that a process is conditioned on; of more, the front, the latest and a random choice
 [ours: beyond, one factorization takes seconds]."""
@@ -234,7 +242,10 @@ class Beliefs:
         """(n, m) means and deviations of beliefs about objectives, on the scales."""
         predictions = [process.predict(features) for process in self.objectives]
         means = np.column_stack([mean for mean, _ in predictions])
-        deviations = [_doubt(deviation) for _, deviation in predictions]
+        deviations = [
+            _doubt(process, deviation)
+            for process, (_, deviation) in zip(self.objectives, predictions, strict=True)
+        ]
         if guesses is not None:
             pairs = list(zip(self.scales, guesses.values.T[: len(self.scales)], strict=True))
             means += np.column_stack([expected(scale, column) for scale, column in pairs])
@@ -347,13 +358,14 @@ class Estimate:
             mean, spread = np.zeros(len(features)), np.zeros(len(features))
             if process is not None:
                 mean, spread = process.predict(features)
+                spread = _doubt(process, spread)
             is_limit = target.is_limit
             if target.predicted is not None and predicted is not None:
                 column = predicted[:, target.predicted]
                 mean = mean + expected(target.scale, _relative(column) if is_limit else column)
             value = target.scale.of_model(mean)
             values[:, j] = np.expm1(value) if is_limit else value
-            deviation[:, j] = target.scale.slope * _doubt(spread)
+            deviation[:, j] = target.scale.slope * spread
         return Guesses(values, deviation)
 
 
@@ -366,6 +378,7 @@ class Modeling:
         iterations: Bound on the optimization of the models' hyperparameters.
         training: Most results that hyperparameters are learned from.
         groups: (f,) of features that are alike; see :class:`Fitting`.
+        is_noisy: The evaluator declares that its results are noisy.
         memory: Of hyperparameters of one history.
     """
 
@@ -373,6 +386,7 @@ class Modeling:
     iterations: int
     training: int
     groups: IntArray | None = None
+    is_noisy: bool = False
     memory: HyperparameterMemory = field(default_factory=HyperparameterMemory)
 
     def beliefs(
@@ -454,32 +468,72 @@ class Modeling:
         self, name: Name, known: Evidence, evidence: Evidence
     ) -> tuple[Target, GaussianProcess]:
         """What a process is to learn, and the process that saw it at what is known."""
-        n = milestone(len(evidence.features), _position(name, evidence.history))
-        learned = self.memory.get(n, name, lambda: self._learned(name, evidence.part(slice(n))))
-        target = self._target(name, known, learned.logarithmic)
+        position = _position(name, evidence.history)
+        n = milestone(len(evidence.features), position)
+        learned = self.memory.get(n, name, lambda: self._learned(name, evidence, n))
+        target = self._target(name, known, learned.form.logarithmic)
         hyperparameters = learned.hyperparameters
         return target, GaussianProcess.observed(known.features, target.values, hyperparameters)
 
-    def _learned(self, name: Name, evidence: Evidence) -> Learned:
+    def _learned(self, name: Name, evidence: Evidence, n: int) -> Learned:
+        """What the first ``n`` results teach, in the form that was decided on last."""
+        n_decided = decided_at(n, _position(name, evidence.history))
+        if (~evidence.history.failed[:n_decided]).sum() < 2:
+            n_decided = n
+        decided = self.memory.decided(
+            n_decided, name, lambda: self._decided(name, evidence.part(slice(n_decided)))
+        )
+        if n == n_decided:
+            return decided
+        return self._in_form(name, evidence.part(slice(n)), decided.form)
+
+    def _decided(self, name: Name, evidence: Evidence) -> Learned:
         """What explains the evidence best: a function of it alone.
 
         Of an objective that has one sign and is not predicted, the logarithm if that is clearly
-        more likely.
+        more likely; a sum over the parameters, and noise, if the results are clearly more likely
+        with either. Noise that is declared is always learned.
         """
+        some, fitting = self._training(name, evidence)
+        target, form = self._target(name, some, self.logarithmic), Form(self.logarithmic)
+        fitted = fitting.fit(target.values)
+        if name[0] == "objective" and target.scale.sign and target.predicted is None:
+            values = some.history.objectives[:, name[1]]
+            plain = self._target(name, some, logarithmic=False)
+            fitted_plain = fitting.fit(plain.values)
+            gain = plain.scale.log_density(values) - target.scale.log_density(values)
+            if fitted_plain.density + gain > fitted.density - _CLEARLY:
+                target, fitted, form = plain, fitted_plain, Form(logarithmic=False)
+        # What is constant is explained by anything.
+        for feature in self._features_of_forms if np.ptp(target.values) > 0 else ():
+            richer = _richer(fitting, feature, target.values, fitted)
+            is_declared = feature == "has_noise" and self.is_noisy
+            least = -np.inf if is_declared else _CLEARLY
+            if richer.density > fitted.density + least:
+                fitted, form = richer, replace(form, **{feature: True})
+        return Learned(fitted.hyperparameters, form)
+
+    def _in_form(self, name: Name, evidence: Evidence, form: Form) -> Learned:
+        """What the evidence teaches about a process of this form."""
+        some, fitting = self._training(name, evidence)
+        values = self._target(name, some, form.logarithmic).values
+        fitted = fitting.fit(values)
+        for feature in self._features_of_forms:
+            if getattr(form, feature):
+                fitted = _richer(fitting, feature, values, fitted)
+        return Learned(fitted.hyperparameters, form)
+
+    @property
+    def _features_of_forms(self) -> tuple[FormFeature, FormFeature]:
+        """In the order in which they are tried: noise that is declared is no contribution."""
+        return ("has_noise", "has_sum") if self.is_noisy else ("has_sum", "has_noise")
+
+    def _training(self, name: Name, evidence: Evidence) -> tuple[Evidence, Fitting]:
+        """What hyperparameters are learned from."""
         rng = np.random.default_rng(len(evidence.features))
         draw = evidence.thinned if name[0] == "failing" else evidence.with_results
         some = draw(self.training, rng)
-        fitting = Fitting(some.features, self.iterations, self.groups)
-        logarithmic = self._target(name, some, self.logarithmic)
-        learned, density = fitting.fit(logarithmic.values)
-        if name[0] == "objective" and logarithmic.scale.sign and logarithmic.predicted is None:
-            values = some.history.objectives[:, name[1]]
-            plain = self._target(name, some, logarithmic=False)
-            learned_plain, density_plain = fitting.fit(plain.values)
-            gain = plain.scale.log_density(values) - logarithmic.scale.log_density(values)
-            if density_plain + gain > density - _CLEARLY:
-                return Learned(learned_plain, logarithmic=False)
-        return Learned(learned, self.logarithmic)
+        return some, Fitting(some.features, self.iterations, self.groups)
 
     def _target(self, name: Name, known: Evidence, logarithmic: bool) -> Target:
         """What the process of a name is to learn."""
@@ -503,6 +557,12 @@ def _position(name: Name, history: History) -> int:
     m, c = int(history.objectives.shape[1]), int(history.violations.shape[1])
     first = {"objective": 0, "limit": m, "failing": m + c}
     return first[kind] + column
+
+
+def _richer(fitting: Fitting, feature: FormFeature, values: FloatArray, fitted: Fitted) -> Fitted:
+    """What is learned with one more feature of a form."""
+    with_feature = fitting.with_sum if feature == "has_sum" else fitting.with_noise
+    return with_feature(values, fitted)
 
 
 def _limited(violations: FloatArray, guesses: FloatArray | None, position: int) -> Target:
@@ -550,9 +610,9 @@ def _where_within(
     return worth
 
 
-def _doubt(deviation: FloatArray) -> FloatArray:
+def _doubt(process: GaussianProcess, deviation: FloatArray) -> FloatArray:
     """(n,) deviations without the noise, which is no hope of an improvement."""
-    return np.sqrt(np.maximum(deviation**2 - NOISE, 0.0))
+    return np.sqrt(np.maximum(deviation**2 - process.hyperparameters.noise, 0.0))
 
 
 def _is_bound(violation: FloatArray, objectives: FloatArray, reference: FloatArray | None) -> bool:

@@ -18,6 +18,8 @@ from codesign.optimizers.surrogate import Hyperparameters
 
 _EACH = 100
 """Results up to which hyperparameters are learned anew after each [ours]."""
+_DECIDED_EVERY = 5
+"""Results, up to a hundred, after which the form of a process is decided anew [ours]."""
 _REFITS = 10
 """Beyond, times that they are learned while the number of results doubles, about [ours]."""
 
@@ -91,17 +93,43 @@ def milestone(n: int, position: int = 0) -> int:
     return n - delayed % step
 
 
+def decided_at(n: int, position: int = 0) -> int:
+    """Number of results that decide the form of the process that is learned from ``n``.
+
+    >>> [decided_at(n) for n in (3, 20, 23, 99, 110)]
+    [3, 20, 20, 95, 110]
+    """
+    if n > _EACH or n < 2 * _DECIDED_EVERY:
+        return n
+    return n - (n - position) % _DECIDED_EVERY
+
+
+@dataclass(frozen=True)
+class Form:
+    """What kind of process explains the results best.
+
+    Attributes:
+        logarithmic: It is about the logarithm of an objective that has one sign.
+        has_sum: Its kernel is a product and a sum over the parameters.
+        has_noise: It learns how much noise there is.
+    """
+
+    logarithmic: bool
+    has_sum: bool = False
+    has_noise: bool = False
+
+
 @dataclass(frozen=True)
 class Learned:
     """What is learned of a process besides its observations.
 
     Attributes:
         hyperparameters: Of the process.
-        logarithmic: Whether it is about the logarithm of an objective that has one sign.
+        form: Its kind.
     """
 
     hyperparameters: Hyperparameters
-    logarithmic: bool
+    form: Form
 
 
 class HyperparameterMemory:
@@ -112,13 +140,27 @@ class HyperparameterMemory:
 
     def __init__(self) -> None:
         self._learned: dict[tuple[str, int], tuple[int, Learned]] = {}
+        self._decided: dict[tuple[str, int], tuple[int, Learned]] = {}
 
     def forget(self) -> None:
         """Learn everything anew, from evidence that changed."""
-        self._learned = {}
+        self._learned, self._decided = {}, {}
 
     def get(self, n: int, name: tuple[str, int], learn: Callable[[], Learned]) -> Learned:
         """Those of a process after ``n`` results, learned if they are not remembered."""
-        if name not in self._learned or self._learned[name][0] != n:
-            self._learned[name] = n, learn()
-        return self._learned[name][1]
+        return _remembered(self._learned, n, name, learn)
+
+    def decided(self, n: int, name: tuple[str, int], decide: Callable[[], Learned]) -> Learned:
+        """What was learned when the form of a process was decided, after ``n`` results."""
+        return _remembered(self._decided, n, name, decide)
+
+
+def _remembered(
+    memory: dict[tuple[str, int], tuple[int, Learned]],
+    n: int,
+    name: tuple[str, int],
+    learn: Callable[[], Learned],
+) -> Learned:
+    if name not in memory or memory[name][0] != n:
+        memory[name] = n, learn()
+    return memory[name][1]

@@ -11,7 +11,7 @@ from codesign.optimizers.evidence import Evidence, training_of
 from codesign.optimizers.history import History
 from codesign.optimizers.mutation import strides
 from codesign.optimizers.sampling import RandomSearch
-from codesign.optimizers.surrogate import NOISE, PRIOR_SCALE, Fitting, GaussianProcess
+from codesign.optimizers.surrogate import PRIOR_SCALE, Fitting, GaussianProcess
 from codesign.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
@@ -29,13 +29,19 @@ def test_beliefs_equal_those_of_botorch():
     points = rng.random((9, 4))
     fitting = Fitting(features, 20)
     for j in range(2):
-        ours = GaussianProcess.observed(features, values[:, j], fitting.fit(values[:, j])[0])
+        ours = GaussianProcess.observed(
+            features, values[:, j], fitting.fit(values[:, j]).hyperparameters
+        )
         warp = ours.hyperparameters.warp
         x, y = warp.of(torch.as_tensor(features)), torch.as_tensor(values[:, [j]])
         kernel = MaternKernel(nu=2.5, ard_num_dims=4)
         kernel.lengthscale = ours.hyperparameters.length_scales
         model = SingleTaskGP(
-            x, y, torch.full_like(y, NOISE), covar_module=kernel, outcome_transform=None
+            x,
+            y,
+            torch.full_like(y, ours.hyperparameters.noise),
+            covar_module=kernel,
+            outcome_transform=None,
         ).double()
         model.mean_module.constant.data = torch.tensor(ours.mean).double()
         posterior = model.posterior(warp.of(torch.as_tensor(points)))
@@ -52,17 +58,18 @@ def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
     rng = np.random.default_rng(1)
-    features, values, logs = rng.random((25, 3)), rng.normal(size=25), rng.normal(size=3)
+    features, values, logs = rng.random((25, 3)), rng.normal(size=25), rng.normal(size=4)
+    logs[0] = np.log(noise := 1e-3)
     observed = torch.as_tensor(values)
     fitting = Fitting(features, 1)
     loss, gradient, mean = fitting.loss(logs, observed)
     y = observed[:, None]
     kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=3, use_rbf_kernel=False)
     model = SingleTaskGP(
-        torch.as_tensor(features), y, torch.full_like(y, NOISE), covar_module=kernel,
+        torch.as_tensor(features), y, torch.full_like(y, noise), covar_module=kernel,
         outcome_transform=None,
     ).double()  # fmt: skip
-    kernel.lengthscale = torch.as_tensor(np.exp(logs))
+    kernel.lengthscale = torch.as_tensor(np.exp(logs[1:]))
     model.mean_module.constant.data = torch.tensor(mean).double()
     likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
     model.train()
@@ -70,7 +77,7 @@ def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
     # The constant of the three log-normal priors is of no account.
     constant = 3 * float(np.log(PRIOR_SCALE) + 0.5 * np.log(2 * np.pi))
     assert loss == pytest.approx(-theirs - constant, rel=1e-6)
-    for j, unit in enumerate(np.eye(3) * 1e-5):
+    for j, unit in enumerate(np.eye(4) * 1e-5):
         high, low = (fitting.loss(logs + step, observed)[0] for step in (unit, -unit))
         assert gradient[j] == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-6)
 
@@ -78,7 +85,8 @@ def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
 def test_a_feature_that_does_not_matter_gets_a_long_scale():
     features = np.random.default_rng(0).random((40, 2))
     values = np.sin(6 * features[:, :1])
-    scales = Fitting(features, 50).fit(values[:, 0] / values.std())[0].length_scales.numpy()
+    learned = Fitting(features, 50).fit(values[:, 0] / values.std())
+    scales = learned.hyperparameters.length_scales.numpy()
     assert scales[1] > 5 * scales[0]
 
 

@@ -24,7 +24,8 @@ def test_a_warp_is_kumaraswamys_distribution_function_and_keeps_what_is_outside(
     assert (bent[:, 1] == 0.5).all()
 
 
-def test_the_gradient_is_that_of_the_differences_with_warps_and_groups():
+@pytest.mark.parametrize("n_of_sum", [0, 2 + 3])
+def test_the_gradient_is_that_of_the_differences_with_warps_and_groups(n_of_sum):
     import torch
 
     rng = np.random.default_rng(0)
@@ -33,8 +34,8 @@ def test_the_gradient_is_that_of_the_differences_with_warps_and_groups():
     features[:, 3] = 1 - features[:, 2]
     fitting = Fitting(features, 1, np.array([0, 1, 2, 2]))
     observed = torch.as_tensor(rng.normal(size=25))
-    logs = 0.5 * rng.normal(size=3 + 2 + 4)
-    logs[:3] -= 1.0  # long scales make differences inexact
+    logs = 0.5 * rng.normal(size=1 + 3 + 2 + 4 + n_of_sum)
+    logs[:4] -= 1.0  # long scales make differences inexact
     gradient = fitting.loss(logs, observed)[1]
     for j, unit in enumerate(np.eye(len(logs)) * 1e-5):
         high, low = (fitting.loss(logs + step, observed)[0] for step in (unit, -unit))
@@ -48,7 +49,7 @@ def test_an_inverse_is_learned_from_few_results():
     rng = np.random.default_rng(3)
     features, others = rng.random((40, 2)), rng.random((200, 2))
     mean, deviation = inverse(features).mean(), inverse(features).std()
-    learned = Fitting(features, 50).fit((inverse(features) - mean) / deviation)[0]
+    learned = Fitting(features, 50).fit((inverse(features) - mean) / deviation).hyperparameters
     values = (inverse(features) - mean) / deviation
     predicted, _ = GaussianProcess.observed(features, values, learned).predict(others)
     error = predicted - (inverse(others) - mean) / deviation
@@ -60,6 +61,10 @@ def test_values_of_one_category_have_similar_length_scales():
     codes = rng.integers(6, size=60)
     features = np.eye(6)[codes]
     values = rng.normal(size=6)[codes]
-    alike = Fitting(features, 50, np.zeros(6, dtype=np.int64)).fit(values)[0].length_scales.numpy()
-    alone = Fitting(features, 50).fit(values)[0].length_scales.numpy()
+    alike = (
+        Fitting(features, 50, np.zeros(6, dtype=np.int64))
+        .fit(values)
+        .hyperparameters.length_scales.numpy()
+    )
+    alone = Fitting(features, 50).fit(values).hyperparameters.length_scales.numpy()
     assert np.log(alike).std() < np.log(alone).std()

@@ -24,6 +24,7 @@ from codesign.evaluators.base import (
     Evaluator,
     Failure,
     Features,
+    Noisy,
     Predicts,
 )
 from codesign.metrics import Metric, Sense
@@ -221,6 +222,11 @@ class Problem:
                 f"evaluator {self.evaluator_name!r} failed on features: {_words(error)}"
             ) from error
         return {name: self._checked(name, values, len(rows)) for name, values in features.items()}
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the evaluator declares that its results are noisy."""
+        return isinstance(self.evaluator, Noisy) and self.evaluator.is_noisy
 
     @property
     def is_predicted(self) -> bool:

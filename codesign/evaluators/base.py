@@ -245,6 +245,19 @@ class Predicts(Protocol):
 
 
 @runtime_checkable
+class Noisy(Protocol):
+    """An evaluator that can say that its results are noisy, as those of measurements and of random
+    simulations are: designs that are nearly the same then differ by more than they should, and an
+    optimizer that models the results need not explain it.
+
+    A design that is evaluated again still has the same results, in whatever batch.
+    """
+
+    is_noisy: bool
+    """Whether they are, with the options that the evaluator was built with."""
+
+
+@runtime_checkable
 class KeepsLimits(Protocol):
     """An evaluator that chooses something itself, such as a batch size, and can choose so that
     the limits of a problem are kept where a choice keeps them."""

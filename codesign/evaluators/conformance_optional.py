@@ -19,6 +19,7 @@ from codesign.evaluators.base import (
     Evaluator,
     Explains,
     Features,
+    Noisy,
     Predicts,
     Supersedes,
 )
@@ -59,6 +60,9 @@ def check_optional(
         _Hint("features", "feature", evaluator.features).check(admissible)
     if isinstance(evaluator, Predicts):
         _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
+    if isinstance(evaluator, Noisy):
+        is_noisy: object = evaluator.is_noisy
+        require(isinstance(is_noisy, bool), f"is_noisy must be true or false, got {is_noisy!r}")
     if isinstance(evaluator, Bounds):
         _check_bounds(evaluator, evaluator, designs, reference)
 

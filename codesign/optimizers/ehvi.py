@@ -94,13 +94,10 @@ class GpEhvi(LearningOptimizer):
         self._latest: tuple[int, Beliefs] | None = None
         self._helps: bool | None = None
         groups = self._space.feature_groups
-        modelings = [
-            Modeling(options.logarithmic, options.iterations, options.training, groups)
-            for _ in range(2)
-        ]
-        self._modeling = modelings[0]
+        settings = options.logarithmic, options.iterations, options.training, groups
+        self._modeling = Modeling(*settings, self._space.is_noisy)
         self._screened = Screened(
-            self._space, self._n_objectives, modelings[1], self._predicted, self._n_limits
+            self._space, self._n_objectives, Modeling(*settings), self._predicted, self._n_limits
         )
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
@@ -253,8 +250,8 @@ class GpEhvi(LearningOptimizer):
 
         Those to be screened only are not climbed to, and do not count as evaluated.
         """
-        n_climbs = 0 if is_screening else self._options.local_search
         history = self._memory.history()
+        n_climbs = 0 if is_screening else self._options.local_search
         taken = KeySet()
         taken.add(self._space.space.keys(pending))
         candidates = self._space.distinct(self._candidates(n, history, rng), taken)

@@ -94,6 +94,7 @@ class BenchmarkFunctions:
 
     Attributes:
         unused_parameters: Parameters on which nothing depends.
+        is_noisy: Whether the objectives are disturbed.
     """
 
     Workload: ClassVar[type[Record]] = NoWorkload
@@ -101,6 +102,7 @@ class BenchmarkFunctions:
 
     def __init__(self, workload: NoWorkload, options: FunctionOptions) -> None:
         self.options = options
+        self.is_noisy = options.noise > 0.0
         self._function = FUNCTIONS[options.function]
         names = [f"x{i}" for i in range(1, MOST_VARIABLES + 1)]
         own = self._function.n_variables

@@ -235,6 +235,7 @@ FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
      "'gain_tokens' .*asked for alone must equal|asked for alone must equal .*'gain_tokens'"),
     ("predicts what nobody asked for", PredictsAllAnyway,
      r"asked for 'gain_tokens' alone, predict .*also reports \['cost_watts'\]"),
+    ("is noisy in words", having(is_noisy="yes"), "is_noisy must be true or false, got 'yes'"),
     ("leaves a list undecided", having(undecided_parameters=["kind"]),
      "undecided_parameters must be a tuple"),
     ("leaves a parameter undecided twice", having(undecided_parameters=("kind", "kind")),

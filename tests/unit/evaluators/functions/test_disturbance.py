@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator, load_space
+from codesign.campaign import load_definition
+from codesign.campaign.loop import search_space
 from codesign.evaluators.functions import disturbance
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 
@@ -59,3 +61,11 @@ def test_the_stated_share_of_designs_fails_always_the_same_ones():
 def test_what_does_not_disturb_is_not_told_of():
     assert dict(_evaluator().provenance()) == {"function": "re21", "steps": 20, "n_objectives": 2}
     assert _evaluator(noise=0.1).provenance()["noise"] == 0.1
+
+
+def test_noise_is_declared_and_hints_off_do_not_pass_it_on():
+    assert [_evaluator(**options).is_noisy for options in ({}, {"noise": 0.1})] == [False, True]
+    noisy, exact = (load_definition(f"problem-{name}").problem for name in ("noisy-re21", "re21"))
+    search = search_space(noisy)
+    assert search.is_noisy and not search_space(exact).is_noisy
+    assert not search.without_hints().is_noisy

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,19 @@ from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
 from codesign.metrics import PLATFORM_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
+
+_BOUNDED = (
+    "time_to_first_token_s",
+    "time_per_output_token_s",
+    "request_latency_s",
+    "throughput_tokens_per_s",
+    "tokens_per_s_per_user",
+    "tokens_per_s_per_device",
+    "prefill_requests_per_s",
+    "n_devices",
+    "board_power_watts",
+)
+"""Metrics that rooflines without any loss bound from their better side, or give exactly."""
 
 
 class PlatformEvaluator:
@@ -60,7 +74,9 @@ class PlatformEvaluator:
         devices: Mapping[str, Device] | None = None,
     ) -> None:
         self.workload = workload
-        self.options = (options or PlatformOptions()).resolved()
+        stated = options or PlatformOptions()
+        self.options = stated.resolved()
+        self._ideal = stated.model_copy(update={"profile": "ideal"}).resolved()
         if workload.mixed and not rules_of(self.options).has_mixed_passes:
             expected = "mixed: expected profile 'fitted' or 'ideal'"
             raise InputError(f"{expected}; {self.profile!r} has no mixed passes")
@@ -140,6 +156,34 @@ class PlatformEvaluator:
                 if name not in values
             }
         return Evaluation(values, limits(serving))
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+        """(n,) what no platform beats, from rooflines: under ``fitted``, the profile ``ideal``.
+
+        Other profiles are such models themselves, of which nothing is known in advance.
+        """
+        if self.profile != "fitted":
+            return {}
+        names = [name for name in _BOUNDED if name in metrics]
+        serving = PlatformServing(
+            self.workload,
+            self._ideal,
+            self._passes_of_ideal,
+            build_platform(designs, self.devices, self._ideal),
+        )
+        bounds = {name: np.array(getattr(serving, name), dtype=np.float64) for name in names}
+        if "board_power_watts" in bounds:
+            # A number also where no limit is stated: that of the hungriest device.
+            most = max((device.power or 0.0 for device in self.devices.values()), default=0.0)
+            unknown = np.isnan(bounds["board_power_watts"])
+            bounds["board_power_watts"][unknown] = (most * serving.n_devices)[unknown]
+        if self.accuracy is not None:
+            bounds |= self.accuracy.metrics(designs, metrics)
+        return bounds
+
+    @cached_property
+    def _passes_of_ideal(self) -> RequestPasses:
+        return RequestPasses(self.workload, self._ideal)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
         """Why a metric has no value for some platforms, by its name."""

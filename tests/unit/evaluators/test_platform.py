@@ -545,6 +545,35 @@ def test_fitted_kernels_are_never_faster_than_the_ideal_ones() -> None:
             assert known.any() and (fitted[known] >= ideal[known] * (1 - 1e-9)).all()
 
 
+def test_what_is_predicted_is_a_bound_and_board_power_is_exact() -> None:
+    where = api.load_space("platform-llm")
+    columns = where.columns(where.sample(np.random.default_rng(6), 300))
+    for model in ("llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"):
+        for engine in ("graphs", "streams", "eager"):
+            evaluator = build(model, options={"engine": engine})
+            within = np.all(
+                [values <= 0 for values in evaluator.known_violations(columns).values()], axis=0
+            )
+            names = [item.name for item in evaluator.metrics]
+            results = evaluator.evaluate(columns, names).metrics
+            predicted = evaluator.predict(columns, names)
+            assert within.any() and {"throughput_tokens_per_s", "time_to_first_token_s"} < set(
+                predicted
+            )
+            for name, bounds in predicted.items():
+                sign = -1 if PLATFORM_METRICS[name].sense == "maximize" else 1
+                values = sign * results[name][within]
+                assert (values >= sign * bounds[within] - 1e-9 * np.abs(values)).all(), name
+            power = results["board_power_watts"]
+            known = ~np.isnan(power)
+            assert (predicted["board_power_watts"][known] == power[known]).all()
+
+
+def test_profiles_that_are_bounds_or_conventions_predict_nothing() -> None:
+    for options in ({"profile": "ideal"}, {"profile": "genz"}):
+        assert build(options=options).predict(designs(), ["throughput_tokens_per_s"]) == {}
+
+
 def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest() -> None:
     evaluator = build()
     with pytest.raises(UnknownNameError, match="Did you mean 'h100-sxm'"):

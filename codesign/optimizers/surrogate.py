@@ -336,8 +336,8 @@ class Fitting:
         """
         mode = prior_location(self._features.shape[1]) - PRIOR_SCALE**2  # of the prior
         n_others = len(self._alike) + 2 * len(self._warpable)
-        start = [[LOG_NOISE], np.full(self._n_groups, mode), np.zeros(n_others)]
-        return self._optimum(values, np.concatenate(start))
+        scales, others = np.full(self._n_groups, mode), np.zeros(n_others)
+        return self._optimum(values, np.concatenate([[LOG_NOISE], scales, others]))
 
     def with_sum(self, values: FloatArray, fitted: Fitted) -> Fitted:
         """Those of a product and a sum over the parameters.

@@ -251,7 +251,7 @@ class GpEhvi(LearningOptimizer):
         Those to be screened only are not climbed to, and do not count as evaluated.
         """
         history = self._memory.history()
-        n_climbs = 0 if is_screening else self._options.local_search
+        n_climbs = 0 if is_screening else self._n_climbs(history)
         taken = KeySet()
         taken.add(self._space.space.keys(pending))
         candidates = self._space.distinct(self._candidates(n, history, rng), taken)
@@ -272,14 +272,18 @@ class GpEhvi(LearningOptimizer):
                 candidates = self._space.distinct(candidates, taken)
         return chosen
 
+    def _n_climbs(self, history: History) -> int:
+        """Climbs for one choice: fewer with many results, but one."""
+        most = self._options.local_search
+        return min(most, max(1, round(_share(history) * most)))
+
     def _is_improving(self, history: History) -> bool:
         """Whether most of the latest results are on the front: of so many as explore once."""
         n_latest = min(self._options.explore_every, len(history.rows))
         return 2 * int((history.front >= len(history.rows) - n_latest).sum()) > n_latest
 
     def _candidates(self, n: int, history: History, rng: np.random.Generator) -> IntArray:
-        # A prediction costs as much more as there are more results.
-        share = min(1.0, _CHEAP / max(len(history.rows), 1))
+        share = _share(history)
         size = max(int(share * self._options.candidates), n)
         seen = self._seen
         drawn = self._space.sample_unseen(rng, size, seen)
@@ -361,6 +365,11 @@ class GpEhvi(LearningOptimizer):
                 break
             row, worth = near[best], float(values[best])
         return row, worth
+
+
+def _share(history: History) -> float:
+    """Of the usual number of predictions, which cost as much more as there are more results."""
+    return min(1.0, _CHEAP / max(len(history.rows), 1))
 
 
 def _parents(history: History) -> IntArray:

@@ -1,5 +1,7 @@
 """GP with EHVI: models, limits, caps, threads, and that it wins on a known front."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -481,3 +483,13 @@ def test_a_thousand_results_are_all_conditioned_on(grid):
     history = optimizer._memory.history()
     beliefs = optimizer._beliefs(history, np.random.default_rng(0))
     assert [len(process.values) for process in beliefs.objectives] == [1000, 1000]
+
+
+def test_with_many_results_fewer_candidates_are_climbed_from_but_one():
+    def climbs(n, local_search=3):
+        options = SimpleNamespace(local_search=local_search)
+        history = SimpleNamespace(rows=np.zeros((n, 2)))
+        return GpEhvi._n_climbs(SimpleNamespace(_options=options), history)
+
+    assert [climbs(n) for n in (20, 300, 450, 700, 5000)] == [3, 3, 2, 1, 1]
+    assert climbs(20, local_search=0) == climbs(5000, local_search=0) == 0

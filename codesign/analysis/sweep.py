@@ -175,9 +175,12 @@ def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
 def _access_change(technology: MemoryTechnology, value: float) -> dict[str, Range]:
     """Both energies, that of writes as far along its range as that of reads."""
     reads, writes = _access_energies(technology)
-    ends = ("low", "typical", "high")
-    along = np.interp(value, *([item.value_at(end) for end in ends] for item in (reads, writes)))
+    along = np.interp(value, _ends(reads), _ends(writes))
     return dict(zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True))
+
+
+def _ends(item: Range) -> list[float]:
+    return [item.low, item.typical, item.high]
 
 
 def _exactly(value: float) -> Range:

@@ -36,7 +36,8 @@ def features(
     """
     hardware, n_devices = footprint.accelerators, part.n_devices
     levels = hardware.levels
-    parts = thermal_design_watts(hardware, *footprint.operand_bits, energies)
+    first_bits, second_bits = footprint.operand_bits
+    parts = thermal_design_watts(hardware, first_bits, second_bits, energies)
     watts = sum(parts.values(), start=np.zeros(1))
     off_chip = 1.0 - batch.setup.pinned
     kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]

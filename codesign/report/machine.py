@@ -176,8 +176,10 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
     library = evaluator.technologies()
     options = getattr(evaluator, "options", None)
     level: Level = getattr(options, "technology_level", "typical")
-    is_npu = isinstance(options, NpuOptions)
-    energies = (account_constants(options) if is_npu else constants_at("n7")).operation_energies
+    constants = (
+        account_constants(options) if isinstance(options, NpuOptions) else constants_at("n7")
+    )
+    energies = constants.operation_energies
     batch = build_accelerators(columns, library, level)
     formats = {
         kind: str(design[f"{kind}_format"])

@@ -143,7 +143,9 @@ class SiliconMetrics:
     @cached_property
     def tdp_by_component(self) -> dict[str, FloatArray]:
         """TDP of each component of one device."""
-        return thermal_design_watts(self._hardware, *self._bits, self.constants.operation_energies)
+        first, second = self._bits
+        energies = self.constants.operation_energies
+        return thermal_design_watts(self._hardware, first, second, energies)
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:

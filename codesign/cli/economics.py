@@ -296,6 +296,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     """TDP of a design in its own formats (16 bits by default), stated or from its parts."""
     import numpy as np
 
+    from codesign.accounts.constants import constants_at
     from codesign.hardware.power import thermal_design_watts
     from codesign.workload.precision import DEFAULT_FORMAT, multiply_bits
 
@@ -303,7 +304,8 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
         np.array([float(multiply_bits(settings.get(f"{name}_format") or DEFAULT_FORMAT))])
         for name in ("activation", "weight", "kv")
     )
-    parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv))
+    energies = constants_at("n7").operation_energies
+    parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv), energies)
     return float(sum(watts[0] for watts in parts.values()))
 
 

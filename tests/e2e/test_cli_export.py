@@ -450,6 +450,11 @@ def test_a_spec_sheet_says_what_to_build(tmp_path):
         assert part in text
 
 
+def _number_of(cell):
+    number, unit = cell.replace(",", "").split()
+    return float(number) * {"kW": 1e3}.get(unit, 1.0)
+
+
 def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
     path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
     text = path.read_text("utf-8")
@@ -466,11 +471,20 @@ def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
     budgets = [table for table in _tables_of_markdown(text) if table[0] == ["part", *_ENDS]]
     assert len(budgets) == 3
     for table in budgets:
-        *parts, total = (
-            [float(cell.split()[0].replace(",", "")) for cell in row[1:]] for row in table[1:]
-        )
+        *parts, total = ([_number_of(cell) for cell in row[1:]] for row in table[1:])
         assert np.sum(parts, axis=0) == pytest.approx(total, rel=1e-3)
         assert total[0] < total[1] < total[2]
+    # By hand: 2048 x 256 MACs at 1 GHz, and 2048 lanes with six operations at once.
+    assert [row for row in budgets[1] if row[0] in ("array", "vector")] == [
+        ["array", "157.3 W", "378.5 W", "681.6 W"],
+        ["vector", "1.966 W", "3.932 W", "20.77 W"],
+    ]
+    metrics = next(table for table in _tables_of_markdown(text) if table[0][0] == "metric")
+    intervals = {row[0]: row[2] for row in metrics[1:]}
+    assert metrics[0] == ["metric", "value", "5-95 %", "meaning"]
+    assert intervals["peak compute"] == "no range stated"
+    low, high = (_number_of(end) for end in intervals["TDP"].split(" to "))
+    assert low < 600 < 900 < high
 
 
 def test_the_block_diagram_of_a_spec_sheet_shows_dies_layers_and_links(tmp_path):

@@ -30,7 +30,7 @@ from codesign.evaluators.npu.cost_metrics import (
 )
 from codesign.evaluators.npu.footprint import requests_that_fit
 from codesign.evaluators.npu.formats import FORMATS, element_bytes, meaning, operand_bits
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, account_constants
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
@@ -83,6 +83,7 @@ class BestCase:
         self._options = options
         self._library = library
         self._part = preparation.part
+        self._energies = account_constants(options).operation_energies
         self._of_pass = PassBounds(pass_, preparation, options, workload.phase)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
@@ -138,7 +139,7 @@ class BestCase:
         bits = {name: partial.extremes(name, operand_bits(name))[0] for name in FORMATS}
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         slowest = replace(hardware, vector_length=lanes)
-        watts = thermal_design_watts(slowest, bits["activation_format"], wider)
+        watts = thermal_design_watts(slowest, bits["activation_format"], wider, self._energies)
         array, arrays = self._arrays(partial)
         smallest, largest = self._batch_range(partial, hardware, least, most)
         case = BestInputs(

@@ -18,7 +18,6 @@ from codesign.evaluators.npu.placement import KINDS
 from codesign.format_mixture import is_mixed, mixture_words
 from codesign.hardware.accelerator import UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
 
 
@@ -60,6 +59,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
     hardware = design.batch.setup.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
+    lane_joules = design.silicon.constants.lane_energy_joules
     joined = max if pass_.options.vector == "overlapped" else float.__add__
     moving = _moving_operators(pass_, design, present)
     rows: list[dict[str, Any]] = []
@@ -83,8 +83,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
                 "matrix_time_s": count * own["time_s"],
                 "vector_time_s": count * vector_s,
                 "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
-                "energy_joules": count
-                * (own["energy_joules"] + operations * VECTOR_LANE_ENERGY_JOULES),
+                "energy_joules": count * (own["energy_joules"] + operations * lane_joules),
                 "traffic_bytes": {
                     level: count * moved for level, moved in own["traffic_bytes"].items()
                 },

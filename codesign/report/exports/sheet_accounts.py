@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.accounts.constants import constant_ranges
 from codesign.analysis.sweep import Sweep
+from codesign.analysis.uncertainty import design_intervals
 from codesign.errors import InputError
 from codesign.evaluators.base import Explains, Explanation
 from codesign.report.exports.block_diagram import interface_words
-from codesign.report.labels import format_value
+from codesign.report.labels import format_metric, format_value, metric_of
+from codesign.report.uncertainty import NO_RANGE
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
     from codesign.report.machine import Machine
 
+SAMPLES = 200
+"""Draws for the intervals of a sheet: as many as for a page."""
 BUDGETS = (
     ("Area budget of one device", "costs", "part", "area_mm2", "mm²"),
     ("Power budget of one device, thermal design power", "power", "component", "tdp_watts", "W"),
@@ -38,12 +42,26 @@ INTERFACE_COLUMNS = (
 )  # fmt: skip
 
 
+def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
+    """The interval of every metric, or that it has none."""
+    try:
+        intervals = design_intervals(evaluated, SAMPLES)
+    except InputError:
+        intervals = {}
+    words = {}
+    for name in evaluated.metrics:
+        metric = metric_of(name, evaluated.evaluator.metrics)
+        ends = [format_metric(float(value), metric) for value in intervals.get(name, ())]
+        words[name] = " to ".join(ends) or NO_RANGE
+    return words
+
+
 def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str, ...]]]]:
     """Area, power and price by part, with every range low, typical and high.
 
     Limiting assumption: a part is least where all ranges are low, and most where all are high. A
-    range that is not published has no width. The evaluator may have no ranges at all: then the
-    three numbers are equal, and there are as many tables as the design has accounts.
+    part that no range moves says so in place of its ends. The evaluator may have no ranges at all;
+    there are as many tables as the design has accounts.
     """
     columns = evaluated.space.columns(evaluated.space.encode(evaluated.design))
     ends: list[Explanation] = [evaluated.explanation] * 3
@@ -62,12 +80,19 @@ def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str,
         if not names:
             continue
         lines = [
-            (name, *(format_value(numbers.get(name, 0.0), unit) for numbers in numbers_at_ends))
+            (name, *_over_ends([numbers.get(name, 0.0) for numbers in numbers_at_ends], unit))
             for name in names
         ]
-        totals = (format_value(sum(numbers.values()), unit) for numbers in numbers_at_ends)
-        tables.append((title, [*lines, ("total", *totals)]))
+        totals = [sum(numbers.values()) for numbers in numbers_at_ends]
+        tables.append((title, [*lines, ("total", *_over_ends(totals, unit))]))
     return tables
+
+
+def _over_ends(values: Sequence[float], unit: str) -> tuple[str, ...]:
+    """Low, typical and high, or that nothing moves the value."""
+    low, typical, high = (format_value(value, unit) for value in values)
+    is_moved = len({value for value in values if value == value}) > 1
+    return (low, typical, high) if is_moved else (NO_RANGE, typical, NO_RANGE)
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], key: str, number: str) -> dict[str, float]:
@@ -98,7 +123,7 @@ def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
 
 
 def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
-    """Every constant of area, price, heat and carbon: its range, its date and its source."""
+    """Every constant of area, energy, price, heat and carbon: its range, date and source."""
     options = getattr(evaluated.evaluator, "options", None)
     process = getattr(options, "process", None)
     if process is None:

@@ -15,9 +15,11 @@ from codesign.report.exports.designs import Written, path_of_pool, write_texts
 from codesign.report.exports.sheet_accounts import (
     INTERFACE_COLUMNS,
     NOT_MODELLED,
+    SAMPLES,
     budget_tables,
     constant_lines,
     interface_lines,
+    interval_words,
 )
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
@@ -32,6 +34,7 @@ from codesign.report.labels import (
 )
 from codesign.report.plain import to_json_text
 from codesign.report.tables import format_cell, unit_and_title
+from codesign.report.uncertainty import NO_RANGE, PERCENTS
 from codesign.text import markdown_text
 
 if TYPE_CHECKING:
@@ -73,8 +76,9 @@ def _machine(chosen: ChosenDesign) -> Machine | None:
 
 def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str) -> str:
     evaluated = chosen.evaluated
+    intervals = interval_words(evaluated)
     metrics = [
-        (metric_title(metric), format_metric(value, metric), metric.meaning)
+        (metric_title(metric), format_metric(value, metric), intervals[name], metric.meaning)
         for name, value in evaluated.metrics.items()
         for metric in [metric_of(name, evaluated.evaluator.metrics)]
     ]
@@ -92,7 +96,9 @@ def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str) -> str:
             markdown_text(f"Evaluated by {evaluator_words(evaluated.reading)}.\n"),
             *(_system(chosen) if chosen.pools else []),
             *([] if machine is None else _parts(chosen, machine, drawing)),
-            _table("What it achieves", ("metric", "value", "meaning"), metrics),
+            _table("What it achieves", ("metric", "value", PERCENTS, "meaning"), metrics),
+            f"{PERCENTS}: 5 % of {SAMPLES} draws of all ranges are below, 5 % above. "
+            f"{NO_RANGE.capitalize()}: the metric depends on no number with a range.\n",
             _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
             _table("Limits", ("limit", "state"), limits),
             *([] if chosen.pools else _breakdowns(chosen)),
@@ -131,9 +137,9 @@ def _accounts(chosen: ChosenDesign) -> list[str]:
     columns = ("part", "min", "typ", "max")
     tables = [_table(title, columns, lines) for title, lines in budget_tables(chosen.evaluated)]
     words = (
-        "Min: every published range at its low end; max: at its high end. Where the three "
-        "numbers agree, no range is published. What fills a die below its layers shrinks as the "
-        "die's other blocks grow.\n"
+        "Min: every range at its low end; max: at its high end; not an interval of 5-95 %, and "
+        f"wider than likely. {NO_RANGE.capitalize()}: no number behind it has one. What fills a "
+        "die below its layers shrinks as the die's other blocks grow.\n"
     )
     accuracy = _table(
         "What the formats cost in accuracy", FORMAT_COLUMNS, format_lines(chosen.evaluated)
@@ -146,7 +152,7 @@ def _assumed(chosen: ChosenDesign, machine: Machine | None) -> list[str]:
     columns = ("constant", "low / typical / high", "date", "source")
     return [
         _table(
-            "Assumed: constants of area, price, heat and carbon",
+            "Assumed: constants of area, energy, price, heat and carbon",
             columns,
             constant_lines(chosen.evaluated),
         ),

@@ -107,7 +107,7 @@ def kernel_energy_joules(
     watts, seconds = np.asarray(rates.power_watts), np.asarray(time_s)
     core, memory = _switching_joules(work, rates, constants)
     joules = constants.base * watts * seconds + core + memory
-    return np.minimum(joules, constants.limit * watts * seconds)
+    return np.asarray(np.minimum(joules, constants.limit * watts * seconds))
 
 
 def sustained_time_s(

@@ -208,12 +208,15 @@ class LanguageModel(Record):
         if "num_key_value_heads" not in filled and heads is not None:
             filled["num_key_value_heads"] = heads
         if "head_dim" not in filled and isinstance(heads, int) and isinstance(hidden, int):
-            if heads < 1 or hidden % heads:
+            if "kv_lora_rank" in filled:  # MLA has widths of its own
+                filled["head_dim"] = max(hidden // max(heads, 1), 1)
+            elif heads < 1 or hidden % heads:
                 raise ValueError(
                     "head_dim: expected where hidden_size is not a multiple of "
                     f"num_attention_heads, got hidden_size {hidden} and {heads} heads"
                 )
-            filled["head_dim"] = hidden // heads
+            else:
+                filled["head_dim"] = hidden // heads
         return filled
 
     @field_validator("num_key_value_heads")

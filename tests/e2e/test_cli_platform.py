@@ -27,7 +27,7 @@ def test_energies_have_the_ranges_of_measured_kernels(capsys: Any) -> None:
         assert ends["low"] < metrics[name] < ends["high"]
     inverse = 1.0 / ranges["tokens_per_joule"]["low"]
     assert inverse == pytest.approx(ranges[energy]["high"])
-    assert any("predicted by fits without their device" in note for note in found["notes"])
+    assert any("predicted by fits without their geometry" in note for note in found["notes"])
     ideal = answer(capsys, "platform", *RAG, "--device", "h200-sxm", "--tp", "8",
                    "--option", "profile=ideal")  # fmt: skip
     assert ideal["ranges"] == {}

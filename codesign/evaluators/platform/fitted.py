@@ -38,7 +38,13 @@ from codesign.machines.device.attention import (
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.corrections import KernelCase, correction
 from codesign.machines.device.elementwise import ElementwiseConstants, row_time_s, stream_time_s
-from codesign.machines.device.energy import EnergyConstants, idle_watts, kernel_energy_joules
+from codesign.machines.device.energy import (
+    EnergyConstants,
+    KernelWork,
+    idle_watts,
+    kernel_energy_joules,
+    sustained_time_s,
+)
 from codesign.machines.device.engine import EngineConstants
 from codesign.machines.device.expected_error import (
     describe_energy_error,
@@ -167,22 +173,30 @@ class FittedKernels(Rooflines):
             memory_s=_sum([bound.memory_s for bound in bounds]),
             mac=_sum([bound.mac for bound in bounds]),
             bytes=_sum([bound.bytes for bound in bounds]),
-            joules=self._joules(first, first.count * once, bounds),
+            joules=self._joules(group, first.count * once, bounds),
         )
 
     def _joules(
-        self, first: DeviceWork, time_s: FloatArray, bounds: Sequence[OperatorTime]
+        self, group: Sequence[DeviceWork], time_s: FloatArray, bounds: Sequence[OperatorTime]
     ) -> FloatArray:
-        """(n,) energy of one device in all instances of a kernel."""
-        work_flop = 2.0 * _sum([bound.mac for bound in bounds])
-        traffic_bytes = _sum([bound.bytes for bound in bounds])
-        bits = 16.0 if first.kernel == "attention" else self.platform.products.multiply_bits
-        return self.by_class(
-            "energy", EnergyConstants,
-            lambda constants: kernel_energy_joules(
-                time_s, work_flop, traffic_bytes, bits, self.platform.rates, constants
+        """(n,) energy of one device in all instances of a kernel, at sustained clocks."""
+        is_attention, rates = group[0].kernel == "attention", self.platform.rates
+        work = KernelWork(
+            flop=2.0 * _sum([bound.mac for bound in bounds]),
+            traffic_bytes=_sum([bound.bytes for bound in bounds]),
+            multiply_bits=16.0 if is_attention else self.platform.products.multiply_bits,
+            scores=sum(
+                bound.mac / item.inner
+                for item, bound in zip(group, bounds, strict=True)
+                if item.kind == "attention_qk"
             ),
-        )  # fmt: skip
+        )
+
+        def law(constants: EnergyConstants) -> FloatArray:
+            sustained_s = sustained_time_s(time_s, work, rates, constants)
+            return kernel_energy_joules(sustained_s, work, rates, constants)
+
+        return self.by_class("energy", EnergyConstants, law)
 
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others."""

@@ -50,7 +50,7 @@ class MeasuredError(Record):
 
 
 class EnergyError(MeasuredError):
-    """Errors of the energy of kernels, time and power predicted by fits without their device."""
+    """Errors of the energy of kernels, time and power predicted by fits that have not seen them."""
 
     low: float = Field(gt=0)
     """Measured over predicted energy that 5 % of the kernels stay below."""
@@ -71,7 +71,8 @@ class MeasuredErrors(Record):
     unseen_device: dict[str, MeasuredError]
     """Of kernels on a device that the fit has not seen: by family."""
     energy: dict[str, EnergyError]
-    """Of the energy of kernels: by device, which the fits have not seen; ``all`` is of all."""
+    """Of the energy of kernels whose geometry the fits have not seen: by device; ``all`` is of all
+    kernels by fits without their device."""
 
 
 @cache
@@ -119,12 +120,15 @@ def energy_error(device: str) -> EnergyError:
 def describe_energy_error(device: str) -> str:
     """What the ranges of energy on a device rest on, in two sentences."""
     error = energy_error(device)
-    place = "on this device" if device in measured_errors().energy else "on others"
+    is_own = device in measured_errors().energy
+    place = "this device" if is_own else "others"
+    unseen = "geometry" if is_own else "device"
     return (
-        f"Energy of {error.cases:,} kernels measured {place}, predicted by fits without their "
-        f"device: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
+        f"Energy of {error.cases:,} kernels measured on {place}, predicted by fits without their "
+        f"{unseen}: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
         f"{error.high:.2g} times the predicted energy. Ranges of energy are these; "
-        "errors of many kernels partly cancel in a request."
+        "errors of many kernels partly cancel in a request. It is of whole boards, without hosts, "
+        "at the clocks that the power limit leaves them."
     )
 
 

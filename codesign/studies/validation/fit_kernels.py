@@ -60,7 +60,7 @@ _UNITS = {
     **dict.fromkeys(("stream_core", "row_core", "operand_rate"), "GB/s"),
     "integer_core_rate": "TFLOP/s",
     "convert_rate": "1/s",
-    "byte": "pJ",
+    **dict.fromkeys(("score", "byte"), "pJ"),
 }
 """Unit in which a constant is written; others are plain numbers."""
 _TABLE = "kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0)"

@@ -240,7 +240,8 @@ _NOTES = (
     "Constants are shared by all GPUs. Corrections of products, attention and experts are of the "
     "device that was measured: sizes are corrected by what similar sizes took of the law's time.",
     "The roofline is the larger of arithmetic over the datasheet's peak and bytes over its "
-    "bandwidth.",
+    "bandwidth. GenZ times an operator so, over shares of both that its user states (study "
+    "requests); LLMCompass is on no package index and was not run.",
 )
 _FOLDS = (
     "Errors are of corrections fitted without the row's geometry on any device, in five parts: "

@@ -34,7 +34,7 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.hardware.device import load_device
 from codesign.studies.validation.request_cases import DATA, find_model, formats_of
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, promise, summarize
 from codesign.workload import load_model
 
 SERVED_FILE = DATA / "served_requests.csv.gz"
@@ -253,14 +253,8 @@ def _targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for quantity, limit in TARGETS.items():
         for group in _groups(rows, quantity):
             mean = float(np.mean(np.abs(_errors(rows, group, quantity))))
-            targets.append(
-                {
-                    "what": f"mean error over requests, {group}",
-                    "target": f"<= {limit:.0%}",
-                    "measured": mean,
-                    "is_met": mean <= limit,
-                }
-            )
+            subject = f"mean error over requests, {group}"
+            targets.append(promise(subject, f"<= {limit:.0%}", mean, mean <= limit))
     return targets
 
 

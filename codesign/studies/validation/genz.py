@@ -25,7 +25,7 @@ from codesign.evaluators.platform.requirements import LatencyLimits, Requirement
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.hardware.device import load_device
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, count_promise, summarize
 from codesign.workload.model_library import list_models, load_model
 from codesign.workload.model_size import active_parameter_count, kv_elements, parameter_count
 
@@ -218,14 +218,22 @@ def _targets(
     ]
     kept = sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held)
     return [
-        {"what": f"numbers of the tool's {len(answered)} answers", "target": "within 1e-6",
-         "measured": f"{within} of {len(tool_rows)}", "is_met": within == len(tool_rows)},
-        {"what": "cases that the tool refuses, because they do not fit", "target": "refused",
-         "measured": f"{n_refused} of {len(refused)}", "is_met": n_refused == len(refused)},
-        {"what": "numbers of the paper's text that the tool's conventions explain",
-         "target": "within 1 to 7 %, each as stated", "measured": f"{kept} of {len(held)}",
-         "is_met": kept == len(held)},
-    ]  # fmt: skip
+        count_promise(
+            f"numbers of the tool's {len(answered)} answers", "within 1e-6", within, len(tool_rows)
+        ),
+        count_promise(
+            "cases that the tool refuses, because they do not fit",
+            "refused",
+            n_refused,
+            len(refused),
+        ),
+        count_promise(
+            "numbers of the paper's text that the tool's conventions explain",
+            "within 1 to 7 %, each as stated",
+            kept,
+            len(held),
+        ),
+    ]
 
 
 def _is_refused(case: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ from codesign.evaluators.forecast.scenarios import (
 )
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
 from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, PassWork
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, count_promise, summarize
 from codesign.workload import LanguageModel, list_models, load_model
 
 _FOLDER = Path(__file__).parent / "data"
@@ -287,12 +287,8 @@ def _target(
     ]  # fmt: skip
     equal = sum(row["is_reproduced"] for _, row in pairs)
     left_out = sum(cell.table == table and bool(cell.remark) for cell in cells)
-    return {
-        "what": f"Table {table}" + (f", {left_out} with a remark apart" if left_out else ""),
-        "target": "as printed",
-        "measured": f"{equal} of {len(pairs)}",
-        "is_met": equal == len(pairs),
-    }
+    subject = f"Table {table}" + (f", {left_out} with a remark apart" if left_out else "")
+    return count_promise(subject, "as printed", equal, len(pairs))
 
 
 def _remarks(cells: Sequence[LifeCell], rows: Sequence[Mapping[str, Any]]) -> list[str]:

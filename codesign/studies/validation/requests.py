@@ -27,7 +27,7 @@ from codesign.studies.validation.request_cases import (
     RequestCase,
     read_requests,
 )
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, median_promise, summarize
 from codesign.workload import load_model
 from codesign.workload.model_size import kv_elements_per_token, weight_elements
 from codesign.workload.precision import bits_per_element
@@ -252,15 +252,7 @@ def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str,
     for quantity, limit in TARGETS.items():
         chosen = np.array([case.quantity == quantity for case in cases])
         if chosen.any():
-            median = float(np.median(np.abs(errors[chosen])))
-            targets.append(
-                {
-                    "what": f"median error, {quantity}",
-                    "target": f"<= {limit:.0%}",
-                    "measured": median,
-                    "is_met": median <= limit,
-                }
-            )
+            targets.append(median_promise(quantity, limit, errors[chosen]))
     return targets
 
 

@@ -24,7 +24,7 @@ from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError
 from codesign.hardware.array import DATAFLOWS, Dataflow, Drain, systolic_cycles
 from codesign.report.exports.scalesim import CONFIGURATION
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, promise, summarize
 
 REQUIREMENTS = ("scalesim>=3,<4", "numpy<2.4")
 ARRAYS = ((8, 8), (16, 16), (32, 32), (64, 64), (128, 128), (8, 64), (64, 16), (128, 32))
@@ -237,18 +237,13 @@ def compare(simulated: Simulated) -> Study:
         rows=rows,
         summary=by_flow,
         targets=[
-            {
-                "what": "largest difference of the cycles",
-                "target": f"<= {TOLERANCE:.0%}",
-                "measured": f"{largest:.2%}",
-                "is_met": largest <= TOLERANCE,
-            },
-            {
-                "what": "products compared",
-                "target": ">= 200",
-                "measured": str(n_products),
-                "is_met": n_products >= 200,
-            },
+            promise(
+                "largest difference of the cycles",
+                f"<= {TOLERANCE:.0%}",
+                f"{largest:.2%}",
+                largest <= TOLERANCE,
+            ),
+            promise("products compared", ">= 200", str(n_products), n_products >= 200),
         ],
         notes=_notes(),
     )

@@ -16,7 +16,6 @@ of the runs, so that no design that breaks a limit decides.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -30,6 +29,7 @@ from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.execution.answers import Evaluate
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Objective, Observations, Problem
+from codesign.space import read_limit
 from codesign.units import parse_quantity
 
 SEED = 20_000
@@ -42,8 +42,6 @@ ENOUGH = 8
 """Feasible designs from which a reference point is relied on."""
 TRIALS = 8
 """Designs tried until one is evaluated, to learn which limits an evaluator reports."""
-
-_BOUND = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=]+?)\s*$")
 
 
 class FailedSampleError(JobError):
@@ -208,15 +206,15 @@ def _bounds(problem: Problem) -> dict[str, float]:
 
 def _bound(text: str, objective: Objective) -> float | None:
     """The number at which a constraint bounds an objective from its bad side."""
-    match = _BOUND.match(text)
-    if match is None or match[1] != objective.metric.name:
+    limit = read_limit(text)
+    if limit is None or limit.quantity != objective.metric.name:
         return None
-    if match[2].startswith("<") != (objective.sense == "minimize"):
+    if limit.is_upper != (objective.sense == "minimize"):
         return None
     unit = objective.metric.unit
     for expected in (unit, ""):  # "700 W", or 700 in the unit that the metric's name says
         try:
-            return parse_quantity(match[3], expected)
+            return parse_quantity(limit.bound, expected)
         except InputError:
             continue
     return None

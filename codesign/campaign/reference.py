@@ -27,6 +27,7 @@ from codesign.campaign.store import Store
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.execution.answers import Evaluate
+from codesign.metrics import flipped_columns
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Objective, Observations, Problem
 from codesign.space import read_limit
@@ -111,7 +112,7 @@ def find_reference(
 def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
     """Worst value of each objective among (n, m) minimized ones, in natural sign."""
     worst = zip(problem.objectives, objectives.max(axis=0).tolist(), strict=True)
-    return {item.metric.name: item.sign * value for item, value in worst}
+    return {item.metric.name: item.flipped(value) for item, value in worst}
 
 
 def settled(
@@ -135,11 +136,11 @@ def settled(
         objectives = exact_front
     if not store.meta.get("reference_is_provisional", False) or not len(objectives):
         return dict(point), table.hypervolume
-    signs = np.asarray(layout.signs)
-    worst = (objectives.max(axis=0) * signs).tolist()
+    worst = flipped_columns(objectives.max(axis=0), layout.senses).tolist()
     bounds = store.meta["reference_bounds"]
     point = dict(zip(layout.objectives, worst, strict=True)) | bounds
-    reference = signs * np.array([point[name] for name in layout.objectives])
+    natural = np.array([point[name] for name in layout.objectives])
+    reference = flipped_columns(natural, layout.senses)
     hypervolume = np.zeros(len(table))
     for run in range(len(store.runs)):
         tracker = HypervolumeTracker(reference)
@@ -195,12 +196,12 @@ def _bounds(problem: Problem) -> dict[str, float]:
     tightest: dict[str, float] = {}
     for objective in problem.objectives:
         bounds = [
-            bound * objective.sign
+            objective.flipped(bound)
             for constraint in problem.constraints
             if (bound := _bound(constraint.text, objective)) is not None
         ]
         if bounds:
-            tightest[objective.metric.name] = min(bounds) * objective.sign
+            tightest[objective.metric.name] = objective.flipped(min(bounds))
     return tightest
 
 
@@ -222,4 +223,4 @@ def _bound(text: str, objective: Objective) -> float | None:
 
 def minimized(problem: Problem, point: Mapping[str, float]) -> FloatArray:
     """(m,) the reference point as the search sees it."""
-    return np.array([item.sign * point[item.metric.name] for item in problem.objectives])
+    return np.array([item.flipped(point[item.metric.name]) for item in problem.objectives])

@@ -28,9 +28,10 @@ from codesign.quantization.measured import MeasuredTable, read_measured_table
 from codesign.quantization.published import FormatChoice
 from codesign.schema import Record
 from codesign.workload import LanguageModel, parameter_count
+from codesign.workload.precision import FORMAT_KEYS
 
 ALGORITHM = "quantization_algorithm"
-PARAMETERS = ("weight_format", "activation_format", "kv_format", ALGORITHM)
+PARAMETERS = (*FORMAT_KEYS, ALGORITHM)
 """In the order of ``FormatChoice``."""
 _WIDE = "bf16"
 """The format of what has none of its own."""

@@ -30,14 +30,13 @@ from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant
 from codesign.metrics import METRICS, Metric, chosen_metrics
 from codesign.schema import Document, Record, to_record
-from codesign.workload.precision import find_format
+from codesign.workload.precision import FORMAT_KEYS, find_format
 
 _HARDWARE = frozenset({"peak_ops_per_s", "bandwidth_bytes_per_s"})
 _SHARES = ("compute_efficiency", "memory_efficiency")
 _CAPACITY, _LATENCY = "memory_capacity_bytes", "dispatch_latency_s"
 _OF_OPTIONS = ("chunk_tokens", "attention_tile")
 _BATCH = "batch_size"
-_FORMATS = ("weight_format", "activation_format", "kv_format")
 _SOFTWARE = (*Variant.model_fields, *_OF_OPTIONS, _BATCH)
 _METRICS = (
     "time_to_first_token_s",
@@ -185,7 +184,7 @@ class ForecastEvaluator:
         """
         definition = self.options.variant.model_dump()
         definition |= {name: settings[name] for name in Variant.model_fields if name in settings}
-        for name in _FORMATS:
+        for name in FORMAT_KEYS:
             if name in settings:
                 find_format(str(settings[name]))  # its error finds the line in the space
         variant = to_record(Document("design", definition, {}), Variant)

@@ -20,7 +20,6 @@ import yaml
 from codesign.columns import FloatArray, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.platforms import FORMATS
 from codesign.evaluators.platform.requirements import LatencyLimits, Requirements, size_requirements
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.hardware.device import load_device
@@ -28,6 +27,7 @@ from codesign.studies.validation.genz_cases import compare, load_cases, run_case
 from codesign.studies.validation.study import Study, count_promise, summarize
 from codesign.workload.model_library import list_models, load_model
 from codesign.workload.model_size import active_parameter_count, kv_elements, parameter_count
+from codesign.workload.precision import FORMAT_KEYS
 
 _FOLDER = Path(__file__).parent / "data"
 TOLERANCE = 1e-6
@@ -107,7 +107,8 @@ def _needed(model: str, use_case: str) -> Requirements:
     case = evaluator.workload.limits
     assert case is not None  # a use case was asked for
     limits = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
-    return size_requirements(evaluator, limits, {"batch_size": 1, **dict.fromkeys(FORMATS, "fp8")})
+    formats = dict.fromkeys(FORMAT_KEYS, "fp8")
+    return size_requirements(evaluator, limits, {"batch_size": 1, **formats})
 
 
 def _retrieval(claim: Mapping[str, Any]) -> float:
@@ -134,7 +135,7 @@ def _assistant(claim: Mapping[str, Any]) -> float:
     evaluator = _evaluator("h100-sxm", model=claim["model"], prompt_tokens=2_000_000,
                            generated_tokens=2000, beams=4)  # fmt: skip
     words_per_s = 300 / 60
-    formats = dict.fromkeys(FORMATS, "fp8")
+    formats = dict.fromkeys(FORMAT_KEYS, "fp8")
     limits = LatencyLimits(np.inf, 1 / words_per_s)
     needed = size_requirements(evaluator, limits, {"batch_size": 1, **formats})
     if claim["quantity"] == "bandwidth":

@@ -291,10 +291,9 @@ def _report(
 
 def _phase(work: PassWork, demand: Demand, machine: ForecastMachine) -> PhaseForecast:
     from codesign.evaluators.forecast.forecast_explanation import operator_rows, totals
-    from codesign.evaluators.forecast.scenarios import times_s
     from codesign.report.forecast import PhaseForecast
 
-    compute, memory = times_s(demand, machine)
+    compute, memory = machine.times_s(demand)
     rows = operator_rows(
         work,
         machine.efficiencies,

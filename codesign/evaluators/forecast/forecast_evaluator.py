@@ -21,10 +21,9 @@ from codesign.evaluators.forecast.forecast_explanation import Forecast, to_expla
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import (
     Demand,
-    compute_time_s,
     demand,
-    memory_time_s,
     phase_time_s,
+    times_s,
 )
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant
@@ -60,7 +59,6 @@ class Machines:
         compute_efficiency: Factor on the operators' own shares of the peak.
         memory_efficiency: Factor on the operators' own shares of the bandwidth.
         dispatch_latency_s: Time to launch one kernel.
-        capacity_bytes: Capacity of the memory; infinite if the space does not say.
     """
 
     peak_ops_per_s: FloatArray
@@ -68,7 +66,17 @@ class Machines:
     compute_efficiency: FloatArray
     memory_efficiency: FloatArray
     dispatch_latency_s: FloatArray
-    capacity_bytes: FloatArray
+
+    def times_s(self, phase_demand: Demand) -> tuple[FloatArray, FloatArray]:
+        """(n,) compute and memory time of what is asked (LIFE Eqs. 1 and 2)."""
+        return times_s(
+            phase_demand,
+            self.peak_ops_per_s,
+            self.bandwidth_bytes_per_s,
+            self.dispatch_latency_s,
+            self.compute_efficiency,
+            self.memory_efficiency,
+        )
 
 
 class ForecastEvaluator:
@@ -244,7 +252,6 @@ class ForecastEvaluator:
             compute_efficiency=compute,
             memory_efficiency=memory,
             dispatch_latency_s=self._latency(designs),
-            capacity_bytes=self._column(designs, _CAPACITY, np.inf),
         )
 
     def _column(self, designs: Columns, name: str, absent: float) -> FloatArray:
@@ -297,20 +304,13 @@ class _ForecastMetrics:
         return _gathered(self.forecasts, self._position, value)
 
     def _time_s(self, demand_of: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
-        ops = self._of(lambda forecast: float(demand_of(forecast).ops))
-        moved = self._of(lambda forecast: float(demand_of(forecast).bytes_moved))
-        launches = self._of(lambda forecast: float(demand_of(forecast).dispatches))
-        machines = self.machines
-        latency = machines.dispatch_latency_s
-        memory = memory_time_s(
-            moved, launches, machines.bandwidth_bytes_per_s, machines.memory_efficiency, latency
+        demands = Demand(
+            ops=self._of(lambda forecast: float(demand_of(forecast).ops)),
+            bytes_moved=self._of(lambda forecast: float(demand_of(forecast).bytes_moved)),
+            dispatches=self._of(lambda forecast: float(demand_of(forecast).dispatches)),
         )
-        if is_memory_bound:
-            return memory
-        compute = compute_time_s(
-            ops, launches, machines.peak_ops_per_s, machines.compute_efficiency, latency
-        )
-        return phase_time_s(compute, memory)
+        compute, memory = self.machines.times_s(demands)
+        return memory if is_memory_bound else phase_time_s(compute, memory)
 
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:

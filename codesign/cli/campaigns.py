@@ -65,14 +65,13 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     """
     from pydantic import ValidationError
 
+    from codesign.schema import sentence_of
+
     values = {key: value for key, value in flags.items() if value is not None}
     try:
         return type(execution).model_validate(execution.model_dump() | values)
     except ValidationError as error:
-        lines = [
-            f"--{item['loc'][0]}: {item['msg'].removeprefix('Value error, ')}"
-            for item in error.errors()
-        ]
+        lines = [f"--{item['loc'][0]}: {sentence_of(item)}" for item in error.errors()]
         raise InputError(lines) from None
 
 

@@ -23,7 +23,7 @@ from codesign.cli.economics_flags import (
 )
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag_names, set_flags
-from codesign.cli.flags import flag_by_key, naming, prefix_problems
+from codesign.cli.flags import check_figure, flag_by_key, naming, prefix_problems
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import LimitFlags, Model
 from codesign.errors import InputError
@@ -111,7 +111,7 @@ def economics(
     )
 
     check_numbers(alpha, instance, largest)
-    _check_figure(figure)
+    check_figure("--figure", figure)
     roofline_flags = {
         "--design": design is not None,
         "--speculate": bool(drafting.speculate),
@@ -230,14 +230,6 @@ def _fitted_points(
         tokens,
         options.demand_tokens_per_s,
     )
-
-
-def _check_figure(path: Path | None) -> None:
-    if path is not None:
-        from codesign.report.drawing import check_format
-
-        with prefix_problems("--figure"):
-            check_format(path.suffix.removeprefix(".").lower())
 
 
 def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:

@@ -11,9 +11,11 @@ import typer
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.export import check_ended
+from codesign.cli.flags import prefix_problems, quantity
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.errors import InfeasibleError, InputError, UnknownNameError
+from codesign.files import ending_of
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
@@ -168,13 +170,10 @@ def parse_width(text: str) -> float:
         InputError: It is no length, or nothing can be read at it.
     """
     from codesign.report.drawing import check_width
-    from codesign.units import parse_quantity
 
-    try:
-        width_mm = 1e3 * parse_quantity(text, "mm")
+    width_mm = 1e3 * quantity("--width", text, "mm")
+    with prefix_problems("--width"):
         check_width(width_mm)
-    except InputError as error:
-        raise InputError(error.problems, "--width") from error
     return width_mm
 
 
@@ -182,7 +181,7 @@ def _ending(form: str | None, output: Path | None) -> str:
     """The format: as asked, or of the file's ending; they must agree."""
     if output is None:
         return form or "pdf"
-    ending = output.suffix.removeprefix(".").lower()
+    ending = ending_of(output)
     if form is not None and form != ending:
         raise InputError(f"expected a file that ends in .{form}, got {output.name!r}", "--output")
     return ending

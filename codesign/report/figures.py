@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
-from codesign.metrics import Metric
+from codesign.metrics import Metric, flipped_columns
 from codesign.report.callouts import write_names
 from codesign.report.drawing import (
     COLORS,
@@ -277,13 +277,14 @@ def _draw_line(axes: Axes, x: FloatArray, y: FloatArray, staircase: str | None) 
 def _draw_exact(axes: Axes, results: Results, x: int, y: int) -> None:
     """The exact front below what was found."""
     assert results.exact is not None  # the caller has looked
-    signs = [objective.sign for objective in results.problem.objectives]
-    points = results.exact.objectives
-    order = np.argsort(signs[x] * points[:, x])
+    points = flipped_columns(
+        results.exact.objectives, [objective.sense for objective in results.problem.objectives]
+    )
+    points = points[np.argsort(points[:, x])]
     staircase = _staircase(results, x)
     axes.plot(
-        signs[x] * points[order, x],
-        signs[y] * points[order, y],
+        points[:, x],
+        points[:, y],
         color="#000000",
         marker="." if staircase is None else "",
         markersize=3,

@@ -214,7 +214,7 @@ class _Words:
         return ", ".join(
             f"{title} {format_metric(float(value), metric)}"
             for title, value, metric in zip(
-                self.titles, objectives * self.explanation.signs, self.metrics, strict=True
+                self.titles, self.explanation.problem.flipped(objectives), self.metrics, strict=True
             )
         )
 
@@ -464,7 +464,7 @@ class _Words:
     def _rates(self, point: FloatArray, neighbor: FloatArray, cost: int) -> str:
         """What a unit of the cost, such as a dollar, changes between two points; may be empty."""
         metric = self.metrics[cost]
-        change = (point - neighbor) * self.explanation.signs
+        change = self.explanation.problem.flipped(point - neighbor)
         return "".join(
             f", {format_metric(abs(float(change[j] / change[cost])), own, digits=3)} "
             f"{title} per {_STEP_UNITS.get(metric.unit, metric.unit or 'unit')}"

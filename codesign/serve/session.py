@@ -158,7 +158,7 @@ class Session:
         """Where a design stands against the front, in words."""
         if self._front is None:
             return ""
-        own = np.array([item.sign * metrics[item.metric.name] for item in self._axes])
+        own = np.array([item.flipped(metrics[item.metric.name]) for item in self._axes])
         as_good = (self._front.objectives <= own).all(axis=1)
         if (self._front.objectives == own).all(axis=1).any():
             return "It is a point of the front."
@@ -241,7 +241,7 @@ class Session:
         values = self._front.objectives[kept]
         return {
             "is_exact": self._front.is_exact,
-            "points": [(item.sign * values[:, j]).tolist() for j, item in enumerate(self._axes)],
+            "points": [item.flipped(values[:, j]).tolist() for j, item in enumerate(self._axes)],
             "codes": self._front.rows[kept].tolist(),
             "words": design_words(self._space, self._space.decode(self._front.rows[kept])),
         }

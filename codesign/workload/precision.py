@@ -20,6 +20,9 @@ from codesign.format_mixture import format_shares, is_mixed
 
 Convention: TypeAlias = Literal["plain", "exact"]
 
+FORMAT_KEYS = ("weight_format", "activation_format", "kv_format")
+"""Parameters of a design that say how wide each kind of data is."""
+
 
 @dataclass(frozen=True)
 class NumberFormat:

@@ -116,7 +116,7 @@ def test_requirements_are_a_table_too(capsys: Any) -> None:
 def test_a_scaling_study_is_a_document_and_a_figure(
     tmp_path: Path, overprints: dict[str, list[str]], capsys: Any
 ) -> None:
-    figure = tmp_path / "study.png"
+    figure = tmp_path / "study.PNG"
     words = ["scaling", "link-latency", "--model", "gpt-3-175b", "--use-case", "rag-qa"]
     found = answer(capsys, *words, "--tp", "12", "--plot", str(figure))
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -92,7 +92,7 @@ def test_the_front_that_the_browser_draws_is_the_filter_of_python(page, folder):
     kept = campaign.stored_kept_front()
     assert kept is not None
     columns = {
-        item.metric.name: item.sign * kept.front.objectives[:, column]
+        item.metric.name: item.flipped(kept.front.objectives[:, column])
         for column, item in enumerate(kept.problem.objectives)
     }
     assert page.locator("#limits-sliders input").count() == len(columns) == 7

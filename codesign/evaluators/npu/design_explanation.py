@@ -70,7 +70,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
             name, _NOTHING | {"traffic_bytes": {_name(design, level): 0.0 for level in present}}
         )
         vector_s = float(lane_cycles[i]) * batch / lanes_per_s
-        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": vector_s}
+        bounds = {bound: own[key] for bound, key in TIME_OF_BOUND.items()} | {"vector": vector_s}
         slowest = max(bounds, key=lambda bound: bounds[bound])
         rows.append(
             {
@@ -79,7 +79,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
                 "count": count,
                 "bound": slowest if bounds[slowest] > 0 else "none",
                 "time_s": count * joined(own["time_s"], vector_s),
-                **{key: count * own[key] for key in _BOUNDS.values()},
+                **{key: count * own[key] for key in TIME_OF_BOUND.values()},
                 "matrix_time_s": count * own["time_s"],
                 "vector_time_s": count * vector_s,
                 "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
@@ -120,12 +120,13 @@ def _power_note(design: DesignMetrics) -> list[str]:
     ]
 
 
-_BOUNDS = {
+TIME_OF_BOUND = {
     "compute": "compute_time_s",
     "on-chip port": "on_chip_time_s",
     "off-chip": "off_chip_time_s",
 }
-_NOTHING: dict[str, Any] = dict.fromkeys([*_BOUNDS.values(), "time_s", "energy_joules"], 0.0)
+"""What may bound an operator of array and memories, and the key of its time."""
+_NOTHING: dict[str, Any] = dict.fromkeys([*TIME_OF_BOUND.values(), "time_s", "energy_joules"], 0.0)
 
 
 def _moving_operators(

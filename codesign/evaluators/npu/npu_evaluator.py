@@ -30,7 +30,6 @@ from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, ab
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
-from codesign.evaluators.npu.formats import FORMATS
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
@@ -39,6 +38,7 @@ from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
+from codesign.workload.precision import FORMAT_KEYS
 
 CHUNK = 2048
 """Distinct designs evaluated at a time, so that the (n, o) tables stay in the cache."""
@@ -89,7 +89,7 @@ class NpuEvaluator:
     Workload: ClassVar[type[Record]] = Request
     Options: ClassVar[type[Record]] = NpuOptions
 
-    required_parameters = REQUIRED_PARAMETERS | {*FORMATS, *STRATEGIES}
+    required_parameters = REQUIRED_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES}
     optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *DEGREES}
 
     def __init__(
@@ -114,7 +114,8 @@ class NpuEvaluator:
             self._accuracy = FormatAccuracy(workload.language_model, self.options)
             self.metrics += tuple(self._accuracy.declared.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
-            self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
+            later = UNDECIDED_PARAMETERS[len(FORMAT_KEYS) :]
+            self.undecided_parameters = (*FORMAT_KEYS, ALGORITHM, *later)
 
     undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
     kept_limits = frozenset({"time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s"})
@@ -142,9 +143,9 @@ class NpuEvaluator:
             return {}
         keys = {
             name: self._best_case.interchangeable(name, values[name])
-            if name in FORMATS
+            if name in FORMAT_KEYS
             else [""] * len(values[name])
-            for name in (*FORMATS, ALGORITHM)
+            for name in (*FORMAT_KEYS, ALGORITHM)
             if name in values
         }
         return self._accuracy.superseded(values, keys, objectives)

@@ -244,9 +244,8 @@ def _misses(
 ) -> list[dict[str, Any]]:
     """Values that the front lacks, each in the design that comes nearest to it."""
     problem, positions = results.problem, folded.positions[order]
-    signs = np.array([objective.sign for objective in problem.objectives])
     points = results.objectives[positions]
-    measure = Measure.of(points, signs, folded.tolerance)
+    measure = Measure.of(points, problem.senses, folded.tolerance)
     designs = problem.space.decode(near.rows)
     misses = near_misses(problem, near, results.rows[positions], measure)
     return [
@@ -296,8 +295,8 @@ def _prices(
         if name not in results.metrics or name not in near.metrics or name == names[speed]:
             continue
         metric = metric_of(name, problem.evaluator.metrics)
-        front_amounts = metric.sign * results.metrics[name][folded.positions]
-        amounts = np.concatenate([front_amounts, metric.sign * near.metrics[name][inside]])
+        front_amounts = metric.flipped(results.metrics[name][folded.positions])
+        amounts = np.concatenate([front_amounts, metric.flipped(near.metrics[name][inside])])
         if not np.isfinite(amounts).all() or np.ptp(amounts) == 0:
             continue
         prices.append(

@@ -26,7 +26,7 @@ from codesign.studies.validation.kernels import (
     family_of,
     measured_kernels,
 )
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, median_promise, summarize
 
 TARGET = 0.10
 """Median error of the energy of kernels that is promised."""
@@ -74,7 +74,9 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         question="How far is the energy of kernels from what boards were measured to draw?",
         rows=_rows(rows, errors),
         summary=_summary(rows, errors),
-        targets=[_target(words, errors[name]) for name, words in _PREDICTIONS.items()],
+        targets=[
+            median_promise(words, TARGET, errors[name]) for name, words in _PREDICTIONS.items()
+        ],
         notes=_NOTES,
     )
 
@@ -185,16 +187,6 @@ def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[dict[str,
         }
         for group, chosen in groups.items()
     ]
-
-
-def _target(words: str, errors: FloatArray) -> dict[str, Any]:
-    median = float(np.median(np.abs(errors)))
-    return {
-        "what": f"median error, {words}",
-        "target": f"<= {TARGET:.0%}",
-        "measured": median,
-        "is_met": median <= TARGET,
-    }
 
 
 _NOTES = (

@@ -27,7 +27,7 @@ from codesign.studies.validation.kernel_table import (
     read_kernel_table,
 )
 from codesign.studies.validation.operator_rows import read_operator_rows
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, median_promise, summarize
 
 FAMILIES = ("gemm", "attention", "mla", "mla_bmm", "scan", "experts", "elementwise", "collectives",
             "expert_exchange")  # fmt: skip
@@ -216,18 +216,10 @@ def _targets(
     for how, words in (("ours", unseen), ("device held out", "device held out")):
         if how not in predictions:
             continue
-        errors = np.abs(relative_errors(table, predictions[how]))
+        errors = relative_errors(table, predictions[how])
         errors = errors[~np.isnan(errors)]
         if len(errors):
-            median = float(np.median(errors))
-            targets.append(
-                {
-                    "what": f"median error, {name.replace('_', ' ')}, {words}",
-                    "target": f"<= {limit:.0%}",
-                    "measured": median,
-                    "is_met": median <= limit,
-                }
-            )
+            targets.append(median_promise(f"{name.replace('_', ' ')}, {words}", limit, errors))
     return targets
 
 

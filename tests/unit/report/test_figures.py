@@ -63,7 +63,7 @@ def _with_objectives(results, *names):
     problem = SimpleNamespace(
         **{**vars(results.problem), "objectives": objectives, "objective_names": list(names)}
     )
-    values = [METRICS[name].sign * results.metrics[name] for name in names]
+    values = [METRICS[name].flipped(results.metrics[name]) for name in names]
     return replace(results, problem=problem, objectives=np.column_stack(values))
 
 
@@ -162,8 +162,6 @@ def test_without_matplotlib_the_extra_is_named(results, tmp_path: Path, monkeypa
 def test_the_exact_front_is_the_line_at_100_percent_and_below_what_was_found(results):
     points = np.array([[-6000.0, 690.0], [-300.0, 180.0]])
     known = replace(results, exact=SimpleNamespace(objectives=points), exact_hypervolume=40.0)
-    for objective in known.problem.objectives:
-        objective.sign = objective.metric.sign
     figure = Figure()
     first, second = figure.subplots(1, 2)
     figures._draw_convergence(first, known)

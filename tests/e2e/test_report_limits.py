@@ -11,9 +11,10 @@ import pytest
 from codesign import api
 from codesign.campaign.exact import front_results
 from codesign.cli import main
+from codesign.report.labels import format_setting
 from codesign.report.page.limits import limit_document
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import fold_positions
+from codesign.report.plateaus import fold_positions, folded_front
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -111,6 +112,31 @@ def test_the_front_that_the_browser_draws_is_the_filter_of_python(page, folder):
              .find((item) => item.name === "front"); return t.x.length; }"""
     )
     assert drawn == fronts[-1]
+
+
+def test_no_value_of_an_exact_point_is_said_to_be_on_no_design_of_the_front(page):
+    campaign = api.load_campaign("kept")
+    shown = campaign.front_results(campaign.results())
+    folded = folded_front(shown)
+    representatives = shown.rows[folded.positions[folded.kept]]
+    points = shown.problem.space.keys(shown.exact.representatives())
+    is_kept = np.isin(points, shown.problem.space.keys(representatives))[shown.exact.point]
+
+    def values(rows):
+        designs = shown.problem.space.decode(rows)
+        return {
+            f"{name.replace('_', ' ')} {'none' if value is None else format_setting(value)}"
+            for design in designs
+            for name, value in design.items()
+        }
+
+    absent = page.locator("#misses [data-absent] [data-value]").all_text_contents()
+    only_folded = page.locator("#misses [data-folded] [data-value]").all_text_contents()
+    assert absent and only_folded
+    assert values(shown.exact.rows).isdisjoint(absent)
+    assert set(only_folded) <= values(shown.exact.rows[~is_kept])
+    assert values(shown.exact.rows[is_kept]).isdisjoint(only_folded)
+    assert "Values on no design of the exact front" in page.inner_text("#misses")
 
 
 def _cards(page) -> list[list[str]]:

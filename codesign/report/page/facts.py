@@ -226,8 +226,13 @@ def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str
     n = carried.of_front
     if not n:
         return ""
-    n_kept = len(folded.kept)
-    choose = f"{n_kept:,} to choose from" if n_kept < n else ""
+    n_kept, n_folded = len(folded.kept), len(folded.positions) - len(folded.kept)
+    choose = (
+        f"{n_kept:,} to choose from; {n_folded:,} {'is' if n_folded == 1 else 'are'} better by at "
+        f"most {100 * folded.tolerance:g} % than a cheaper one and folded under it"
+        if n_folded
+        else ""
+    )
     if results.exact is not None:
         n_points = len(results.exact)
         source = f"Exact front of {results.exact.n_designs:,} designs: {n_points:,} points"

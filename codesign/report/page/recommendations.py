@@ -15,6 +15,7 @@ from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.neighborhood import (
     Neighborhood,
     Reading,
+    folded_choices,
     near_misses,
     neighborhood,
     verdicts,
@@ -109,7 +110,7 @@ def recommendation_document(
         item["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
     return document | {
         "omitted": list(judge.omitted),
-        "misses": _misses(results, folded, order, near),
+        **_missing_values(results, folded, order, near),
         "prices": _prices(results, folded, picks, near),
         "n_looked_at": len(near.rows),
     }
@@ -239,20 +240,61 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
     return changes
 
 
-def _misses(
+def _front_designs(results: Results, folded: FoldedFront) -> tuple[IntArray, IntArray]:
+    """All known designs of the whole front, and the place of each on the page; -1: not there.
+
+    Of an exact front also those that equal a design of the page in every objective.
+    """
+    keys, exact = results.problem.space.keys, results.exact
+    if exact is None:
+        rows = owners = results.rows[results.front()]
+    else:
+        rows, owners = exact.rows, exact.representatives()[exact.point]
+    carried = results.rows[folded.positions]
+    place_of = {key: place for place, key in enumerate(keys(carried).tolist())}
+    return rows, np.array([place_of.get(key, -1) for key in keys(owners).tolist()], dtype=int)
+
+
+def _missing_values(
     results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood
+) -> dict[str, Any]:
+    """Values that only folded designs have, and those that no design of the front has."""
+    rows, places = _front_designs(results, folded)
+    choices = folded_choices(results.problem, rows, places, folded.kept)
+    counts = [] if results.exact is None else results.exact.counts.tolist()
+    return {
+        "folded_values": [
+            {
+                "parameter": choice.parameter.replace("_", " "),
+                "value": _value_words(choice.value),
+                "ids": [place for place in choice.places if place >= 0],
+            }
+            for choice in choices
+        ],
+        "misses": _misses(results, folded, order, near, rows),
+        "n_front_designs": len(rows),
+        "n_unlisted": max(sum(counts) - len(rows), 0),
+    }
+
+
+def _value_words(value: Any) -> str:
+    return "none" if value is None else format_setting(value)
+
+
+def _misses(
+    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood, known: IntArray
 ) -> list[dict[str, Any]]:
-    """Values that the front lacks, each in the design that comes nearest to it."""
+    """Values on no design of the whole front, each in the design that comes nearest to it."""
     problem, positions = results.problem, folded.positions[order]
     signs = np.array([objective.sign for objective in problem.objectives])
     points = results.objectives[positions]
     measure = Measure.of(points, signs, folded.tolerance)
     designs = problem.space.decode(near.rows)
-    misses = near_misses(problem, near, results.rows[positions], measure)
+    misses = near_misses(problem, near, results.rows[positions], measure, known)
     return [
         {
             "parameter": miss.parameter.replace("_", " "),
-            "value": "none" if miss.value is None else format_setting(miss.value),
+            "value": _value_words(miss.value),
             "id": int(order[miss.dominator]),
             "metrics": {
                 item.metric.name: float(near.metrics[item.metric.name][miss.place])

@@ -30,8 +30,8 @@ function bandsHtml() {
   const rows = D.designs.parameters.filter((p) => codesOf(p).size > 1).map((p) => ({ title: p.title, values: p.values, codes: ids.map((id) => p.codes[id]) }));
   const same = D.designs.parameters.filter((p) => p.values.length && codesOf(p).size === 1 && setting(p, ids[0]));
   const bars = barcodeHtml({ two, costs: ids.map((id) => value(id, D.cost)), rows, labels: ids.map(labelOf), band: (k) => `data-band="${ids[k]}"` });
-  const shared = same.length ? `<p class="hint">The same in all of them: ${same.map((p) => `${escapeHtml(p.title)} ${escapeHtml(setting(p, ids[0]))}`).join(", ")}.</p>` : "";
-  return `<p class="hint">${two ? `From left to right ${title} grows; a band ends where another value takes over.` : `The designs to choose from, by ${title}.`} Click a band for the design where it begins.</p>${bars}${shared}`;
+  const shared = same.length ? `<p class="hint">The same in all ${ids.length.toLocaleString("en-US")} designs to choose from: ${same.map((p) => `${escapeHtml(p.title)} ${escapeHtml(setting(p, ids[0]))}`).join(", ")}.</p>` : "";
+  return `<p class="hint">${two ? `From left to right ${title} grows; a band ends where another value takes over in the ${ids.length.toLocaleString("en-US")} designs to choose from${ids.length < D.designs.n_front ? " (designs folded under them may have other values)" : ""}.` : `The designs to choose from, by ${title}.`} Click a band for the design where it begins.</p>${bars}${shared}`;
 }
 // Ticks that would meet the one before are left out, and names that do not fit their band.
 function tidyBars(box) {

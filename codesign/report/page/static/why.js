@@ -91,10 +91,10 @@ function startPrices() {
   }
 }
 
-// Values that the front lacks, each in the design that comes nearest to it.
+// Values on no design of the whole front, each in the design that comes nearest to it.
 function missHtml(miss) {
   const cells = D.objectives.map((name) => deltaHtml(name, miss.metrics[name] / value(miss.id, name) - 1)).join("");
-  return `<tr><th scope="row">${escapeHtml(miss.parameter)} ${escapeHtml(miss.value)}</th>${cells}<td><a href="#chosen" data-take="${miss.id}">${escapeHtml(labelOf(miss.id))}</a></td><td class="words">${escapeHtml(miss.words)}</td></tr>`;
+  return `<tr data-absent="worse"><th scope="row">${valueHtml(miss)}</th>${cells}<td><a href="#chosen" data-take="${miss.id}">${escapeHtml(labelOf(miss.id))}</a></td><td class="words">${escapeHtml(miss.words)}</td></tr>`;
 }
 function namedHtml(id) {
   const broken = !D.designs.named_feasible[id - D.designs.n];
@@ -103,6 +103,10 @@ function namedHtml(id) {
   const why = broken ? "breaks a limit" : best === null ? "nothing on the front is better in everything" : "";
   return `<tr><th scope="row">${escapeHtml(nameOf(id))}</th>${cells}<td>${best === null ? "" : `<a href="#chosen" data-pair="${id} ${best}">${escapeHtml(labelOf(best))}</a>`}</td><td class="words">${escapeHtml([why, D.designs.words[id]].filter(Boolean).join("; "))}</td></tr>`;
 }
+const valueHtml = (item) => `<span data-value>${escapeHtml(item.parameter)} ${escapeHtml(item.value)}</span>`;
+// Numbers of designs, each a link to its details.
+const MOST_IDS = 2;
+const idsHtml = (ids) => ids.slice(0, MOST_IDS).map((id) => `<a href="#chosen" data-take="${id}">${escapeHtml(labelOf(id))}</a>`).join(", ") + (ids.length > MOST_IDS ? ` and ${(ids.length - MOST_IDS).toLocaleString("en-US")} more` : "");
 const MOST_ROWS = 8; // as the style sheet has it
 const gapTo = (front, id) => D.objectives.reduce((sum, name) => sum + worseBy(name, value(id, name) / value(front, name) - 1), 0);
 function startNear() {
@@ -114,9 +118,14 @@ function startNear() {
   };
   const named = range(D.designs.n, total()), even = [], worse = [];
   for (const miss of D.misses || []) (lossOf({ change: Object.fromEntries(D.objectives.map((name) => [name, miss.metrics[name] / value(miss.id, name) - 1])) }) <= D.tolerance ? even : worse).push(miss);
-  const evenText = even.length ? `<p>Not on the front, but they lose ${D.tolerance ? `at most ${percent(D.tolerance)}` : "nothing"}: ${even.map((miss) => `${escapeHtml(miss.parameter)} ${escapeHtml(miss.value)}`).join(", ")}.</p>` : "";
+  const front = `${D.is_exact ? "exact " : ""}front`, n = kept().length, chosen = D.tolerance && n < D.designs.n_front ? `the ${n.toLocaleString("en-US")} designs to choose from` : "the front";
+  const unlisted = D.n_unlisted ? ` (${D.n_unlisted.toLocaleString("en-US")} more, which equal these in every objective, are not listed)` : "";
+  const nowhere = `None of the ${(D.n_front_designs || 0).toLocaleString("en-US")} designs on the ${front}${unlisted} has`;
+  const evenText = even.length ? `<p data-absent="even">${nowhere} one of these, though they lose ${D.tolerance ? `at most ${percent(D.tolerance)}` : "nothing"} against ${chosen}: ${even.map(valueHtml).join(", ")}.</p>` : "";
+  const foldedText = (D.folded_values || []).length ? `<h3>Values only in folded designs</h3><p class="hint">They are on the ${front}, but only in designs that are folded under a cheaper one, as they are better by at most ${percent(D.tolerance)}.</p><p data-folded>${D.folded_values.map((item) => `${valueHtml(item)} (${idsHtml(item.ids)})`).join(", ")}.</p>` : "";
   $("misses").innerHTML = table("Named designs", "Against the design of the front that is at least as good in everything and the most better.", "Named designs", head("design", "what it is"), named.map(namedHtml))
-    + table("Values that the front never has", `Of each value the design one change from the front that lacks least, against the front's design in its place. Designs further away were not looked at; “codesign explain-front ${escapeHtml(D.name)}” looks at all.`, "Near misses", head("value", "change of the front's design"), worse.map(missHtml)) + evenText;
+    + foldedText
+    + table(`Values on no design of the ${front}`, `${nowhere} them. Of each value the design one change from ${chosen} that lacks least, against the one in its place. Designs further away were not looked at; “codesign explain-front ${escapeHtml(D.name)}” looks at all.`, "Near misses", head("value", "change of the design to choose"), worse.map(missHtml)) + evenText;
   $("near").hidden = !$("misses").innerHTML;
   $("near").addEventListener("click", (event) => {
     const { take, pair, all } = event.target.dataset;

@@ -658,7 +658,10 @@ def test_the_first_screen_has_the_question_and_three_designs(browser, folder, wi
 
 def test_a_card_says_what_limits_its_design_and_how_sure_that_is(page):
     text = page.locator("#cards .card").nth(1).inner_text()
-    assert "WHAT LIMITS IT" in text.upper() and "operators' time: " in text
+    assert "WHAT LIMITS IT" in text.upper() and " a pass: " in text
+    assert "busy 100 %" in text
+    total = page.locator("#parts table").first.locator("tr.total td").nth(1).inner_text()
+    assert f"{total} a pass: " in text
     assert "Over the ranges of " in text and "Profile plain: " in text
     assert "Not asked: simulation: " in text  # it has no such profile
     page.locator("#cards .card").nth(2).locator("[data-take]").click()

@@ -21,11 +21,21 @@ function figureHtml(name, number, ends, note) {
 // What a design's time goes to, from its account.
 function boundText(account) {
   if (account.system) return account.system.limit;
+  if (account.pass) return passText(account.pass);
   const sums = {};
   for (const row of account.operators) if (row.time_s > 0) sums[row.bound] = (sums[row.bound] || 0) + row.time_s;
   const all = Object.values(sums).reduce((a, b) => a + b, 0);
   const parts = Object.entries(sums).sort((a, b) => b[1] - a[1]).filter(([, time]) => time > 0.02 * all).map(([bound, time]) => `${bound} ${percent(time / all, 2)}`);
   return all ? `operators' time: ${parts.join(", ")}` : "";
+}
+const seconds = (time) => withPrefix(time, "s", 3);
+// Units that work side by side are each busy for a share of the pass; the busiest one limits it.
+function passText({ pass_s, matrix_s, vector_s, bounds }) {
+  const busy = (name, time) => `${name} busy ${percent(time / pass_s)}`;
+  const by = Object.entries(bounds).sort((a, b) => b[1] - a[1]).filter(([, time]) => time > 0.02 * matrix_s);
+  const parts = by.map(([bound, time]) => (by.length > 1 ? `${bound} ${percent(time / matrix_s, 2)}` : bound));
+  const units = [[`${busy("array and memories", matrix_s)} (bound by ${parts.join(", ")})`, matrix_s], [busy("vector unit", vector_s), vector_s]];
+  return `${seconds(pass_s)} a pass: ${units.filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]).map(([text]) => text).join(", ")}`;
 }
 function limitLines(pick, account) {
   const lines = account ? [boundText(account)] : [];

@@ -2,9 +2,14 @@
 const partTitle = (name) => name.replaceAll("_", " ").replace(/tier(\d)/, "tier $1").replace(/^on chip$/, "on-chip memory");
 const hueOf = (name, roles) => color(roles[name.replaceAll(" ", "_").replace(/_interface$/, "")] || roles[name] || "gray");
 
+// Of a pass, the time of each unit; else of the operators by what bounds them.
+function timesOf(account) {
+  if (!account.pass) return account.operators.map((row) => [row.bound, row.time_s]);
+  return [...Object.entries(account.pass.bounds), ["vector", account.pass.vector_s]];
+}
 // By measure, the amounts of each part: of a system, of all its machines' parts by pool.
 const MEASURES = [
-  ["Time", "s", "time_s", (account) => account.operators.map((row) => [row.bound, row.time_s]), "bounds"],
+  ["Time", "s", "time_s", timesOf, "bounds"],
   ["Power at TDP", "W", "tdp_watts", (account) => account.power.map((row) => [row.name, row.tdp_watts]), "parts"],
   ["Area", "mm²", "area_mm2", (account) => (account.costs || []).map((row) => [row.part, row.area_mm2]), "parts"],
   ["Cost", "USD", "usd", (account) => (account.costs || []).map((row) => [row.part, row.usd]), "parts"],
@@ -21,16 +26,20 @@ function partsOf(account, amounts, isShared) {
 function partsHtml([title, unit, , amounts, roles]) {
   const columns = D.picks.filter((pick) => accountOf(pick.id)).map((pick) => [pick, partsOf(accountOf(pick.id), amounts, roles === "bounds")]).filter(([, sums]) => sums.size);
   if (!columns.length) return "";
-  const totals = columns.map(([, sums]) => [...sums.values()].reduce((a, b) => a + b, 0));
+  const isTime = roles === "bounds", accounts = columns.map(([pick]) => accountOf(pick.id)), isPass = isTime && accounts.every((account) => account.pass);
+  const totals = columns.map(([, sums], k) => (isPass ? accounts[k].pass.pass_s : [...sums.values()].reduce((a, b) => a + b, 0)));
   const names = [...new Set(columns.flatMap(([, sums]) => [...sums.keys()]))];
   const largest = (name) => Math.max(...columns.map(([, sums], k) => (sums.get(name) || 0) / totals[k]));
   names.sort((a, b) => largest(b) - largest(a));
   const shown = names.slice(0, MOST_PARTS), rest = names.slice(MOST_PARTS);
   const top = Math.max(...columns.flatMap(([, sums]) => [...sums.values()]));
   const cell = (amount, name) => `<td class="number bar" style="--share: ${plainNumber((100 * amount) / top, 3)}%; --hue: ${hueOf(name.replace(/^.*: /, ""), D.palette[roles])}">${amount > 0 ? withUnit(amount, unit) : "–"}</td>`;
-  const row = (name, list) => `<tr><th scope="row">${escapeHtml(partTitle(name))}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
-  const others = rest.length ? row(`${rest.length} other${rest.length === 1 ? "" : "s"}`, columns.map(([, sums]) => rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0))) : "";
-  return `<div class="tile"><h3>${title} <span class="quiet">by ${roles === "bounds" ? "what bounds it, all operators" : "part"}</span></h3><table class="parts"><thead><tr><th scope="col">${roles === "bounds" ? "bound" : "part"}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => sums.get(name) || 0))).join("")}${others}<tr class="total"><th scope="row">${roles === "bounds" ? "sum of operators" : "all"}</th>${totals.map((sum) => `<td class="number">${withUnit(sum, unit)}</td>`).join("")}</tr></tbody></table>${roles === "bounds" ? `<p class="hint">Units work at the same time where the assumptions let them, so a pass may take less than this sum.</p>` : ""}</div>`;
+  const titleOfRow = (name) => (!isPass ? partTitle(name) : name === "vector" ? "vector unit" : `array and memories, bound by ${name}`);
+  const row = (name, list) => `<tr><th scope="row">${escapeHtml(titleOfRow(name))}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
+  const others = rest.length ? `<tr><th scope="row">${rest.length} other${rest.length === 1 ? "" : "s"}</th>${columns.map(([, sums]) => cell(rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0), "")).join("")}</tr>` : "";
+  const [by, first, sum] = isPass ? ["of each unit in one pass", "unit", "one pass"] : isTime ? ["by what bounds it, all operators", "bound", "sum of operators"] : ["by part", "part", "all"];
+  const hint = isPass ? (accounts.some((account) => account.pass.is_side_by_side) ? "Array and memories work beside the vector unit, so a pass takes as long as the slower of the two." : "Array and memories and the vector unit work one after the other.") : isTime ? "Where units work at the same time, a pass takes less than this sum." : "";
+  return `<div class="tile"><h3>${title} <span class="quiet">${by}</span></h3><table class="parts"><thead><tr><th scope="col">${first}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => sums.get(name) || 0))).join("")}${others}<tr class="total"><th scope="row">${sum}</th>${totals.map((total) => `<td class="number">${withUnit(total, unit)}</td>`).join("")}</tr></tbody></table>${hint ? `<p class="hint">${hint}</p>` : ""}</div>`;
 }
 const withUnit = (amount, unit) => (["s", "W"].includes(unit) ? withPrefix(amount, unit, 3) : `${plainNumber(amount, 3)} ${unit}`);
 

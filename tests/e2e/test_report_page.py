@@ -662,13 +662,45 @@ def test_a_card_says_what_limits_its_design_and_how_sure_that_is(page):
     assert "busy 100 %" in text
     total = page.locator("#parts table").first.locator("tr.total td").nth(1).inner_text()
     assert f"{total} a pass: " in text
-    assert "Over the ranges of " in text and "Profile plain: " in text
+    n = len(_folded().kept)
+    assert "draws over their ranges: limits kept in " in text
+    assert "Profile plain: the choice " in text
+    note = page.inner_text("#cards-note")
+    assert f"no other of the {n} designs to choose from is at least as good in everything" in note
+    assert "Profile plain: operands are tiled for the on-chip memory" in note
+    assert "Small numbers: 5 to 95 % of 8 draws" in note
     assert "Not asked: simulation: " in text  # it has no such profile
     page.locator("#cards .card").nth(2).locator("[data-take]").click()
     fastest = max(float(row["throughput_tokens_per_s"]) for row in _front())
     value = float(page.locator("#compare tr", has_text="★ throughput").locator("td").nth(1)
                   .inner_text().split()[0].replace(",", ""))  # fmt: skip
     assert value >= fastest / 1.02
+
+
+_VERDICT = """([feasible, best, ratio]) => badges({ verdicts: [{ reading: "profile x", n: 6,
+  feasible, best, ratios: { tdp_watts: ratio } }] }, null).map(([text]) => text)"""
+
+
+@pytest.mark.parametrize(
+    ("feasible", "best", "ratio", "badge"),
+    [
+        (True, True, 1.05, []),
+        (True, True, 0.02, ["TDP 50 times lower under profile x, the choice holds"]),
+        (True, True, 1.25, ["TDP +25 % under profile x, the choice holds"]),
+        (True, False, 1.0, ["the choice changes under profile x"]),
+        (False, False, 1.0, ["the choice changes under profile x"]),
+    ],
+)
+def test_a_badge_tells_a_choice_that_changes_from_numbers_that_do(
+    browser, feasible, best, ratio, badge
+):
+    static = Path(html_page.__file__).parent / "static"
+    source = "".join((static / name).read_text("utf-8") for name in ("format.js", "cards.js"))
+    page = browser.new_page()
+    known = 'const metricOf = { tdp_watts: { title: "TDP" } };'
+    program = f"(verdict) => {{ {known} {source}; return ({_VERDICT})(verdict); }}"
+    assert page.evaluate(program, [feasible, best, ratio]) == badge
+    page.close()
 
 
 _OVERPRINTS = """() => [...document.querySelectorAll(".chart")].flatMap((chart) => {

@@ -51,6 +51,14 @@ RESOURCES = (
 )  # fmt: skip
 """What more of which is priced, besides the objective by which designs are cheaper; of a metric
 that is better the more there is, such as a life, less."""
+ASSUMPTIONS = {
+    "profile plain": "operands are tiled for the on-chip memory, and all of the off-chip bandwidth "
+    "is usable",
+    "profile memexplorer": "operands are streamed anew for every tile of the array, half of the "
+    "off-chip bandwidth is usable, and the batch is the largest that fits",
+    "simulation": "every chunk is moved through its ports, one event after the other",
+}
+"""What other readings of the hardware assume, by their names; of others nothing is said."""
 SAMPLES = 200
 """[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
 _STEP = 0.05
@@ -185,6 +193,7 @@ def _judged(
             item["verdicts"].append(
                 {
                     "reading": verdict.reading,
+                    "assumes": ASSUMPTIONS.get(verdict.reading, ""),
                     "n": verdict.n_compared,
                     "feasible": verdict.is_feasible,
                     "best": verdict.is_non_dominated,

@@ -42,30 +42,51 @@ function limitLines(pick, account) {
   for (const { words, left } of pick.close || []) lines.push(left > 0.0005 ? `${words}: ${percent(left, 2)} left` : `${words}: at the limit`);
   return lines.filter(Boolean);
 }
-function changeWords(ratios) {
-  const moved = Object.entries(ratios).filter(([, ratio]) => Math.abs(ratio - 1) > 0.001);
-  return moved.length ? moved.map(([name, ratio]) => `${metricOf[name].title} ${signed(ratio - 1)}`).join(", ") : "the same numbers";
+// What another reading makes of a number: "50 times lower", "+3 %".
+const FAR = 2;
+function ratioText(name, ratio) {
+  const factor = Math.max(ratio, 1 / ratio);
+  return `${metricOf[name].title} ${factor >= FAR ? `${plainNumber(factor, 2)} times ${ratio > 1 ? "higher" : "lower"}` : signed(ratio - 1)}`;
 }
-function worstText({ beyond, limit, n, n_keeping }) {
-  const state = beyond === null ? `has no value for ${limit}` : beyond > 0 ? `is ${percent(beyond, 2)} beyond ${limit}` : "keeps its limits over all ranges";
-  return `With every number at the end that is worst for it, it ${state}; ${n_keeping} of these ${n} keep theirs`;
+const moved = (ratios, by) => Object.entries(ratios).filter(([, ratio]) => Math.abs(ratio - 1) > by).map(([name, ratio]) => ratioText(name, ratio));
+const changeWords = (ratios) => moved(ratios, 0.001).join(", ") || "the same numbers";
+// Those with which a design is compared: all to choose from, or where that takes long the recommended ones.
+const comparedText = (n) => (n > Math.max(1, D.picks.length) ? `the ${n.toLocaleString("en-US")} designs to choose from` : `the ${n} recommended designs`);
+const holds = (verdict) => verdict.feasible && verdict.best;
+function choiceText(verdict) {
+  if (!verdict.feasible) return "the choice changes, as it breaks a limit";
+  return verdict.best ? "the choice holds" : `the choice changes, another of ${comparedText(verdict.n)} is better`;
 }
+function worstText({ beyond, limit, n, n_keeping, numbers }) {
+  const state = beyond === null ? `no value for ${limit}` : beyond > 0 ? `${percent(beyond, 2)} beyond ${limit}` : "limits kept";
+  return `All ${numbers} uncertain numbers at their worst ends: ${state} (kept by ${n_keeping} of ${comparedText(n)})`;
+}
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 function sureLines(pick) {
   const lines = [];
-  if (pick.ranges) lines.push(worstText(pick.ranges));
-  if (pick.ranges) lines.push(`Over the ranges of ${pick.ranges.numbers} numbers, ${pick.ranges.samples} draws: limits kept in ${shareText(pick.ranges.kept)}, on the front of these ${pick.ranges.n} in ${shareText(pick.ranges.best)}`);
-  for (const verdict of pick.verdicts || []) {
-    const state = !verdict.feasible ? "breaks a limit" : verdict.best ? `still on the front of these ${verdict.n}` : `beaten by another of these ${verdict.n}`;
-    lines.push(`${verdict.reading[0].toUpperCase()}${verdict.reading.slice(1)}: ${state}; ${changeWords(verdict.ratios)}`);
+  if (pick.ranges) {
+    const { samples, kept, best } = pick.ranges;
+    lines.push(worstText(pick.ranges), `${samples} draws over their ranges: limits kept in ${shareText(kept)}, the choice holds in ${shareText(best)}`);
   }
+  for (const verdict of pick.verdicts || []) lines.push(`${capital(verdict.reading)}: ${choiceText(verdict)}; ${changeWords(verdict.ratios)}`);
   return lines.concat((D.omitted || []).map((text) => `Not asked: ${text}`));
+}
+// What the words of all cards mean, once.
+function sureNote() {
+  const { ranges, verdicts = [] } = D.picks[0] || {}, notes = [];
+  const n = Math.max(ranges ? ranges.n : 0, ...verdicts.map((verdict) => verdict.n)), few = verdicts.filter((verdict) => verdict.n < n);
+  if (n > 1) notes.push(`A choice holds if it keeps its limits and no other of ${comparedText(n)}${few.length ? ` (${few.map((item) => `${item.reading}: of ${comparedText(item.n)}`).join(", ")})` : ""} is at least as good in everything.`);
+  for (const { reading, assumes } of verdicts) if (assumes) notes.push(`${capital(reading)}: ${assumes}.`);
+  if (ranges) notes.push(`Small numbers: 5 to 95 % of ${ranges.samples} draws over the ranges of ${ranges.numbers} numbers; a figure without them is moved by less than 0.5 %.`);
+  return notes.join(" ");
 }
 function badges(pick, account) {
   const own = account ? (account.system ? account.system.machines.flatMap((item) => item.account.busy || []) : account.busy || []) : [];
   const found = own.map(({ name, share }) => [`${name} busy ${percent(share, 3)} of the time`, "It needs more time than the phase has: the model overlaps it, or leaves it out of the time."]);
   for (const verdict of pick.verdicts || []) {
-    const far = Object.values(verdict.ratios).some((ratio) => Math.abs(ratio - 1) > DECIDES);
-    if (far || !verdict.best) found.push([`an assumption decides: ${verdict.reading}`, `Under it: ${changeWords(verdict.ratios)}.`]);
+    const far = moved(verdict.ratios, DECIDES), why = verdict.assumes ? `It assumes: ${verdict.assumes}.` : "";
+    if (!holds(verdict)) found.push([`the choice changes under ${verdict.reading}`, why]);
+    else if (far.length) found.push([`${far.join(", ")} under ${verdict.reading}, the choice holds`, why]);
   }
   return found;
 }
@@ -90,6 +111,7 @@ function cardOf(pick) {
 
 function startCards() {
   $("cards").innerHTML = D.picks.map((pick) => cardHtml(cardOf(pick))).join("");
+  $("cards-note").textContent = sureNote();
   if (!isNarrow.matches) document.querySelectorAll(".card-more").forEach((box) => { box.open = true; });
   $("cards").addEventListener("click", (event) => {
     const id = event.target.dataset.take;

@@ -54,6 +54,7 @@ def test_intervals_hold_the_typical_value_and_other_readings_are_told_in_ratios(
         assert item["ranges"]["samples"] == 3 and 0 <= item["ranges"]["kept"] <= 1
         assert item["ranges"]["beyond"] > 0 or item["ranges"]["kept"] == 1
         (verdict,) = item["verdicts"]
+        assert verdict["assumes"].startswith("operands are tiled for the on-chip memory")
         assert verdict["ratios"]["tdp_watts"] == pytest.approx(1.0)
         assert verdict["ratios"]["throughput_tokens_per_s"] > 1  # the other profile is harsher
 

@@ -93,12 +93,13 @@ function badges(pick, account) {
 const badgeHtml = (list) => list.map(([text, why]) => `<span class="badge" title="${escapeHtml(why)}">⚠ ${escapeHtml(text)}</span>`).join(" ");
 
 const listHtml = (title, lines) => (lines.length ? `<h4>${title}</h4><ul>${lines.map((line) => `<li>${escapeHtml(line)}</li>`).join("")}</ul>` : "");
-// A card: { key, title, reason, id, words, figures: [[metric, value, ends, note]], limits, sure, badges }.
+// A card: { key, title, reason, id, words, note, command, figures: [[metric, value, ends, note]], limits, sure, badges }.
 function cardHtml(card) {
   const main = card.figures.filter(([name]) => metricOf[name].objective), rest = card.figures.filter(([name]) => !metricOf[name].objective);
   const figures = (list) => (list.length ? `<dl class="figures">${list.map((figure) => figureHtml(...figure)).join("")}</dl>` : "");
-  const links = isNumber(card.id) ? `<p class="card-links"><a href="#chosen" data-take="${card.id}">Details of ${escapeHtml(labelOf(card.id))}</a></p>` : "";
-  return `<article class="card" style="--pick: ${color(D.palette.picks[card.key] || "blue")}"><h3>${escapeHtml(card.title)} <span class="quiet">${escapeHtml(card.reason)}</span></h3><p class="card-words ${isNumber(card.id) ? "long-words" : ""}">${escapeHtml(card.words)}</p>${isNumber(card.id) ? `<p class="short-words">${escapeHtml(D.designs.words[card.id])}</p>` : ""}${figures(main)}<div class="badges">${badgeHtml(card.badges || [])}</div><details class="card-more"><summary>Figures, limits, how sure</summary>${figures(rest)}${listHtml("What limits it", card.limits || [])}${listHtml("How sure", card.sure || [])}</details>${links}</article>`;
+  const links = isNumber(card.id) ? `<p class="card-links"><a href="#chosen" data-take="${card.id}">Details of ${escapeHtml(labelOf(card.id))}</a></p>` : card.command ? `<p class="card-links">Its details: <code>${escapeHtml(card.command)}</code></p>` : "";
+  const note = card.note ? `<p>${escapeHtml(card.note)}</p>` : "";
+  return `<article class="card" style="--pick: ${color(D.palette.picks[card.key] || "blue")}"><h3>${escapeHtml(card.title)} <span class="quiet">${escapeHtml(card.reason)}</span></h3><p class="card-words ${isNumber(card.id) ? "long-words" : ""}">${escapeHtml(card.words)}</p>${isNumber(card.id) ? `<p class="short-words">${escapeHtml(D.designs.words[card.id])}</p>` : ""}${figures(main)}${note}<div class="badges">${badgeHtml(card.badges || [])}</div>${card.note ? figures(rest) : `<details class="card-more"><summary>Figures, limits, how sure</summary>${figures(rest)}${listHtml("What limits it", card.limits || [])}${listHtml("How sure", card.sure || [])}</details>`}${links}</article>`;
 }
 function cardOf(pick) {
   const account = accountOf(pick.id), ends = pick.ranges ? pick.ranges.intervals : {};
@@ -109,10 +110,15 @@ function cardOf(pick) {
   };
 }
 
-function startCards() {
-  $("cards").innerHTML = D.picks.map((pick) => cardHtml(cardOf(pick))).join("");
-  $("cards-note").textContent = sureNote();
+// The recommended designs: of the whole front in full, within tighter limits as far as it is stored.
+function showCards() {
+  $("cards").innerHTML = (within ? within.picks.map(cardWithin) : D.picks.map((pick) => cardHtml(cardOf(pick)))).join("");
+  $("cards-note").hidden = Boolean(within);
   if (!isNarrow.matches) document.querySelectorAll(".card-more").forEach((box) => { box.open = true; });
+}
+function startCards() {
+  $("cards-note").textContent = sureNote();
+  showCards();
   $("cards").addEventListener("click", (event) => {
     const id = event.target.dataset.take;
     if (id !== undefined) choose(Number(id), "A");

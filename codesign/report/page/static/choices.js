@@ -23,15 +23,20 @@ function barcodeHtml({ two, costs, rows, labels, band }) {
   const ticks = labels.map((label, k) => `<span data-tick style="left: ${left(from(k)).toFixed(3)}%">${escapeHtml(two ? metricText(costs[k], metric) : label)}</span>`).join("");
   return `<div class="barcode">${html}<div class="band-name">${two ? escapeHtml(metric.title) : "design"}</div><div class="band-ticks">${ticks}</div></div>`;
 }
+// The designs to choose from, of the whole front or within tighter limits, the cheapest first.
+function toChooseFrom() {
+  if (within) return { ids: foldedFront(within.front), n: within.front.length, parameters: T.parameters, costOf: (i) => columnOf(D.cost)[i], page: (i) => T.ids[i], label: (i) => T.words[i] };
+  return { ids: kept().sort((a, b) => value(a, D.cost) - value(b, D.cost)), n: D.designs.n_front, parameters: D.designs.parameters, costOf: (id) => value(id, D.cost), page: (id) => id, label: labelOf };
+}
 function bandsHtml() {
-  const ids = kept().sort((a, b) => value(a, D.cost) - value(b, D.cost));
+  const { ids, n, parameters, costOf, page, label } = toChooseFrom();
   if (ids.length < 2) return `<p class="hint">There are fewer than two designs to choose from.</p>`;
   const two = D.objectives.length === 2, title = escapeHtml(metricOf[D.cost].title), codesOf = (p) => new Set(ids.map((id) => p.codes[id]));
-  const rows = D.designs.parameters.filter((p) => codesOf(p).size > 1).map((p) => ({ title: p.title, values: p.values, codes: ids.map((id) => p.codes[id]) }));
-  const same = D.designs.parameters.filter((p) => p.values.length && codesOf(p).size === 1 && setting(p, ids[0]));
-  const bars = barcodeHtml({ two, costs: ids.map((id) => value(id, D.cost)), rows, labels: ids.map(labelOf), band: (k) => `data-band="${ids[k]}"` });
+  const rows = parameters.filter((p) => codesOf(p).size > 1).map((p) => ({ title: p.title, values: p.values, codes: ids.map((id) => p.codes[id]) }));
+  const same = parameters.filter((p) => p.values.length && codesOf(p).size === 1 && setting(p, ids[0]));
+  const bars = barcodeHtml({ two, costs: ids.map(costOf), rows, labels: ids.map(label), band: (k) => (page(ids[k]) === null ? "" : `data-band="${page(ids[k])}"`) });
   const shared = same.length ? `<p class="hint">The same in all ${ids.length.toLocaleString("en-US")} designs to choose from: ${same.map((p) => `${escapeHtml(p.title)} ${escapeHtml(setting(p, ids[0]))}`).join(", ")}.</p>` : "";
-  return `<p class="hint">${two ? `From left to right ${title} grows; a band ends where another value takes over in the ${ids.length.toLocaleString("en-US")} designs to choose from${ids.length < D.designs.n_front ? " (designs folded under them may have other values)" : ""}.` : `The designs to choose from, by ${title}.`} Click a band for the design where it begins.</p>${bars}${shared}`;
+  return `<p class="hint">${two ? `From left to right ${title} grows; a band ends where another value takes over in the ${ids.length.toLocaleString("en-US")} designs to choose from${ids.length < n ? " (designs folded under them may have other values)" : ""}.` : `The designs to choose from, by ${title}.`} Click a band for the design where it begins.</p>${bars}${shared}`;
 }
 // Ticks that would meet the one before are left out, and names that do not fit their band.
 function tidyBars(box) {

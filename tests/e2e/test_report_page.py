@@ -645,15 +645,22 @@ def test_the_first_screen_has_the_question_and_three_designs(browser, folder, wi
     with _opened(browser, folder, "small", width) as page:
         page.set_viewport_size({"width": width, "height": height})
         assert page.inner_text("h1") == (
-            "Which design has the highest throughput and the lowest TDP for llama-3.3-70b, "
-            "osworld, prefill, with TDP at most 300 W?"
+            "Which designs trade throughput against TDP best for Llama-3.3-70B prefill (OSWorld), "
+            "TDP at most 300 W?"
         )
         cards = page.locator("#cards .card")
         titles = [text.split()[0] for text in cards.locator("h3").all_inner_texts()]
         assert titles == ["Frugal", "Knee", "Fastest"]
         for place in range(3):
-            box = cards.nth(place).locator(".main-figure").last.bounding_box()
-            assert box["y"] + box["height"] <= height
+            parts = [".main-figure", ".card-link"]
+            if width < 600:  # what limits it, how sure
+                parts += ["ul.short-words li:first-child", "ul.short-words li:last-child"]
+                assert cards.nth(place).locator("ul.short-words").inner_text().startswith("Busy: ")
+                assert "hoice holds: " in cards.nth(place).inner_text()
+            for part in parts:
+                box = cards.nth(place).locator(part).last.bounding_box()
+                assert box["y"] + box["height"] <= height, (place, part)
+                assert box["x"] + box["width"] <= width
 
 
 def test_a_card_says_what_limits_its_design_and_how_sure_that_is(page):
@@ -685,10 +692,10 @@ _VERDICT = """([feasible, best, ratio]) => badges({ verdicts: [{ reading: "profi
     ("feasible", "best", "ratio", "badge"),
     [
         (True, True, 1.05, []),
-        (True, True, 0.02, ["TDP 50 times lower under profile x, the choice holds"]),
-        (True, True, 1.25, ["TDP +25 % under profile x, the choice holds"]),
-        (True, False, 1.0, ["the choice changes under profile x"]),
-        (False, False, 1.0, ["the choice changes under profile x"]),
+        (True, True, 0.02, ["profile x: TDP 50× lower"]),
+        (True, True, 1.25, ["profile x: TDP +25 %"]),
+        (True, False, 1.0, ["profile x: the choice changes"]),
+        (False, False, 1.0, ["profile x: the choice changes"]),
     ],
 )
 def test_a_badge_tells_a_choice_that_changes_from_numbers_that_do(
@@ -787,6 +794,16 @@ _SMALL = """() => [...document.querySelectorAll("button, select, input, summary,
   .filter(([box]) => box.width && (box.width < 24 || box.height < 24)).map(([, html]) => html)"""
 
 
+_ENDS = """([table, part]) => {
+  const box = document.querySelector(table).parentElement, cells = {};
+  for (const cell of document.querySelectorAll(`${table} ${part}tr:first-child :is(td, th)`)) {
+    const title = cell.innerText.trim();
+    cells[title] = Math.max(cells[title] || 0, cell.getBoundingClientRect().right);
+  }
+  return { cells, box: box.getBoundingClientRect().right + 0.5 };
+}"""
+
+
 def test_on_a_phone_words_follow_each_row_and_fingers_find_their_targets(browser, folder):
     with _opened(browser, folder, "small", 390) as page:
         assert page.evaluate("matchMedia('(pointer: coarse)').matches")
@@ -800,8 +817,11 @@ def test_on_a_phone_words_follow_each_row_and_fingers_find_their_targets(browser
         assert page.locator("#slot-A").is_visible() and not page.locator("#slot-B").is_visible()
         page.check('input[name="turn"][value="B"]')
         assert page.locator("#slot-B").is_visible() and not page.locator("#slot-A").is_visible()
-        width = page.locator("#compare").evaluate("(table) => table.scrollWidth")
-        assert width <= 390  # both designs in sight
+        ends = page.evaluate(_ENDS, ["#compare", ""])  # both designs and what decides in sight
+        assert "B against A" in ends["cells"] and max(ends["cells"].values()) <= ends["box"]
+        ends = page.evaluate(_ENDS, ["#rows", "thead "])
+        assert {"throughput", "TDP"} <= set(ends["cells"])
+        assert all(ends["cells"][title] <= ends["box"] for title in ("#", "throughput", "TDP"))
         page.set_viewport_size({"width": 1280, "height": 900})
         page.wait_for_function("document.querySelector('#rows tbody tr').innerText.includes('×')")
         assert "×" in rows.nth(0).inner_text() and "#2" in rows.nth(1).inner_text()

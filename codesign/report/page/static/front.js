@@ -41,7 +41,7 @@ function searchedTraces(pair, order) {
   ];
 }
 const frontLine = ([x]) => ({ shape: x !== null && metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("blue"), width: 1.3 });
-const recommendedMark = (pick) => ({ symbol: "circle-open", size: 15, color: color(D.palette.picks[pick.key] || "blue"), opacity: 1, line: { width: 2.5 } });
+const recommendedMark = (picks) => ({ symbol: "circle-open", size: 15, color: picks.map((pick) => color(D.palette.picks[pick.key] || "blue")), opacity: 1, line: { width: 2.5 } });
 function frontTrace(pair, order, more = {}) {
   const front = range(0, D.designs.n_front);
   if (pair[0] !== null) front.sort((a, b) => value(a, pair[0]) - value(b, pair[0]));
@@ -54,7 +54,7 @@ function frontTraces(pair, number) {
   const mark = (slot) => points(state[slot] === null ? [] : [state[slot]], pair, { ...order(`design ${slot}`), meta: "mark", marker: { symbol: slot === "A" ? "square-open" : "star-diamond-open", size: 18, color: color("ink"), opacity: 1, line: { width: 2 } } });
   const shown = [
     ...(D.is_exact ? [] : searchedTraces(pair, order)),
-    ...(within ? tracesWithin(pair, order) : [frontTrace(pair, order), ...D.picks.map((pick) => points([pick.id], pair, { ...order("recommended"), showlegend: false, marker: recommendedMark(pick) }))]),
+    ...(within ? tracesWithin(pair, order) : [frontTrace(pair, order), points(D.picks.map((pick) => pick.id), pair, { ...order("recommended"), marker: recommendedMark(D.picks) })]),
     points(named, pair, { ...order("named design"), marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("vermilion"), opacity: 1 } }),
     points([...state.selected], pair, { ...order("selected"), meta: "mark", marker: { symbol: "circle-open", size: isMany() ? 9 : 13, color: color("orange"), opacity: 1, line: { width: isMany() ? 1.2 : 2.5 } } }),
     mark("A"), mark("B"),
@@ -67,9 +67,9 @@ function frontLabels([x, y], axis) {
   if (x === null) return [];
   const place = (id) => ({ x: value(id, x), y: value(id, y), axis });
   // Where there is little room, the cards have the values.
-  const values = (id) => (isNarrow.matches ? "" : `<br>${[y, x].map((name) => metricText(value(id, name), metricOf[name])).join(", ")}`);
+  const values = (id) => (isNarrow.matches ? "" : `<br>${[y, x].map((name) => shortText(value(id, name), metricOf[name])).join(", ")}`);
   const slots = ["A", "B"].filter((slot) => state[slot] !== null);
-  const placeWithin = ({ key, i }) => ({ x: columnOf(x)[i], y: columnOf(y)[i], axis, text: `<b>${PICK_TITLES[key]}</b>${isNarrow.matches ? "" : `<br>${[y, x].map((name) => metricText(columnOf(name)[i], metricOf[name])).join(", ")}`}` });
+  const placeWithin = ({ key, i }) => ({ x: columnOf(x)[i], y: columnOf(y)[i], axis, text: `<b>${PICK_TITLES[key]}</b>${isNarrow.matches ? "" : `<br>${[y, x].map((name) => shortText(columnOf(name)[i], metricOf[name])).join(", ")}`}` });
   return [
     ...(within ? within.picks.map(placeWithin) : D.picks.map((pick) => ({ ...place(pick.id), text: `<b>${PICK_TITLES[pick.key]}</b>${values(pick.id)}` }))),
     ...slots.map((slot) => ({ ...place(state[slot]), text: `<b>${slot}</b>`, size: 15 })),

@@ -129,17 +129,18 @@ const keyWithin = (i) => T.parameters.map((p) => p.values[p.codes[i]] || "").joi
 const hoverWithin = (i) => [T.ids[i] === null ? "" : `<b>${escapeHtml(labelOf(T.ids[i]))}</b>`, wrapped(T.words[i]), ...T.metrics.map((name) => `${metricOf[name].title}: ${metricText(columnOf(name)[i], metricOf[name])}`)].filter(Boolean).join("<br>");
 // The front within the limits, the one without them, and what is recommended within.
 function tracesWithin(pair, order) {
+  const along = (a, b) => columnOf(pair[0])[a] - columnOf(pair[0])[b];
   const points = (ids, name, more) => {
-    const sorted = [...ids].sort((a, b) => columnOf(pair[0])[a] - columnOf(pair[0])[b]);
+    const sorted = [...ids].sort(along);
     return { ...order(name), x: sorted.map((i) => columnOf(pair[0])[i]), y: sorted.map((i) => columnOf(pair[1])[i]), customdata: sorted.map((i) => T.ids[i]), text: sorted.map(hoverWithin), hovertemplate: "%{text}<extra></extra>", mode: "markers", ...more };
   };
   const folded = new Set(within.front), dim = { color: color("dim") };
   foldedFront(within.front).forEach((i) => folded.delete(i));
-  const sizes = (ids, big, small) => [...ids].sort((a, b) => columnOf(pair[0])[a] - columnOf(pair[0])[b]).map((i) => (folded.has(i) ? small : big));
+  const sizes = (ids, big, small) => [...ids].sort(along).map((i) => (folded.has(i) ? small : big));
   return [
     frontTrace(pair, order, { ...order("without tighter limits"), line: { ...frontLine(pair), dash: "dot", ...dim }, marker: { size: 4, ...dim } }),
     points(within.front, "front", { mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: sizes(within.front, 9, 4), opacity: sizes(within.front, 1, 0.45), color: color("blue"), line: { width: 1, color: color("paper") } } }),
-    ...within.picks.map((pick) => points([pick.i], "recommended", { meta: "mark", showlegend: false, marker: recommendedMark(pick) })),
+    points(within.picks.map((pick) => pick.i), "recommended", { marker: recommendedMark([...within.picks].sort((a, b) => along(a.i, b.i))) }),
   ];
 }
 

@@ -130,6 +130,6 @@ def test_values_that_the_front_lacks_are_worse_than_its_design(results, judged):
 
 def test_the_question_is_one_sentence(results):
     assert question_text(results) == (
-        "Which design has the highest throughput and the lowest TDP for llama-3.3-70b, osworld, "
-        "prefill, with TDP at most 700 W?"
+        "Which designs trade throughput against TDP best for Llama-3.3-70B prefill (OSWorld), "
+        "TDP at most 700 W?"
     )

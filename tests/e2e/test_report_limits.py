@@ -229,6 +229,12 @@ def test_a_slider_moves_by_keyboard_and_says_what_it_costs(page):
     assert _front(page) == everything
 
 
+def test_a_metric_that_repeats_another_is_not_compared(page):
+    names = page.locator("#compare tbody td:first-child").all_inner_texts()
+    assert "time to first token" in names  # of a single request, that is the time of the phase
+    assert "phase time" not in names and "throughput per user" not in names
+
+
 def test_limits_that_nothing_keeps_say_how_near_a_design_comes(page):
     page.evaluate(_SET, {"throughput_tokens_per_s": 2000, "tdp_watts": 100})
     assert page.wait_for_function(

@@ -761,6 +761,34 @@ def test_bands_say_which_design_is_the_choice_from_where(page):
     assert sum(widths) == pytest.approx(whole, rel=0.01)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_band_is_named_in_it_or_below_it(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(400)
+    page.click("#tab-bands")
+    unnamed = page.locator("#bands .bands").evaluate_all(
+        """(rows) => rows.flatMap((row) => [...row.children]
+             .filter((band) => band.firstChild.style.visibility === "hidden")
+             .filter((band) => !row.nextElementSibling.textContent.includes(band.dataset.said)))"""
+    )
+    assert unnamed == []
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_what_is_neither_better_nor_worse_is_not_judged_and_kelvins_are_no_percent(page):
+    page.select_option("#pick-A", "0")
+    page.select_option("#pick-B", label=page.locator("#pick-B option").last.inner_text())
+    page.uncheck("#only-different")
+    rows = page.locator("#compare tbody tr:not(.subject)").evaluate_all(
+        """(rows) => Object.fromEntries(rows.map((row) => [row.cells[0].innerText.trim(),
+             [row.cells[3].innerText, row.cells[3].className]]))"""
+    )
+    page.check("#only-different")
+    assert rows["junction temperature"][0].split()[1] == "K"
+    assert "better" not in rows["bandwidth utilization"][1]
+    assert "worse" not in rows["bandwidth utilization"][1]
+
+
 def test_differences_are_grouped_and_in_percent(page):
     page.select_option("#pick-A", "0")
     page.select_option("#pick-B", "1")

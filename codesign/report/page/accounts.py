@@ -227,12 +227,22 @@ def roofline(
         if level["name"] in used and level.get("bandwidth_bytes_per_s")
     ]
     return {
+        "unit": _operation_unit(evaluated),
         "peak_flop_per_s": peak,
         "usable_flop_per_s": _fastest_flop_per_s(operators),
         "vector_per_s": _vector_operations_per_s(evaluated),
         "ceilings": ceilings,
         "points": points,
     }
+
+
+def _operation_unit(evaluated: EvaluatedDesign) -> str:
+    """``OP`` where the array multiplies integers, whatever scales they share; else ``FLOP``."""
+    formats = [
+        str(evaluated.design.get(f"{kind}_format") or "") for kind in ("weight", "activation")
+    ]
+    parts = [part.split("*")[-1] for text in formats for part in text.split("+")]
+    return "OP" if all(part.startswith(("int", "mxint")) for part in parts) else "FLOP"
 
 
 def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:

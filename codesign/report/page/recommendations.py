@@ -62,6 +62,8 @@ ASSUMPTIONS = {
 SAMPLES = 200
 """[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
 _STEP = 0.05
+_STEPS = {"degC": 5.0}
+"""[ours] A share of degrees Celsius means nothing."""
 _CLOSE = 0.1
 """A limit is named on a card if less than so much of it is left."""
 _MOST_CENTERS = 60
@@ -325,7 +327,7 @@ def _misses(
 def _prices(
     results: Results, folded: FoldedFront, picks: Sequence[Pick], near: Neighborhood
 ) -> list[dict[str, Any]]:
-    """What 5 % more of a resource would buy if a design's amount of it was the limit.
+    """What 5 % more of a resource, or 5 K, would buy if a design's amount of it was the limit.
 
     The best value of the objective that *fastest* maximizes, among designs that have at most as
     much of the resource as the recommended one, against those that have at most 5 % more; all
@@ -355,15 +357,20 @@ def _prices(
             {
                 "metric": name,
                 "exact": name == names[cost] and results.exact is not None,
-                "of": [_price(gain, amounts, float(front_amounts[pick.place])) for pick in picks],
+                "of": [
+                    _price(gain, amounts, float(front_amounts[pick.place]), metric.unit)
+                    for pick in picks
+                ],
             }
         )
     return prices
 
 
-def _price(gain: FloatArray, amounts: FloatArray, amount: float) -> dict[str, float]:
+def _price(
+    gain: FloatArray, amounts: FloatArray, amount: float, unit: str = ""
+) -> dict[str, float]:
     """Of minimized ``gain`` against amounts of a resource, negative where less of it is worse."""
-    slack, step = 1e-9 * abs(amount), _STEP * abs(amount)
+    slack, step = 1e-9 * abs(amount), _STEPS.get(unit, _STEP * abs(amount))
     within = gain[amounts <= amount + slack].min()
     more = gain[amounts <= amount + step + slack].min()
     return {"amount": abs(amount), "step": step, "gain": float(within - more)}

@@ -25,7 +25,7 @@ function timeFigure(account, both) {
     const mine = rows.filter((row) => row.bound === bound);
     return boundBar(bound, {
       name: bound, orientation: "h", y: mine.map((row) => row.name), x: mine.map((row) => row.time_s),
-      text: mine.map((row) => `${plainNumber(100 * row.time_s / all, 3)} %`), textposition: "outside", cliponaxis: false, constraintext: "none",
+      text: mine.map((row) => percent(row.time_s / all, 2)), textposition: "outside", cliponaxis: false, constraintext: "none",
       hovertext: mine.map((row) => `${escapeHtml(row.name)}: ${withPrefix(row.time_s, "s")}, bound by ${bound}${row.energy_joules ? `, ${withPrefix(row.energy_joules, "J")}` : ""}`), hoverinfo: "text",
     });
   });

@@ -2,7 +2,7 @@
 const PICK_TITLES = { frugal: "Frugal", knee: "Knee", fastest: "Fastest", best: "Best" };
 const MOST_FIGURES = 7, DECIDES = 0.1, COMMON = 0.995;
 const pickOf = (id) => D.picks.find((pick) => pick.id === id);
-const percent = (share, digits = 3) => `${plainNumber(100 * share, digits)} %`;
+const percent = (share, digits = 3) => (share > 0 && share < 0.001 ? "< 0.1 %" : `${plainNumber(100 * share, digits)} %`);
 const signed = (share) => `${share >= 0 ? "+" : "−"}${plainNumber(Math.abs(100 * share), Math.abs(share) >= 0.0995 ? 2 : 1)} %`;
 const shareText = (share) => (share > COMMON ? "all" : percent(share));
 

@@ -40,12 +40,12 @@ function searchedTraces(pair, order) {
     points(dominated, pair, { ...order(`dominated${few}`), marker: { size: 5, color: color("dim"), opacity: 0.45 } }),
   ];
 }
-const frontLine = ([x]) => ({ shape: x !== null && metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("blue"), width: 1.3 });
+const frontLine = ([x]) => ({ shape: x !== null && metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("ink"), width: 1.3 });
 const recommendedMark = (picks) => ({ symbol: "circle-open", size: 15, color: picks.map((pick) => color(D.palette.picks[pick.key] || "blue")), opacity: 1, line: { width: 2.5 } });
 function frontTrace(pair, order, more = {}) {
   const front = range(0, D.designs.n_front);
   if (pair[0] !== null) front.sort((a, b) => value(a, pair[0]) - value(b, pair[0]));
-  return points(front, pair, { ...order("front"), mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: front.map((id) => (isFolded(id) ? 4 : 9)), color: color("blue"), opacity: front.map((id) => (isFolded(id) ? 0.45 : 1)), line: { width: 1, color: color("paper") } }, ...more });
+  return points(front, pair, { ...order("front"), mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: front.map((id) => (isFolded(id) ? 4 : 9)), color: color("ink"), opacity: front.map((id) => (isFolded(id) ? 0.45 : 1)), line: { width: 1, color: color("paper") } }, ...more });
 }
 const legendOrder = (number) => (name) => ({ name, legendgroup: name, showlegend: number === 0 });
 
@@ -55,7 +55,7 @@ function frontTraces(pair, number) {
   const shown = [
     ...(D.is_exact ? [] : searchedTraces(pair, order)),
     ...(within ? tracesWithin(pair, order) : [frontTrace(pair, order), points(D.picks.map((pick) => pick.id), pair, { ...order("recommended"), marker: recommendedMark(D.picks) })]),
-    points(named, pair, { ...order("named design"), marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("vermilion"), opacity: 1 } }),
+    points(named, pair, { ...order("named design"), marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("purple"), opacity: 1 } }),
     points([...state.selected], pair, { ...order("selected"), meta: "mark", marker: { symbol: "circle-open", size: isMany() ? 9 : 13, color: color("orange"), opacity: 1, line: { width: isMany() ? 1.2 : 2.5 } } }),
     mark("A"), mark("B"),
   ];
@@ -85,7 +85,7 @@ function limitShapes([x, y], axis, ranges) {
     const where = metric === x ? "x" : metric === y ? "y" : null, [low, high] = (where && ranges[where]) || [];
     if (where === null || !(bound >= low && bound <= high)) continue;
     const [along, across] = where === "x" ? ["x", "y"] : ["y", "x"];
-    shapes.push({ type: "line", [`${along}ref`]: `${along}${axis}`, [`${across}ref`]: `${across}${axis} domain`, [`${along}0`]: bound, [`${along}1`]: bound, [`${across}0`]: 0, [`${across}1`]: 1, line: { color: color("vermilion"), width: 1.5, dash: "dash" } });
+    shapes.push({ type: "line", [`${along}ref`]: `${along}${axis}`, [`${across}ref`]: `${across}${axis} domain`, [`${along}0`]: bound, [`${along}1`]: bound, [`${across}0`]: 0, [`${across}1`]: 1, line: { color: color("quiet"), width: 1.5, dash: "dash" } });
     labels.push({ [along]: bound, [across]: ranges[across][0] + 0.04 * (ranges[across][1] - ranges[across][0]), axis, text: escapeHtml(words), color: color("quiet"), isLine: true });
   }
   return { shapes, labels };

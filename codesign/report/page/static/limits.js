@@ -139,7 +139,7 @@ function tracesWithin(pair, order) {
   const sizes = (ids, big, small) => [...ids].sort(along).map((i) => (folded.has(i) ? small : big));
   return [
     frontTrace(pair, order, { ...order("without tighter limits"), line: { ...frontLine(pair), dash: "dot", ...dim }, marker: { size: 4, ...dim } }),
-    points(within.front, "front", { mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: sizes(within.front, 9, 4), opacity: sizes(within.front, 1, 0.45), color: color("blue"), line: { width: 1, color: color("paper") } } }),
+    points(within.front, "front", { mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: sizes(within.front, 9, 4), opacity: sizes(within.front, 1, 0.45), color: color("ink"), line: { width: 1, color: color("paper") } } }),
     points(within.picks.map((pick) => pick.i), "recommended", { marker: recommendedMark([...within.picks].sort((a, b) => along(a.i, b.i))) }),
   ];
 }

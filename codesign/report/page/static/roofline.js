@@ -30,15 +30,15 @@ function rooflineFigure(account, both) {
   const labels = [];
   const roofName = (rate, text) => labels.push({ x: x0 * 1.15, y: rate, text, color: color("quiet"), size: 11, isLine: true });
   flat("peak", roof.peak_flop_per_s, { dash: usable < roof.peak_flop_per_s ? "dash" : "solid" });
-  roofName(roof.peak_flop_per_s, `peak ${withPrefix(roof.peak_flop_per_s, "FLOP/s", 3)}`);
-  if (usable < roof.peak_flop_per_s) { flat("usable", usable, { width: 2 }); roofName(usable, `usable ${withPrefix(usable, "FLOP/s", 3)}`); }
-  if (roof.vector_per_s) { flat("vector unit", roof.vector_per_s, { color: color(D.palette.bounds.vector), dash: "dot" }); roofName(roof.vector_per_s, `vector unit ${withPrefix(roof.vector_per_s, "FLOP/s", 3)}`); }
+  roofName(roof.peak_flop_per_s, `peak ${withPrefix(roof.peak_flop_per_s, `${roof.unit}/s`, 3)}`);
+  if (usable < roof.peak_flop_per_s) { flat("usable", usable, { width: 2 }); roofName(usable, `usable ${withPrefix(usable, `${roof.unit}/s`, 3)}`); }
+  if (roof.vector_per_s) { flat("vector unit", roof.vector_per_s, { color: color(D.palette.bounds.vector), dash: "dot" }); roofName(roof.vector_per_s, `vector unit ${withPrefix(roof.vector_per_s, `${roof.unit}/s`, 3)}`); }
   for (const level of new Set(roof.points.map((point) => point.level))) {
     const mine = roof.points.filter((point) => point.level === level), i = Math.max(0, number(level));
     traces.push({
       name: `per byte at ${nameOfLevel(level)}`, legendgroup: level, showlegend: false, x: mine.map((p) => p.flop_per_byte), y: mine.map((p) => p.flop_per_s), mode: "markers",
       marker: { color: levelColor(level), symbol: MARKS[i % MARKS.length], size: mine.map((p) => 7 + 16 * Math.sqrt(p.time_s / whole)), opacity: 0.85, line: { width: 1, color: color("paper") } },
-      text: mine.map((p) => `<b>${escapeHtml(p.operator)}</b>, ${plainNumber(100 * p.time_s / whole, 3)} % of the ${account.pass ? "pass" : "time"}<br>${plainNumber(p.flop_per_byte, 3)} FLOP/B at ${nameOfLevel(level)}, ${withPrefix(p.flop_per_s, "FLOP/s", 3)}`), hovertemplate: "%{text}<extra></extra>",
+      text: mine.map((p) => `<b>${escapeHtml(p.operator)}</b>, ${plainNumber(100 * p.time_s / whole, 3)} % of the ${account.pass ? "pass" : "time"}<br>${plainNumber(p.flop_per_byte, 3)} ${roof.unit}/B at ${nameOfLevel(level)}, ${withPrefix(p.flop_per_s, `${roof.unit}/s`, 3)}`), hovertemplate: "%{text}<extra></extra>",
     });
   }
   // The operators that take longest, named at their point of the farthest level.
@@ -49,6 +49,6 @@ function rooflineFigure(account, both) {
   }
   const log = (ends) => ends.map((end) => Math.log10(end));
   return { traces, labels, height: 380, margin: { l: 56, r: 12, t: 62, b: 46 }, showlegend: true,
-    xaxis: axis({ type: "log", range: log([x0, x1]), dtick: 1, tickformat: "~s", title: { text: "Work per byte that crosses the level (FLOP/B)" } }),
-    yaxis: axis({ type: "log", range: log([y0, y1]), dtick: 1, tickformat: "~s", title: { text: "FLOP/s" } }) };
+    xaxis: axis({ type: "log", range: log([x0, x1]), dtick: 1, tickformat: "~s", title: { text: `Work per byte that crosses the level (${roof.unit}/B)` } }),
+    yaxis: axis({ type: "log", range: log([y0, y1]), dtick: 1, tickformat: "~s", title: { text: `${roof.unit}/s` } }) };
 }

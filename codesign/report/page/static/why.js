@@ -76,22 +76,23 @@ function startChanges() {
 
 // What 5 % more of a resource would buy.
 function startPrices() {
-  const prices = (D.prices || []).filter((price) => price.of.some((item) => item.step > 0));
-  $("more-of").hidden = !prices.length;
-  if (!prices.length) return;
+  const all = (D.prices || []).filter((price) => price.of.some((item) => item.step > 0)), useless = all.filter((price) => !price.exact && price.of.every((item) => !(item.gain > 0)));
+  const prices = all.filter((price) => !useless.includes(price));
+  $("more-of").hidden = !all.length;
+  if (!all.length) return;
   const speed = D.picks[D.picks.length - 1], name = D.objectives.find((item) => item !== D.cost);
   const more = metricOf[name], gained = more.sense === "maximize" ? "" : "−";
-  $("more-of-hint").textContent = `If a design's amount of a resource was the limit and all other limits were those asked: the best ${more.title} with at most 5 % more of it, against with at most as much; of a life, with 5 % less. ${D.is_exact ? `Exact for ${metricOf[D.cost].title}; for` : "For"} the others at least so much, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away.`;
+  $("more-of-hint").textContent = `Suppose that a resource limits a design at just the amount that it has. How much better could the best ${more.title} be with 5 % more of that resource${all.some((price) => metricOf[price.metric].unit === "degC") ? ", or 5 K more" : ""}${all.some((price) => metricOf[price.metric].sense === "maximize") ? ", or a life that is 5 % shorter" : ""}? All other limits stay as asked. ${D.is_exact ? `The answer is exact for ${metricOf[D.cost].title}; for the others it is` : "The answer is"} a lower bound, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away from it.${useless.length ? ` More of these buys nothing that was found: ${listed(useless.map((price) => metricOf[price.metric].title))}.` : ""}`;
   $("prices").tHead.innerHTML = `<tr><th scope="col">resource</th>${D.picks.map((pick) => `<th scope="col" class="number">at the ${PICK_TITLES[pick.key].toLowerCase()}'s</th>`).join("")}</tr>`;
   $("prices").tBodies[0].innerHTML = prices.map((price) => {
     const metric = metricOf[price.metric];
     const cell = (item) => {
       if (!(item.step > 0)) return `<td class="number">none used</td>`;
-      const amount = metricText(item.amount, metric), isNothing = item.gain <= 0.0005 * Math.abs(value(speed.id, name));
-      const gain = isNothing ? "nothing" : `${gained || "+"}${metricText(item.gain, more)}`;
+      const amount = shortText(item.amount, metric), isNothing = item.gain <= 0.0005 * Math.abs(value(speed.id, name));
+      const gain = isNothing ? (price.exact ? "nothing" : "nothing found") : `${price.exact ? "" : "at least "}${gained || "+"}${shortText(item.gain, more)}`;
       return `<td class="number"><b>${gain}</b><br><span class="quiet">from ${amount}${isNothing ? "" : `; ${unitStep(price.metric, item)}`}</span></td>`;
     };
-    return `<tr><th scope="row">${escapeHtml(metric.title)}${price.exact ? "" : " ≥"}</th>${price.of.map(cell).join("")}</tr>`;
+    return `<tr><th scope="row">${escapeHtml(metric.title)}</th>${price.of.map(cell).join("")}</tr>`;
   }).join("");
   // In units in which people think: a watt, a millimetre, a gigabyte, a dollar.
   function unitStep(resource, item) {

@@ -141,3 +141,17 @@ def test_where_the_evaluator_tells_no_times_of_units_there_is_no_account_of_the_
         workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
     )
     assert account_document(Account(evaluated), [])["pass"] is None
+
+
+@pytest.mark.parametrize(
+    ("formats", "unit"),
+    [(("mxint8", "mxint8"), "OP"), (("mxint4", "mxfp8"), "FLOP"), (("mxfp8", "mxfp8"), "FLOP")],
+)
+def test_the_roofline_counts_operations_where_the_array_multiplies_integers(formats, unit):
+    design = dict(_evaluated("P1", "prefill").design) | dict(
+        zip(("weight_format", "activation_format"), formats, strict=True)
+    )
+    evaluated = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill"
+    )
+    assert account_document(Account(evaluated), [])["roofline"]["unit"] == unit

@@ -109,7 +109,7 @@ def test_of_a_life_less_is_priced_and_of_all_others_more(judged):
     rate, life = np.array([-10.0, -20.0, -40.0]), np.array([10.0, 9.6, 9.4])
     assert _price(rate, -life, -10.0) == {"amount": 10.0, "step": 0.5, "gain": 10.0}
     celsius = np.array([60.0, 62.0, 64.0])
-    assert _price(rate, celsius, 60.0) == {"amount": 60.0, "step": 3.0, "gain": 10.0}
+    assert _price(rate, celsius, 60.0, "degC") == {"amount": 60.0, "step": 5.0, "gain": 30.0}
     items = {item["metric"]: item["of"] for item in judged["prices"]}
     for name in ("unit_cost_usd", "area_mm2", "junction_temperature_celsius", "lifetime_years"):
         assert all(item["step"] > 0 and item["gain"] >= 0 for item in items[name]), name

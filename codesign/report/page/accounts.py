@@ -28,12 +28,18 @@ if TYPE_CHECKING:
 
 _COMPUTE_TIMES = ("compute_time_s", "compute_s")
 """What evaluators call the time that an operator's arithmetic takes by itself."""
+_MATRIX_TIMES = {
+    "compute": "compute_time_s",
+    "on-chip port": "on_chip_time_s",
+    "off-chip": "off_chip_time_s",
+}
+"""What may bound an operator of array and memories, where the vector unit takes longer."""
 _MOST_SWINGS = 6
 _ROUNDING = 1e-9
 _ANY_LEVEL = "memory"
 _NO_MACHINE: dict[str, Any] = {
-    "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "roofline": None,
-    "power": [], "power_notes": [], "busy": [], "costs": [], "formats": [],
+    "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "pass": None,
+    "roofline": None, "power": [], "power_notes": [], "busy": [], "costs": [], "formats": [],
 }  # fmt: skip
 """Of a system, whose pools have these."""
 
@@ -108,6 +114,7 @@ def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
         "edge_mm": memory_edge_mm(evaluated),
         "edge_words": edge_words(evaluated),
         "operators": operators,
+        "pass": pass_account(evaluated),
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
         "power_notes": above_tdp(evaluated.power, evaluated.notes),
@@ -144,6 +151,38 @@ def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
         "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
     }
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def pass_account(evaluated: EvaluatedDesign) -> dict[str, Any] | None:
+    """How long one pass takes and each unit works in it; None if the evaluator does not tell.
+
+    ``bounds`` has the time of array and memories by what sets it. Units work side by side where
+    they add up to more than the pass.
+    """
+    rows = evaluated.operators
+    lasting = [
+        (level["read_bytes"] + level["written_bytes"])
+        / (level["bandwidth_bytes_per_s"] * level["utilization"])
+        for level in evaluated.levels
+        if level.get("utilization") and {"read_bytes", "written_bytes"} <= set(level)
+    ]
+    if not lasting or not all({"matrix_time_s", "vector_time_s"} <= set(row) for row in rows):
+        return None
+    bounds: dict[str, float] = {}
+    for row in rows:
+        if row["matrix_time_s"]:
+            bound = str(row["bound"])
+            if bound == "vector":
+                bound = max(_MATRIX_TIMES, key=lambda name: row[_MATRIX_TIMES[name]])
+            bounds[bound] = bounds.get(bound, 0.0) + row["matrix_time_s"]
+    matrix_s, vector_s = sum(bounds.values()), sum(row["vector_time_s"] for row in rows)
+    return {
+        "pass_s": lasting[0],
+        "matrix_s": matrix_s,
+        "vector_s": vector_s,
+        "bounds": bounds,
+        "is_side_by_side": matrix_s + vector_s > lasting[0] * (1 + _ROUNDING),
+    }
 
 
 def _traffic(moved: Any, memory: str) -> dict[str, float] | None:
@@ -188,12 +227,22 @@ def roofline(
         if level["name"] in used and level.get("bandwidth_bytes_per_s")
     ]
     return {
+        "unit": _operation_unit(evaluated),
         "peak_flop_per_s": peak,
         "usable_flop_per_s": _fastest_flop_per_s(operators),
         "vector_per_s": _vector_operations_per_s(evaluated),
         "ceilings": ceilings,
         "points": points,
     }
+
+
+def _operation_unit(evaluated: EvaluatedDesign) -> str:
+    """``OP`` where the array multiplies integers, whatever scales they share; else ``FLOP``."""
+    formats = [
+        str(evaluated.design.get(f"{kind}_format") or "") for kind in ("weight", "activation")
+    ]
+    parts = [part.split("*")[-1] for text in formats for part in text.split("+")]
+    return "OP" if all(part.startswith(("int", "mxint")) for part in parts) else "FLOP"
 
 
 def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:

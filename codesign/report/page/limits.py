@@ -55,6 +55,7 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
         "words": design_words(problem.space, decoded),
         "parameters": [
             parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
+            | {"free": len(parameter.values) > 1 or bool(parameter.optional)}
             for parameter in problem.space.parameters
         ],
     }

@@ -15,6 +15,7 @@ from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.neighborhood import (
     Neighborhood,
     Reading,
+    folded_choices,
     near_misses,
     neighborhood,
     verdicts,
@@ -50,9 +51,19 @@ RESOURCES = (
 )  # fmt: skip
 """What more of which is priced, besides the objective by which designs are cheaper; of a metric
 that is better the more there is, such as a life, less."""
+ASSUMPTIONS = {
+    "profile plain": "operands are tiled for the on-chip memory, and all of the off-chip bandwidth "
+    "is usable",
+    "profile memexplorer": "operands are streamed anew for every tile of the array, half of the "
+    "off-chip bandwidth is usable, and the batch is the largest that fits",
+    "simulation": "every chunk is moved through its ports, one event after the other",
+}
+"""What other readings of the hardware assume, by their names; of others nothing is said."""
 SAMPLES = 200
 """[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
 _STEP = 0.05
+_STEPS = {"degC": 5.0}
+"""[ours] A share of degrees Celsius means nothing."""
 _CLOSE = 0.1
 """A limit is named on a card if less than so much of it is left."""
 _MOST_CENTERS = 60
@@ -109,7 +120,7 @@ def recommendation_document(
         item["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
     return document | {
         "omitted": list(judge.omitted),
-        "misses": _misses(results, folded, order, near),
+        **_missing_values(results, folded, order, near),
         "prices": _prices(results, folded, picks, near),
         "n_looked_at": len(near.rows),
     }
@@ -184,6 +195,7 @@ def _judged(
             item["verdicts"].append(
                 {
                     "reading": verdict.reading,
+                    "assumes": ASSUMPTIONS.get(verdict.reading, ""),
                     "n": verdict.n_compared,
                     "feasible": verdict.is_feasible,
                     "best": verdict.is_non_dominated,
@@ -239,19 +251,60 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
     return changes
 
 
-def _misses(
+def _front_designs(results: Results, folded: FoldedFront) -> tuple[IntArray, IntArray]:
+    """All known designs of the whole front, and the place of each on the page; -1: not there.
+
+    Of an exact front also those that equal a design of the page in every objective.
+    """
+    keys, exact = results.problem.space.keys, results.exact
+    if exact is None:
+        rows = owners = results.rows[results.front()]
+    else:
+        rows, owners = exact.rows, exact.representatives()[exact.point]
+    carried = results.rows[folded.positions]
+    place_of = {key: place for place, key in enumerate(keys(carried).tolist())}
+    return rows, np.array([place_of.get(key, -1) for key in keys(owners).tolist()], dtype=int)
+
+
+def _missing_values(
     results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood
+) -> dict[str, Any]:
+    """Values that only folded designs have, and those that no design of the front has."""
+    rows, places = _front_designs(results, folded)
+    choices = folded_choices(results.problem, rows, places, folded.kept)
+    counts = [] if results.exact is None else results.exact.counts.tolist()
+    return {
+        "folded_values": [
+            {
+                "parameter": choice.parameter.replace("_", " "),
+                "value": _value_words(choice.value),
+                "ids": [place for place in choice.places if place >= 0],
+            }
+            for choice in choices
+        ],
+        "misses": _misses(results, folded, order, near, rows),
+        "n_front_designs": len(rows),
+        "n_unlisted": max(sum(counts) - len(rows), 0),
+    }
+
+
+def _value_words(value: Any) -> str:
+    return "none" if value is None else format_setting(value)
+
+
+def _misses(
+    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood, known: IntArray
 ) -> list[dict[str, Any]]:
-    """Values that the front lacks, each in the design that comes nearest to it."""
+    """Values on no design of the whole front, each in the design that comes nearest to it."""
     problem, positions = results.problem, folded.positions[order]
     points = results.objectives[positions]
     measure = Measure.of(points, problem.senses, folded.tolerance)
     designs = problem.space.decode(near.rows)
-    misses = near_misses(problem, near, results.rows[positions], measure)
+    misses = near_misses(problem, near, results.rows[positions], measure, known)
     return [
         {
             "parameter": miss.parameter.replace("_", " "),
-            "value": "none" if miss.value is None else format_setting(miss.value),
+            "value": _value_words(miss.value),
             "id": int(order[miss.dominator]),
             "metrics": {
                 item.metric.name: float(near.metrics[item.metric.name][miss.place])
@@ -273,7 +326,7 @@ def _misses(
 def _prices(
     results: Results, folded: FoldedFront, picks: Sequence[Pick], near: Neighborhood
 ) -> list[dict[str, Any]]:
-    """What 5 % more of a resource would buy if a design's amount of it was the limit.
+    """What 5 % more of a resource, or 5 K, would buy if a design's amount of it was the limit.
 
     The best value of the objective that *fastest* maximizes, among designs that have at most as
     much of the resource as the recommended one, against those that have at most 5 % more; all
@@ -303,15 +356,20 @@ def _prices(
             {
                 "metric": name,
                 "exact": name == names[cost] and results.exact is not None,
-                "of": [_price(gain, amounts, float(front_amounts[pick.place])) for pick in picks],
+                "of": [
+                    _price(gain, amounts, float(front_amounts[pick.place]), metric.unit)
+                    for pick in picks
+                ],
             }
         )
     return prices
 
 
-def _price(gain: FloatArray, amounts: FloatArray, amount: float) -> dict[str, float]:
+def _price(
+    gain: FloatArray, amounts: FloatArray, amount: float, unit: str = ""
+) -> dict[str, float]:
     """Of minimized ``gain`` against amounts of a resource, negative where less of it is worse."""
-    slack, step = 1e-9 * abs(amount), _STEP * abs(amount)
+    slack, step = 1e-9 * abs(amount), _STEPS.get(unit, _STEP * abs(amount))
     within = gain[amounts <= amount + slack].min()
     more = gain[amounts <= amount + step + slack].min()
     return {"amount": abs(amount), "step": step, "gain": float(within - more)}

@@ -9,15 +9,15 @@ function rooflineEnds(both) {
 // Operators that take long and have no point: of the vector unit by itself.
 const OFF_ROOF = 0.01;
 function offRoofText(account) {
-  const drawn = new Set(account.roofline.points.map((point) => point.operator)), whole = account.operators.reduce((sum, row) => sum + (row.time_s || 0), 0);
+  const drawn = new Set(account.roofline.points.map((point) => point.operator)), whole = wholeTime(account);
   const off = account.operators.filter((row) => !drawn.has(row.name) && row.time_s > OFF_ROOF * whole).sort((a, b) => b.time_s - a.time_s);
-  return off.length ? ` Without a point, as they multiply no matrices: ${off.map((row) => `${row.name} (${plainNumber(100 * row.time_s / whole, 2)} % of the time)`).join(", ")}.` : "";
+  return off.length ? ` Without a point, as they multiply no matrices: ${off.map((row) => `${row.name} (${plainNumber(100 * row.time_s / whole, 2)} % of the ${account.pass ? "pass" : "time"})`).join(", ")}.` : "";
 }
 function rooflineFigure(account, both) {
   const roof = account.roofline, [[x0, x1], [y0, y1]] = rooflineEnds(both);
   const number = (level) => account.levels.findIndex((item) => item.name === level);
   const nameOfLevel = (level) => (number(level) >= 0 ? levelName(account.levels[number(level)]) : level);
-  const whole = account.operators.reduce((sum, row) => sum + (row.time_s || 0), 0);
+  const whole = wholeTime(account);
   const traces = [], usable = roof.usable_flop_per_s && roof.usable_flop_per_s < USABLE * roof.peak_flop_per_s ? roof.usable_flop_per_s : roof.peak_flop_per_s;
   for (const ceiling of roof.ceilings) {
     const i = Math.max(0, number(ceiling.level)), hue = levelColor(ceiling.level);
@@ -30,15 +30,15 @@ function rooflineFigure(account, both) {
   const labels = [];
   const roofName = (rate, text) => labels.push({ x: x0 * 1.15, y: rate, text, color: color("quiet"), size: 11, isLine: true });
   flat("peak", roof.peak_flop_per_s, { dash: usable < roof.peak_flop_per_s ? "dash" : "solid" });
-  roofName(roof.peak_flop_per_s, `peak ${withPrefix(roof.peak_flop_per_s, "FLOP/s", 3)}`);
-  if (usable < roof.peak_flop_per_s) { flat("usable", usable, { width: 2 }); roofName(usable, `usable ${withPrefix(usable, "FLOP/s", 3)}`); }
-  if (roof.vector_per_s) { flat("vector unit", roof.vector_per_s, { color: color(D.palette.bounds.vector), dash: "dot" }); roofName(roof.vector_per_s, `vector unit ${withPrefix(roof.vector_per_s, "FLOP/s", 3)}`); }
+  roofName(roof.peak_flop_per_s, `peak ${withPrefix(roof.peak_flop_per_s, `${roof.unit}/s`, 3)}`);
+  if (usable < roof.peak_flop_per_s) { flat("usable", usable, { width: 2 }); roofName(usable, `usable ${withPrefix(usable, `${roof.unit}/s`, 3)}`); }
+  if (roof.vector_per_s) { flat("vector unit", roof.vector_per_s, { color: color(D.palette.bounds.vector), dash: "dot" }); roofName(roof.vector_per_s, `vector unit ${withPrefix(roof.vector_per_s, `${roof.unit}/s`, 3)}`); }
   for (const level of new Set(roof.points.map((point) => point.level))) {
     const mine = roof.points.filter((point) => point.level === level), i = Math.max(0, number(level));
     traces.push({
       name: `per byte at ${nameOfLevel(level)}`, legendgroup: level, showlegend: false, x: mine.map((p) => p.flop_per_byte), y: mine.map((p) => p.flop_per_s), mode: "markers",
       marker: { color: levelColor(level), symbol: MARKS[i % MARKS.length], size: mine.map((p) => 7 + 16 * Math.sqrt(p.time_s / whole)), opacity: 0.85, line: { width: 1, color: color("paper") } },
-      text: mine.map((p) => `<b>${escapeHtml(p.operator)}</b>, ${plainNumber(100 * p.time_s / whole, 3)} % of the time<br>${plainNumber(p.flop_per_byte, 3)} FLOP/B at ${nameOfLevel(level)}, ${withPrefix(p.flop_per_s, "FLOP/s", 3)}`), hovertemplate: "%{text}<extra></extra>",
+      text: mine.map((p) => `<b>${escapeHtml(p.operator)}</b>, ${plainNumber(100 * p.time_s / whole, 3)} % of the ${account.pass ? "pass" : "time"}<br>${plainNumber(p.flop_per_byte, 3)} ${roof.unit}/B at ${nameOfLevel(level)}, ${withPrefix(p.flop_per_s, `${roof.unit}/s`, 3)}`), hovertemplate: "%{text}<extra></extra>",
     });
   }
   // The operators that take longest, named at their point of the farthest level.
@@ -49,6 +49,6 @@ function rooflineFigure(account, both) {
   }
   const log = (ends) => ends.map((end) => Math.log10(end));
   return { traces, labels, height: 380, margin: { l: 56, r: 12, t: 62, b: 46 }, showlegend: true,
-    xaxis: axis({ type: "log", range: log([x0, x1]), dtick: 1, tickformat: "~s", title: { text: "Work per byte that crosses the level (FLOP/B)" } }),
-    yaxis: axis({ type: "log", range: log([y0, y1]), dtick: 1, tickformat: "~s", title: { text: "FLOP/s" } }) };
+    xaxis: axis({ type: "log", range: log([x0, x1]), dtick: 1, tickformat: "~s", title: { text: `Work per byte that crosses the level (${roof.unit}/B)` } }),
+    yaxis: axis({ type: "log", range: log([y0, y1]), dtick: 1, tickformat: "~s", title: { text: `${roof.unit}/s` } }) };
 }

@@ -18,9 +18,9 @@ from codesign.evaluated_design import EvaluatedDesign
 from codesign.problem import Objective
 from codesign.report import palette
 from codesign.report.labels import design_words, format_setting, metric_of, metric_title
+from codesign.report.limit_lines import limit_words
 from codesign.report.page.accounts import Account, account_document
 from codesign.report.page.designs import metric_document
-from codesign.report.page.recommendations import limit_words
 from codesign.serve.pass_line import pass_line
 from codesign.space import DesignSpace, Parameter
 

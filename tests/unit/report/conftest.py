@@ -92,6 +92,7 @@ class Results:
                 SimpleNamespace(metric=METRICS["throughput_tokens_per_s"], sense="maximize"),
                 SimpleNamespace(metric=METRICS["tdp_watts"], sense="minimize"),
             ),
+            constraints=(),
             objective_names=["throughput_tokens_per_s", "tdp_watts"],
             provenance=lambda: {"space": "small", "evaluator": {"name": "npu"}},
         )

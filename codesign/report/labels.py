@@ -54,6 +54,12 @@ _TITLES = {
     "embodied_kgco2e": "embodied carbon",
 }
 """Where the name without its unit would not say what it is."""
+MAIN_METRICS = (
+    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
+    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
+    "usd_per_million_tokens", "lifetime_years",
+)  # fmt: skip
+"""Main figures of a design besides the objectives, if the evaluator reports them."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
 
 

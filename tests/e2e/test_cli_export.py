@@ -80,16 +80,19 @@ def test_openpyxl_reads_the_observations_and_the_provenance(results, tmp_path):
     assert book.sheetnames == ["observations", "chart", "metrics", "provenance"]
     header, *lines = book["observations"].iter_rows(values_only=True)
     assert len(lines) == len(results) == 24
-    column = [line[header.index("tdp_watts [W]")] for line in lines]
+    column = [line[header.index("TDP [W]")] for line in lines]
     assert column == pytest.approx(results.metrics["tdp_watts"].tolist(), rel=1e-14)
-    assert "pe_array" in header
+    assert header[:4] == ("#", "design", "throughput [token/s]", "TDP [W]")
+    assert "×" in lines[0][1] and "pe_array" in header
+    assert book["observations"].freeze_panes == "C2"
+    assert book["observations"]["D2"].number_format.startswith("#,##0")
     notes = dict(book["provenance"].iter_rows(min_row=2, values_only=True))
-    assert notes["definition.workload.model"] == "llama-3-8b"
-    assert notes["versions.codesign"] == codesign.__version__
+    assert notes["workload.model"] == "llama-3-8b"
+    assert notes["codesign"] == codesign.__version__
     assert notes["evaluated"] == "24 of 24"
-    units = {row[0]: row[1] for row in book["metrics"].iter_rows(min_row=2, values_only=True)}
+    units = {row[1]: row[2] for row in book["metrics"].iter_rows(min_row=2, values_only=True)}
     assert units["tdp_watts"] == "W"
-    assert book["provenance"].max_row < 80
+    assert book["provenance"].max_row < 30
 
 
 def test_openpyxl_reads_a_chart_of_throughput_against_tdp(results, tmp_path):
@@ -101,7 +104,7 @@ def test_openpyxl_reads_a_chart_of_throughput_against_tdp(results, tmp_path):
     assert book["chart"].page_setup.orientation == "landscape"
     assert book["chart"].sheet_properties.pageSetUpPr.fitToPage
     header = [cell.value for cell in book["observations"][1]]
-    for place, metric in ((series.xVal, "tdp_watts [W]"), (series.yVal, "throughput_tokens_per_s")):
+    for place, metric in ((series.xVal, "TDP [W]"), (series.yVal, "throughput [token/s]")):
         sheet, cells = place.numRef.f.replace("$", "").split("!")
         column = [cell.value for (cell,) in book[sheet][cells]]
         assert len(column) == len(results.front())

@@ -24,6 +24,7 @@ from codesign.analysis.uncertainty import front_spread
 from codesign.evaluators.base import VariesTechnology
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
+    MAIN_METRICS,
     format_setting,
     metric_of,
     spoken_design,
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from codesign.problem import Problem
     from codesign.report.plateaus import FoldedFront
 
-FIGURES = (
-    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
-    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
-    "usd_per_million_tokens", "lifetime_years",
-)  # fmt: skip
-"""Main figures of a card besides the objectives, if the evaluator reports them."""
 RESOURCES = (
     "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",
     "junction_temperature_celsius", "lifetime_years",
@@ -125,7 +120,7 @@ def _figures(results: Results) -> list[str]:
     objectives = results.problem.objective_names
     known = [
         name
-        for name in FIGURES
+        for name in MAIN_METRICS
         if name in results.metrics and np.isfinite(results.metrics[name]).any()
     ]
     return list(dict.fromkeys([*objectives, *known]))

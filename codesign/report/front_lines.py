@@ -11,10 +11,10 @@ from rich.table import Table
 from codesign.columns import IntArray
 from codesign.metrics import Metric
 from codesign.pareto import TOLERANCE
-from codesign.report.labels import design_words, metric_of
+from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.results import KEY_METRICS, front_title, metric_cell, metric_header
+from codesign.report.results import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
 
 if TYPE_CHECKING:

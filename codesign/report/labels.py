@@ -54,6 +54,8 @@ _TITLES = {
     "embodied_kgco2e": "embodied carbon",
 }
 """Where the name without its unit would not say what it is."""
+KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
+"""Shown beside the objectives where an evaluator reports them."""
 MAIN_METRICS = (
     "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
     "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",

@@ -25,6 +25,7 @@ from codesign.report.exports.sheet_accounts import (
 )
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
+    KEY_METRICS,
     MAIN_METRICS,
     evaluator_words,
     format_metric,
@@ -36,7 +37,6 @@ from codesign.report.labels import (
     spoken_design,
 )
 from codesign.report.plain import to_json_text
-from codesign.report.results import KEY_METRICS
 from codesign.report.tables import format_cell, unit_and_title
 from codesign.text import markdown_text
 

@@ -20,6 +20,7 @@ from codesign.report import palette
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
+    KEY_METRICS,
     MAIN_METRICS,
     axis_label,
     design_words,
@@ -32,7 +33,6 @@ from codesign.report.labels import (
 )
 from codesign.report.plain import to_json_text, to_plain
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.results import KEY_METRICS
 from codesign.text import markdown_text, spreadsheet_text
 
 if TYPE_CHECKING:

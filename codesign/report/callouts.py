@@ -152,10 +152,12 @@ class _Scene:
         self.frame: FloatArray = window + np.array([_EDGE, _EDGE, -_EDGE, -_EDGE])
         drawn = [text for text in axes.texts if text.get_text()]
         texts = [Text.get_window_extent(text).extents for text in drawn]
-        if axes.get_legend() is not None:
-            texts.append(axes.get_legend().get_window_extent().extents)
+        legend = axes.get_legend()
+        if legend is not None:
+            texts.append(legend.get_window_extent().extents)
         self._texts = np.reshape(np.array(texts) * self._to_points, (-1, 4))
-        arrows = [item.arrow_patch for item in drawn if getattr(item, "arrow_patch", None)]
+        every = (getattr(item, "arrow_patch", None) for item in drawn)
+        arrows = [arrow for arrow in every if arrow is not None]
         leaders = [
             arrow.get_transform().transform(arrow.get_path().vertices) * self._to_points
             for arrow in arrows

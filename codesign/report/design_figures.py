@@ -115,7 +115,7 @@ def _draw_roofs(
     """Draw them; returns words and rate of those without a slope."""
     peak, usable = picture["peak_flop_per_s"], picture["usable_flop_per_s"]
     vector = picture["vector_per_s"]
-    line = np.geomspace(*ends, 200)
+    line = np.geomspace(ends[0], ends[1], 200)
     for ceiling in picture["ceilings"]:
         color, own = _level_color(ceiling["level"]), ceiling["usable_bytes_per_s"]
         top = np.minimum(line * ceiling["bytes_per_s"], peak)
@@ -138,8 +138,10 @@ def _draw_points(axes: Axes, picture: Mapping[str, Any], total_s: float) -> None
     levels = dict.fromkeys(point["level"] for point in picture["points"])
     for level, marker in zip(levels, itertools.cycle(_MARKERS)):
         points = [point for point in picture["points"] if point["level"] == level]
+        x, y = _places(points).T
         axes.scatter(
-            *_places(points).T,
+            x,
+            y,
             s=[20 + 200 * point["time_s"] / total_s for point in points],
             marker=marker,
             color=_level_color(level),

@@ -76,6 +76,8 @@ def front_lines(
     table = _table(results, columns, words, folded, len(places))
     if shared:
         table.title = f"{table.title}\nall of these: {', '.join(shared)}"
+    # A narrow table may not break its title.
+    table.min_width = min(width, max(map(len, str(table.title).splitlines())))
     return table
 
 

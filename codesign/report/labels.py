@@ -184,13 +184,23 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
 
     >>> evaluator_words({"name": "npu", "profile": "plain", "array": "systolic"})
     'npu, profile plain, array systolic'
+    >>> evaluator_words({"name": "command", "run": ["python", "sim.py"], "files": ["a/sim.py"]})
+    'command sim.py'
     """
-    # A command's files and metrics are a page of their own.
+    name = reading["name"]
+    hidden = {"name"}
+    if isinstance(reading.get("run"), list):
+        # A command's words, files and metrics are a page of their own: it is called by its file.
+        program = [*reading.get("files", ()), *reading["run"]][0]
+        name = f"{name} {str(program).rpartition('/')[-1]}"
+        hidden |= {"run", "files"}
     settings = {
-        key: value for key, value in reading.items() if key != "name" and not _holds_mappings(value)
+        key: value
+        for key, value in reading.items()
+        if key not in hidden and not _holds_mappings(value)
     }
     words = [f"{key.replace('_', ' ')} {format_setting(item)}" for key, item in settings.items()]
-    return ", ".join([reading["name"], *words])
+    return ", ".join([name, *words])
 
 
 def _holds_mappings(value: Any) -> bool:

@@ -92,17 +92,19 @@ def _shared(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _wrapped(text: str, width: int) -> str:
     """Broken between the parts of a design, such as its memories, not inside them."""
-    lines = [""]
+    lines: list[str] = []
     for line in text.splitlines():
-        for part in line.split(_BETWEEN):
-            fits = not lines[-1] or len(lines[-1]) + len(_BETWEEN) + len(part) < width
-            lines[-1:] = (
-                [_BETWEEN.join(filter(None, [lines[-1], part]))]
-                if fits
-                else [f"{lines[-1]},", part]
-            )
         lines.append("")
-    return "\n".join(lines).strip()
+        parts = [line] if len(line) <= width else line.split(_BETWEEN)
+        for part in parts:
+            if not lines[-1]:
+                lines[-1] = part
+            elif len(lines[-1]) + len(_BETWEEN) + len(part) < width:
+                lines[-1] += _BETWEEN + part
+            else:
+                lines[-1] += ","
+                lines.append(part)
+    return "\n".join(lines)
 
 
 def _spread(kept: IntArray, picks: Mapping[int, str]) -> IntArray:

@@ -328,10 +328,11 @@ class Problem:
         self._find_failures(metric_values, violations, failures)
         failed[list(failures)] = True
         matrix = np.column_stack([*violations.values(), np.empty((n, 0))])
-        matrix[failed] = np.nan
-        metric_values = {
-            name: np.where(failed, np.nan, values) for name, values in metric_values.items()
-        }
+        if failures:
+            matrix[failed] = np.nan
+            metric_values = {
+                name: np.where(failed, np.nan, values) for name, values in metric_values.items()
+            }
         objectives = [item.minimized(metric_values[item.metric.name]) for item in self.objectives]
         return Observations(
             rows, np.column_stack(objectives), matrix, tuple(violations), metric_values, failures

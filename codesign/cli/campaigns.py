@@ -136,10 +136,16 @@ def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
     try:
         written.append(figures.save_convergence(results, folder / "convergence.png"))
         marked = api.evaluate_named(results.problem)
-        written.append(figures.save_front(results, folder / "front.png", marked))
+        drawn = front_to_draw(results, front)
+        written.append(figures.save_front(drawn, folder / "front.png", marked))
     except MissingExtraError as error:
         say(f"no figures: {error}")
     return written
+
+
+def front_to_draw(results: Results, front: Results) -> Results:
+    """The exact front where it is known; a single objective is drawn as it was searched."""
+    return front if len(results.problem.objectives) > 1 else results
 
 
 def _report_results(

@@ -62,6 +62,14 @@ _TITLES = {
     "embodied_kgco2e": "embodied carbon",
 }
 """Where the name without its unit would not say what it is."""
+KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
+"""Shown beside the objectives where an evaluator reports them."""
+MAIN_METRICS = (
+    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
+    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
+    "usd_per_million_tokens", "lifetime_years",
+)  # fmt: skip
+"""Main figures of a design besides the objectives, if the evaluator reports them."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
 
 
@@ -184,13 +192,23 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
 
     >>> evaluator_words({"name": "npu", "profile": "plain", "array": "systolic"})
     'npu, profile plain, array systolic'
+    >>> evaluator_words({"name": "command", "run": ["python", "sim.py"], "files": ["a/sim.py"]})
+    'command sim.py'
     """
-    # A command's files and metrics are a page of their own.
+    name = reading["name"]
+    hidden = {"name"}
+    if isinstance(reading.get("run"), list):
+        # A command's words, files and metrics are a page of their own: it is called by its file.
+        program = [*reading.get("files", ()), *reading["run"]][0]
+        name = f"{name} {str(program).rpartition('/')[-1]}"
+        hidden |= {"run", "files"}
     settings = {
-        key: value for key, value in reading.items() if key != "name" and not _holds_mappings(value)
+        key: value
+        for key, value in reading.items()
+        if key not in hidden and not _holds_mappings(value)
     }
     words = [f"{key.replace('_', ' ')} {format_setting(item)}" for key, item in settings.items()]
-    return ", ".join([reading["name"], *words])
+    return ", ".join([name, *words])
 
 
 def _holds_mappings(value: Any) -> bool:

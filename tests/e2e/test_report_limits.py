@@ -141,11 +141,10 @@ def test_one_set_of_cards_one_front_and_one_set_of_bands_follow_the_sliders(page
 
 def test_a_design_that_the_page_does_not_explain_has_the_command_that_does(page, capsys):
     kept = api.load_campaign("kept").stored_kept_front()
-    signs = [item.sign for item in kept.problem.objectives]
     is_found = False
     for point in kept.front.objectives[::7].tolist():
-        bounds = dict(zip(kept.problem.objective_names, np.array(point) * signs, strict=True))
-        page.evaluate(_SET, {name: float(value) for name, value in bounds.items()})
+        pairs = zip(kept.problem.objectives, point, strict=True)
+        page.evaluate(_SET, {item.metric.name: item.flipped(value) for item, value in pairs})
         if is_found := page.locator("#cards .card-links code").count() > 0:
             break
     assert is_found

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 SAMPLES = 200
 """Draws for the intervals of a sheet: as many as for a page."""
-BUDGETS = (
-    ("Area budget of one device", "costs", "part", "area_mm2", "mm²"),
-    ("Power budget of one device, thermal design power", "power", "component", "tdp_watts", "W"),
-    ("Price budget of one device", "costs", "part", "usd", "USD"),
+_BUDGETS = (
+    ("area (mm²)", "costs", "part", "area_mm2"),
+    ("TDP (W)", "power", "component", "tdp_watts"),
+    ("price (USD)", "costs", "part", "usd"),
 )
-"""Title, rows of an explanation, what names a row, its number, the number's unit."""
+"""Header, rows of an explanation, what names a row, its number."""
+BUDGET_COLUMNS = ("part", *(header for header, *_ in _BUDGETS))
 NOT_MODELLED = (
     "floor plan: where blocks are on a die, and how wires reach them; areas are sums",
     "clock trees, timing closure, reset, test and debug logic; `uncore` stands for all of them",
@@ -56,12 +57,12 @@ def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
     return words
 
 
-def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str, ...]]]]:
-    """Area, power and price by part, with every range low, typical and high.
+def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+    """Area, power and price by part, every range low / typical / high, and their totals.
 
     Limiting assumption: a part is least where all ranges are low, and most where all are high. A
-    part that no range moves says so in place of its ends. The evaluator may have no ranges at all;
-    there are as many tables as the design has accounts.
+    range that is not published has no width. The evaluator may have no ranges at all: then there
+    is one number of each, and none in the columns of which the design has no account.
     """
     columns = evaluated.space.columns(evaluated.space.encode(evaluated.design))
     ends: list[Explanation] = [evaluated.explanation] * 3
@@ -73,26 +74,25 @@ def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str,
         levels = (sweep.low, sweep.typical, sweep.high)
         evaluators = [sweep.evaluator_at(values) for values in levels]
         ends = [item.explain(columns) for item in evaluators if isinstance(item, Explains)]
-    tables = []
-    for title, rows, key, number, unit in BUDGETS:
-        numbers_at_ends = [_numbers(getattr(end, rows), key, number) for end in ends]
-        names = dict.fromkeys(name for numbers in numbers_at_ends for name in numbers)
-        if not names:
-            continue
-        lines = [
-            (name, *_over_ends([numbers.get(name, 0.0) for numbers in numbers_at_ends], unit))
-            for name in names
-        ]
-        totals = [sum(numbers.values()) for numbers in numbers_at_ends]
-        tables.append((title, [*lines, ("total", *_over_ends(totals, unit))]))
-    return tables
+    accounts = [
+        [_numbers(getattr(end, rows), key, number) for end in ends]
+        for _, rows, key, number in _BUDGETS
+    ]
+    names = dict.fromkeys(name for numbers in accounts for end in numbers for name in end)
+    if not names:
+        return []
+    lines = [
+        (name, *(_ends_words([end.get(name) for end in numbers]) for numbers in accounts))
+        for name in names
+    ]
+    totals = (_ends_words([sum(end.values()) or None for end in numbers]) for numbers in accounts)
+    return [*lines, ("total", *totals)]
 
 
-def _over_ends(values: Sequence[float], unit: str) -> tuple[str, ...]:
-    """Low, typical and high, or that nothing moves the value."""
-    low, typical, high = (format_value(value, unit) for value in values)
-    is_moved = len({value for value in values if value == value}) > 1
-    return (low, typical, high) if is_moved else (NO_RANGE, typical, NO_RANGE)
+def _ends_words(values: Sequence[float | None]) -> str:
+    """``144 / 311 / 589``, or the number if all agree."""
+    words = [format_value(value, "", 4) for value in values]
+    return words[0] if len(set(words)) == 1 else " / ".join(words)
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], key: str, number: str) -> dict[str, float]:

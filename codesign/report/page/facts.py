@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.report.labels import evaluator_words, metric_title, status_word
 from codesign.report.library_tables import size_text
-from codesign.report.page.recommendations import limit_words
+from codesign.report.limit_lines import limit_words
 from codesign.report.plain import to_plain
 from codesign.report.results import front_table, reference_text
 from codesign.report.tables import format_cell

@@ -6,7 +6,7 @@ All is worked out here, in the numbers of designs on the page; ``static/cards.js
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,26 +25,20 @@ from codesign.analysis.uncertainty import front_spread
 from codesign.evaluators.base import VariesTechnology
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
-    format_metric,
+    MAIN_METRICS,
     format_setting,
     metric_of,
-    metric_title,
     spoken_design,
 )
+from codesign.report.limit_lines import limit_lines, limit_words
 from codesign.report.picks import Pick, picks_of
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
     from codesign.columns import FloatArray, IntArray
-    from codesign.problem import Constraint, Problem
+    from codesign.problem import Problem
     from codesign.report.plateaus import FoldedFront
 
-FIGURES = (
-    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
-    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
-    "usd_per_million_tokens", "lifetime_years",
-)  # fmt: skip
-"""Main figures of a card besides the objectives, if the evaluator reports them."""
 RESOURCES = (
     "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",
     "junction_temperature_celsius", "lifetime_years",
@@ -107,7 +101,8 @@ def recommendation_document(
         }
         for pick in picks
     ]
-    document: dict[str, Any] = {"picks": documents, "figures": metrics, "limits": _limits(results)}
+    limits = [asdict(item) for item in limit_lines(results.problem)]
+    document: dict[str, Any] = {"picks": documents, "figures": metrics, "limits": limits}
     if judge is None or not picks:
         return document
     order = _picks_first(folded, picks)
@@ -136,7 +131,7 @@ def _figures(results: Results) -> list[str]:
     objectives = results.problem.objective_names
     known = [
         name
-        for name in FIGURES
+        for name in MAIN_METRICS
         if name in results.metrics and np.isfinite(results.metrics[name]).any()
     ]
     return list(dict.fromkeys([*objectives, *known]))
@@ -146,27 +141,6 @@ def _picks_first(folded: FoldedFront, picks: Sequence[Pick]) -> IntArray:
     """Places of the designs one chooses from, those recommended first."""
     places = np.array([pick.place for pick in picks])
     return np.concatenate([places, np.setdiff1d(folded.kept, places)])
-
-
-def _limits(results: Results) -> list[dict[str, Any]]:
-    """Limits on single metrics, which charts draw."""
-    return [
-        {"metric": name, "bound": item.bound, "words": limit_words(results.problem, item)}
-        for item in results.problem.constraints
-        if item.bound is not None
-        for name in item.expression.names
-    ]
-
-
-def limit_words(problem: Problem, constraint: Constraint) -> str:
-    """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
-    names = list(constraint.expression.names)
-    if constraint.bound is None or len(names) != 1:
-        return constraint.text
-    metric = metric_of(names[0], problem.evaluator.metrics)
-    side = "at most" if "<" in constraint.text else "at least"
-    amount = format_metric(constraint.bound, metric)
-    return f"{metric_title(metric)} {side} {amount}"
 
 
 def _limit_names(problem: Problem) -> dict[str, str]:

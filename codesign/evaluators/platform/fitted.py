@@ -258,6 +258,7 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         is_input_quantized=quantized,
         is_integer=formats.is_integer,
         has_fine_scales=formats.has_fine_scales,
+        has_block_scales=formats.has_block_scales,
     )
     law_s = kernels.by_class(
         "gemm", GemmConstants, lambda constants: gemm_time_s(products, kernels.rates, constants)

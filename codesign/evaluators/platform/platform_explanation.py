@@ -109,6 +109,11 @@ def _notes(serving: PlatformServing) -> list[str]:
         if options.overlap
         else "Collectives and operators follow one another."
     )
+    if serving.platform.products.has_block_scales[0]:
+        notes.append(
+            "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
+            "blocks."
+        )
     if request.mixed:
         notes.append(
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "

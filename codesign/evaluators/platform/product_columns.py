@@ -29,6 +29,7 @@ class ProductColumns:
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
+        has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
         wanted: Format in which the operands would multiply.
         multiply: Format in which the device multiplies them.
         expert_kernels: Name of the kernels that multiply experts of these formats.
@@ -40,6 +41,7 @@ class ProductColumns:
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
+    has_block_scales: BoolArray
     wanted: NDArray[np.str_]
     multiply: NDArray[np.str_]
     expert_kernels: NDArray[np.str_]
@@ -77,6 +79,7 @@ def product_columns(
         is_weight_converted=_gathered(number, [k.is_weight_converted for *_, k in kernels]) > 0,
         is_input_quantized=_gathered(number, [k.is_input_quantized for *_, k in kernels]) > 0,
         has_fine_scales=_gathered(number, [k.has_fine_scales for *_, k in kernels]) > 0,
+        has_block_scales=_gathered(number, [k.has_block_scales for *_, k in kernels]) > 0,
         wanted=np.array([wanted for wanted, _, _ in kernels])[number],
         multiply=np.array([kernel.multiply for _, _, kernel in kernels])[number],
         expert_kernels=np.array([expert_kernel(k) for *_, k in kernels])[number],

@@ -60,6 +60,8 @@ def expert_kernel(kernel: ProductFormat) -> str:
         if kernel.multiply in ("bf16", "fp16"):
             return "mxfp4-weights" if has_scales else "int4-weights"
         return "mxfp8" if has_scales else "fp8"
+    if kernel.has_block_scales:
+        return "fp8-block"
     names = {"fp4": "nvfp4", "fp8": "fp8", "int8": "fp8", "int4": "nvfp4"}
     return names.get(kernel.multiply, "bf16")
 

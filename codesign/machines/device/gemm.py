@@ -120,6 +120,7 @@ class Products:
         is_input_quantized: Whether the launch quantizes its input from 16 bits first.
         is_integer: Whether integers are multiplied.
         has_fine_scales: Whether the multiplication scales every 16 or 32 elements.
+        has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
         cached_weight_share: Part of the weights that the last cache still holds. 0 in a model,
             whose layers take turns; a benchmark that repeats one product may find them all.
     """
@@ -136,6 +137,7 @@ class Products:
     is_input_quantized: Flags = False
     is_integer: Flags = False
     has_fine_scales: Flags = False
+    has_block_scales: Flags = False
     cached_weight_share: Floats = 0.0
 
     @property
@@ -201,6 +203,7 @@ def gemm_case(products: Products) -> KernelCase:
         products.is_input_quantized,
         products.is_integer,
         products.has_fine_scales,
+        products.has_block_scales,
     )
     sizes = np.log2(products.m), np.log2(products.n), np.log2(products.k)
     return KernelCase(formats, sizes, least)

@@ -167,9 +167,9 @@ def _format(weights: str, inputs: str) -> ProductFormat | None:
 
 
 def _kernels(table: KernelTable) -> NDArray[np.str_]:
-    """(q,) name of the limit of every row's kernels; those with blocks have one of their own."""
+    """(q,) name of the limit of every row's kernels."""
     names = ["" if item is None else expert_kernel(item) for item in _formats(table)]
-    return np.where(table.words("weight_dtype") == "fp8_block128", "fp8-block", names)
+    return np.array(names, dtype=np.str_)
 
 
 def _peaks(table: KernelTable) -> FloatArray:

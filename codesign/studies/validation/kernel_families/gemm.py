@@ -160,6 +160,7 @@ def _products(table: KernelTable) -> Products:
         is_input_quantized=column("is_input_quantized") > 0,
         is_integer=column("is_integer") > 0,
         has_fine_scales=column("has_fine_scales") > 0,
+        has_block_scales=column("has_block_scales") > 0,
         cached_weight_share=_cached_share(table, n * k * bits / 8),
     )
 

@@ -142,6 +142,9 @@ def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: st
     [
         ("bf16", "bf16", "bf16"),
         ("fp8", "fp8", "fp8"),
+        ("fp8_block128", "fp8_block128", "fp8-block"),
+        ("fp8_block128", "fp8", "fp8-block"),
+        ("fp8_block128", "bf16", "int4-weights"),
         ("int8", "int8", "fp8"),
         ("int4", "bf16", "int4-weights"),
         ("int4", "fp8", "fp8"),

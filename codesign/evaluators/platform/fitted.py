@@ -117,7 +117,7 @@ class FittedRules(ServingRules):
         """The time of kernels that a serving engine starts."""
         return FittedKernels(model, platform, self.options, residence)
 
-    def timing_notes(self, device: str) -> list[str]:
+    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """How kernels are started, and how far the laws are from measurements."""
         started = {
             "graphs": "replayed from graphs",
@@ -127,7 +127,7 @@ class FittedRules(ServingRules):
         return [
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
             "sampling and scheduling between steps cost nothing.",
-            *describe_expected_error(device, self.options.engine == "eager"),
+            *describe_expected_error(device, self.options.engine == "eager", chip),
             describe_energy_error(device),
         ]
 
@@ -225,7 +225,7 @@ class FittedKernels(Rooflines):
 
         Never below the roofline, unless the law, which counts what caches hold, is already.
         """
-        factors = correction(family, self.platform.devices, case)
+        factors = correction(family, self.platform.measured_names, case)
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 

@@ -103,7 +103,9 @@ def _power(serving: PlatformServing) -> list[dict[str, Any]]:
 
 def _notes(serving: PlatformServing) -> list[str]:
     options, request = serving.options, serving.request
-    notes = serving.rules.notes(serving.device_key, serving.platform.products)
+    chips = serving.platform.measured_names
+    chip = str(chips.values[chips.codes[0]])
+    notes = serving.rules.notes(serving.device_key, serving.platform.products, chip)
     notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap

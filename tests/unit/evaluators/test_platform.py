@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from codesign import api
+from codesign import api, resources
 from codesign.columns import Columns, FloatArray, column_of
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -471,6 +472,22 @@ def test_experts_with_block_scales_take_the_kernels_for_blocks() -> None:
     assert metric(mixtral, name, weight_format="fp8", **on) == metric(
         mixtral, name, weight_format="fp8_block128", **on
     )
+
+
+def test_a_file_with_more_bandwidth_is_no_slower_than_the_device_it_was_copied_from(
+    tmp_path: Path,
+) -> None:
+    source = Path(resources.__file__).parent / "hardware" / "devices" / "h100-sxm.yaml"
+    file = tmp_path / "mine.yaml"
+    file.write_text(source.read_text("utf-8").replace("3350 GB/s", "3450.5 GB/s"), "utf-8")
+    for model, tp in (("llama-3-8b", 1), ("mixtral-8x22b", 8)):
+        evaluator = build(model, {"device_files": (str(file),)})
+        devices = ["h100-sxm", "mine", "h200-sxm"]
+        for name in ("time_to_first_token_s", "time_per_output_token_s"):
+            h100, mine, h200 = metric(evaluator, name, device=devices, tensor_parallel=tp)
+            assert h200 <= mine <= h100
+        notes = evaluator.explain(designs(device="mine", tensor_parallel=tp)).notes
+        assert any("those of its chip correct its laws (h100-sxm, h200-sxm)" in n for n in notes)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,21 @@ def test_files_of_one_architecture_agree(name: str) -> None:
     assert [device.key for device in devices if device.clock is None] == []
 
 
+def test_devices_of_a_chip_share_its_measured_kernels_and_a_changed_copy_keeps_them() -> None:
+    chips: dict[str, set[str]] = {}
+    for key in list_devices():
+        device = load_device(key)
+        chips.setdefault(device.measured_name, set()).add(key)
+    # An H20 has a seventh of an H100's arithmetic: libraries choose other kernels.
+    assert chips["GH100"] == {*ARCHITECTURES["Hopper"]} - {"h20"}
+    assert chips["GA100"] == {"a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb"}
+    assert chips["GB100"] == {*ARCHITECTURES["Blackwell"]}
+    assert chips["AD102"] == {"l40s"}
+    assert chips["h20"] == {"h20"}
+    copy = load_device("h100-sxm").model_copy(update={"key": "mine", "bandwidth": 3.45e12})
+    assert copy.measured_name == "GH100"
+
+
 @pytest.mark.parametrize("name", MEASURED)
 def test_siblings_of_a_measured_device_start_kernels_as_it_does(name: str) -> None:
     measured = load_device(MEASURED[name])

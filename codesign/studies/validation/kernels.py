@@ -265,10 +265,10 @@ _NOTES = (
 _FOLDS = (
     "Errors are of corrections fitted without the row's geometry on any device, in five parts: "
     "weight shapes of products, heads of attention, layers of experts, single shapes elsewhere; "
-    "'law alone' has none, nor have the other families. "
-    "'Device held out' is a fit to all rows of the other devices, corrected by other devices of "
-    "the same chip (H100 and H200, A100 on SXM and PCIe) without the row's geometry; 'chip held "
-    "out' is a fit to all rows of other chips, without corrections. Neither is quite unseen: starts of "
-    "kernels that device files state were measured on the device, and what latent attention takes "
-    "from attention, and the exchange of tokens from collectives, is of all devices."
+    "'law alone' has none, nor have the other families. 'Device held out' is a fit to all rows of "
+    "the other devices, corrected by other devices of the same chip (H100 and H200, A100 on SXM and"
+    " PCIe) without the row's geometry; 'chip held out' is a fit to all rows of other chips, "
+    "without corrections. Neither is quite unseen: starts of kernels that device files state were "
+    "measured on the device, and what latent attention takes from attention, and the exchange of "
+    "tokens from collectives, is of all devices."
 )

@@ -35,7 +35,8 @@ PLAIN = ExpertConstants.model_validate(
 
 def rates_of(name: str) -> DeviceRates:
     device = load_device(name)
-    return replace(device_rates(lambda number: number(device)), cache_bytes=40e6)
+    rates = device_rates(lambda number: number(device))
+    return replace(rates, cache_bytes=40e6, sustained_fraction=1.0)
 
 
 RATES = rates_of("h100-sxm")

@@ -34,6 +34,7 @@ from codesign.machines.device.attention import (
     AttentionConstants,
     attention_case,
     attention_time_s,
+    has_portable_kernels_only,
 )
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.corrections import KernelCase, correction
@@ -294,6 +295,9 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         shares_values=kernels.model.is_latent and not stream.is_prefill,
     )
     family = "mla" if kernels.model.is_latent else "attention"
+    if family == "attention":
+        is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
+        shape = replace(shape, is_synchronous=is_portable)
     law_s = kernels.by_class(
         family, AttentionConstants,
         lambda constants: attention_time_s(shape, kernels.rates, constants),

@@ -161,9 +161,12 @@ class ServingRules:
             f"{device} does not multiply {products.wanted[0]}: products run in "
             f"{products.multiply[0]}, the weights keep their format in memory."
         ]
+        is_other_half = (products.multiply[0], products.rate[0]) == ("bf16", "fp16")
+        halved = [f"{device} does not multiply bf16: products of 16 bits run in fp16, at its rate."]
         return [
             *self.timing_notes(device, chip),
             *(widened if products.is_widened[0] else []),
+            *(halved if is_other_half else []),
             "A decode step is the mean step of the answer.",
         ]
 

@@ -280,7 +280,16 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     # Queries of a part of a prompt see as many keys on average as those of the whole.
     past = stream.past_tokens + (new - own_new) / 2
     past = past if stream.is_prefill else past / platform.sp
-    is_narrow = (platform.kv_bytes < 1.5) & (np.asarray(platform.rates.has_fp4) > 0)
+    is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
+    is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp4) > 0)
+    is_converted = np.zeros_like(is_narrow)
+    if is_latent:
+        # Measured kernels multiply the latents of a narrow cache as they are, and convert a
+        # prompt's expanded ones before, on devices for which somebody wrote such kernels.
+        has_fp8 = np.asarray(platform.rates.has_fp8) > 0
+        is_narrow = has_narrow_cache & has_fp8 & (not stream.is_prefill)
+        has_own = np.asarray(platform.rates.has_asynchronous_cores) > 0
+        is_converted = has_narrow_cache & has_own & stream.is_prefill
     shape = Attention(
         sequences=platform.own_requests(stream.attention_requests),
         new_tokens=own_new,
@@ -292,9 +301,10 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         window=0.0 if is_whole else float(kernels.model.sliding_window or 0),
         kv_bits=platform.kv_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
-        shares_values=kernels.model.is_latent and not stream.is_prefill,
+        shares_values=is_latent and not stream.is_prefill,
+        is_prepared=is_converted,
     )
-    family = "mla" if kernels.model.is_latent else "attention"
+    family = "mla" if is_latent else "attention"
     if family == "attention":
         is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
         shape = replace(shape, is_synchronous=is_portable)

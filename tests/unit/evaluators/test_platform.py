@@ -490,6 +490,23 @@ def test_a_file_with_more_bandwidth_is_no_slower_than_the_device_it_was_copied_f
         assert any("those of its chip correct its laws (h100-sxm, h200-sxm)" in n for n in notes)
 
 
+def test_a_narrow_cache_of_latents_is_multiplied_as_it_is_and_converted_in_a_prefill() -> None:
+    deepseek = build("deepseek-v3", prompt_tokens=4096)
+    on = {"tensor_parallel": 8, "batch_size": 64, "weight_format": "fp8"}
+    narrow, wide = ({**on, "kv_format": name} for name in ("fp8", "bf16"))
+    for device in ("h100-sxm", "b200-sxm"):
+        steps = [
+            metric(deepseek, "decode_attention_s", device=device, **formats)[0]
+            for formats in (narrow, wide)
+        ]
+        assert steps[0] < 0.9 * steps[1]
+        prompts = [
+            metric(deepseek, "prefill_attention_s", device=device, **formats)[0]
+            for formats in (narrow, wide)
+        ]
+        assert prompts[0] > 0.95 * prompts[1]
+
+
 @pytest.mark.parametrize(
     ("model", "values", "words"),
     [

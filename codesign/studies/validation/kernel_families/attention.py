@@ -117,7 +117,7 @@ def shapes(table: KernelTable) -> Attention:
         new_tokens=table["input_tokens"],
         past_tokens=table["past_tokens"],
         query_heads=table["query_heads"],
-        kv_heads=np.where(_takes_heads_apart(table), table["query_heads"], table["kv_heads"]),
+        kv_heads=table["kv_heads"],
         head_dim=head_dim,
         value_head_dim=np.where(np.isnan(value_dim), head_dim, value_dim),
         window=np.nan_to_num(table["window"]),  # encoders have none

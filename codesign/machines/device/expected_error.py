@@ -118,7 +118,7 @@ def describe_expected_error(
         sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
     if kernels:
         sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")
-    elif chip in measured_chips():
+    elif chip is not None and chip in measured_chips():
         sentences.append(
             "No kernel was measured on this device; those of its chip correct its laws "
             f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "

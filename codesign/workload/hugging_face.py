@@ -64,6 +64,7 @@ def from_config(document: Document, name: str) -> LanguageModel:
         "name": name,
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
+    values |= _block_size(document)
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
     return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
 
@@ -168,11 +169,25 @@ def _precision_notes(document: Document) -> list[str]:
             words = [quantized.get("quant_method"), quantized.get("fmt"), quantized.get("bits")]
             words.append(quantized.get("quant_algo"))
             method = " ".join(str(word) for word in words if word is not None) or "no method"
-            return [
+            note = (
                 f"{key} ({method}) does not set the formats of weights and cache: "
                 "they are those that the command or the design states"
-            ]
+            )
+            blocks = _block_size(document).get("weight_block_size")
+            if blocks:
+                note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
+            return [note]
     return []
+
+
+def _block_size(document: Document) -> dict[str, tuple[int, int]]:
+    """Rows and columns of 8-bit weights that share a scale, where a checkpoint states them."""
+    quantized = document.data.get("quantization_config")
+    size = quantized.get("weight_block_size") if isinstance(quantized, dict) else None
+    match size:
+        case [int(rows), int(columns)] if min(rows, columns) > 0:
+            return {"weight_block_size": (rows, columns)}
+    return {}
 
 
 def _problems(

@@ -137,6 +137,9 @@ class LanguageModel(Record):
     sliding_window: Positive | None = None
     """Tokens back to which sliding layers attend, all layers if nothing says which are; None: no
     layer slides."""
+    weight_block_size: tuple[Positive, Positive] | None = Field(None, exclude=True)
+    """Rows and columns of the published 8-bit weights that share a scale, as
+    ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
     is_diffusion: bool = False
     """Whether the model denoises the whole sequence and attends in both directions."""
 

@@ -65,15 +65,24 @@ def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
     assert not [name for name in found["metrics"] if "tokens_per_s" in name]
     assert {*found["ranges"], *found["metrics"]}.isdisjoint(
         {"energy_joules_per_token", "tokens_per_joule", "average_power_watts"}
+        | {"time_per_output_token_s", "decode_linear_s", "decode_attention_s"}
     )
-    assert any("first decode step" in note for note in found["notes"])
+    assert any("Nothing is generated: there is no rate" in note for note in found["notes"])
     assert main([*words, *tokens]) == 0
     assert "token/s" not in capsys.readouterr().out
     ways = answer(capsys, *words, *tokens, "--devices", "2")
     assert ways["ranked_by"] == "time_to_first_token_s"
     assert not [name for row in ways["choices"] for name in row if "tokens_per_s" in name]
+    assert all("time_per_output_token_s" not in row for row in ways["choices"])
     assert main([*words, *tokens, "--devices", "2"]) == 0
     assert "throughput" not in capsys.readouterr().out
+
+
+def test_a_device_without_bf16_says_that_it_multiplies_in_fp16(capsys: Any) -> None:
+    words = ["platform", "--model", "llama-3-8b", "--prompt-tokens", "9", "--generated-tokens", "9"]
+    told = "v100-sxm does not multiply bf16: products of 16 bits run in fp16, at its rate."
+    assert told in answer(capsys, *words, "--device", "v100-sxm")["notes"]
+    assert not any("bf16" in n for n in answer(capsys, *words, "--device", "h100-sxm")["notes"])
 
 
 def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:

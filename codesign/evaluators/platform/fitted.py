@@ -34,6 +34,7 @@ from codesign.machines.device.attention import (
     AttentionConstants,
     attention_case,
     attention_time_s,
+    has_portable_kernels_only,
 )
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.corrections import KernelCase, correction
@@ -123,7 +124,7 @@ class FittedRules(ServingRules):
         """The time of kernels that a serving engine starts."""
         return FittedKernels(model, platform, self.options, residence)
 
-    def timing_notes(self, device: str) -> list[str]:
+    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """How kernels are started, and how far the laws are from measurements."""
         started = {
             "graphs": "replayed from graphs",
@@ -133,7 +134,7 @@ class FittedRules(ServingRules):
         return [
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
             "sampling and scheduling between steps cost nothing.",
-            *describe_expected_error(device, self.options.engine == "eager"),
+            *describe_expected_error(device, self.options.engine == "eager", chip),
             describe_energy_error(device),
         ]
 
@@ -239,7 +240,7 @@ class FittedKernels(Rooflines):
 
         Never below the roofline, unless the law, which counts what caches hold, is already.
         """
-        factors = correction(family, self.platform.devices, case)
+        factors = correction(family, self.platform.measured_names, case)
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 
@@ -272,6 +273,7 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         is_input_quantized=quantized,
         is_integer=formats.is_integer,
         has_fine_scales=formats.has_fine_scales,
+        has_block_scales=formats.has_block_scales,
     )
     law_s = kernels.by_class(
         "gemm", GemmConstants, lambda constants: gemm_time_s(products, kernels.rates, constants)
@@ -292,7 +294,16 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     # Queries of a part of a prompt see as many keys on average as those of the whole.
     past = stream.past_tokens + (new - own_new) / 2
     past = past if stream.is_prefill else past / platform.sp
-    is_narrow = (platform.kv_bytes < 1.5) & (np.asarray(platform.rates.has_fp4) > 0)
+    is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
+    is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp4) > 0)
+    is_converted = np.zeros_like(is_narrow)
+    if is_latent:
+        # Measured kernels multiply the latents of a narrow cache as they are, and convert a
+        # prompt's expanded ones before, on devices for which somebody wrote such kernels.
+        has_fp8 = np.asarray(platform.rates.has_fp8) > 0
+        is_narrow = has_narrow_cache & has_fp8 & (not stream.is_prefill)
+        has_own = np.asarray(platform.rates.has_asynchronous_cores) > 0
+        is_converted = has_narrow_cache & has_own & stream.is_prefill
     shape = Attention(
         sequences=platform.own_requests(stream.attention_requests),
         new_tokens=own_new,
@@ -304,9 +315,13 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         window=0.0 if is_whole else float(kernels.model.sliding_window or 0),
         kv_bits=platform.kv_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
-        shares_values=kernels.model.is_latent and not stream.is_prefill,
+        shares_values=is_latent and not stream.is_prefill,
+        is_prepared=is_converted,
     )
-    family = "mla" if kernels.model.is_latent else "attention"
+    family = "mla" if is_latent else "attention"
+    if family == "attention":
+        is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
+        shape = replace(shape, is_synchronous=is_portable)
     law_s = kernels.by_class(
         family, AttentionConstants,
         lambda constants: attention_time_s(shape, kernels.rates, constants),

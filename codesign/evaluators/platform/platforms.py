@@ -70,7 +70,8 @@ def build_platform(
         rates=_rates(designs, chosen),
         links=_link_rates(chosen),
         devices=chosen.column,
-        device_class=chosen.classes(),
+        measured_names=chosen.words(lambda device: device.measured_name),
+        device_class=chosen.words(lambda device: device.device_class),
         fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
         slow_bandwidth=slow,
@@ -111,10 +112,10 @@ class _Chosen:
     def lookup(self, function: Callable[[Device], float]) -> FloatArray:
         return self.column.lookup(lambda name: function(self.find(name)))
 
-    def classes(self) -> Column:
-        """The class of each design's device."""
-        classes = [self.find(str(name)).device_class for name in self.column.values]
-        return Column(tuple(classes), self.column.codes)
+    def words(self, word: Callable[[Device], str]) -> Column:
+        """A word of each design's device."""
+        words = [word(self.find(str(name))) for name in self.column.values]
+        return Column(tuple(words), self.column.codes)
 
     def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
         """A number of the device's file, or the number that the design sets instead."""

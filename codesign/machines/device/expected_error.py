@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from codesign.hardware.device import load_device
 from codesign.schema import Record, read_document, to_record
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
@@ -69,7 +70,10 @@ class MeasuredErrors(Record):
     kernels: dict[str, dict[str, MeasuredError]]
     """Of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
-    """Of kernels on a device that the fit has not seen: by family."""
+    """Of kernels on a device that the fit has not seen, corrected by others of its chip: by
+    family."""
+    unseen_chip: dict[str, MeasuredError]
+    """Of kernels on a chip that the fit has not seen: by family."""
     energy: dict[str, EnergyError]
     """Of the energy of kernels whose geometry the fits have not seen: by device; ``all`` is of all
     kernels by fits without their device."""
@@ -81,12 +85,26 @@ def measured_errors() -> MeasuredErrors:
     return to_record(read_document(ERRORS_FILE), MeasuredErrors)
 
 
-def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
+@cache
+def measured_chips() -> Mapping[str, tuple[str, ...]]:
+    """The devices of which kernels were measured, by the chip that their files name."""
+    keys = {key for by_device in measured_errors().kernels.values() for key in by_device}
+    chips: dict[str, tuple[str, ...]] = {}
+    for key in sorted(keys - {"all"}):
+        chip = load_device(key).measured_name
+        chips[chip] = (*chips.get(chip, ()), key)
+    return chips
+
+
+def describe_expected_error(
+    device: str, is_eager: bool = False, chip: str | None = None
+) -> list[str]:
     """What is known of the errors of predictions for a device, in sentences.
 
     Args:
         device: Key of the device's file.
         is_eager: Whether the host starts the kernels one by one; else they are queued ahead.
+        chip: Whose measured kernels correct its laws; None: its own.
     """
     errors = measured_errors()
     engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
@@ -101,10 +119,16 @@ def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
         sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
     if kernels:
         sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")
+    elif chip is not None and chip in measured_chips():
+        sentences.append(
+            "No kernel was measured on this device; those of its chip correct its laws "
+            f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "
+            f"with others of their chip: {_of_kernels(errors.unseen_device)}."
+        )
     elif not own:
         sentences.append(
-            "No kernel was measured on this device. Those of devices that the fit had not seen: "
-            f"{_of_kernels(errors.unseen_device)}."
+            "No kernel was measured on this device. Those of chips that the fit had not seen: "
+            f"{_of_kernels(errors.unseen_chip)}."
         )
     if not own:
         sentences.append(f"Requests on other devices: {every}.")

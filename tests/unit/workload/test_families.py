@@ -70,6 +70,20 @@ def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path
 
 
 @EVERY_ROW
+def test_the_block_scales_of_a_checkpoint_are_read(row: dict[str, Any], tmp_path: Path) -> None:
+    model = read(tmp_path, row["config"])
+    stated = row["config"].get("quantization_config", {}).get("weight_block_size")
+    assert model.weight_block_size == (None if stated is None else tuple(stated))
+    assert "weight_block_size" not in model.model_dump()
+
+
+@pytest.mark.parametrize("size", [None, [128], [0, 128], "128", [128, 128, 128]])
+def test_block_scales_that_make_no_sense_are_none(size: Any, tmp_path: Path) -> None:
+    quantized = {"quant_method": "fp8", "weight_block_size": size}
+    assert read(tmp_path, SHAPES | {"quantization_config": quantized}).weight_block_size is None
+
+
+@EVERY_ROW
 def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_path: Path) -> None:
     notes = read(tmp_path, row["config"]).notes
     assert bool(notes) == ("notes" in row)

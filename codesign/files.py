@@ -11,6 +11,15 @@ from pathlib import Path
 from codesign.errors import InputError
 
 
+def ending_of(path: Path) -> str:
+    """The ending of a file's name in lower case.
+
+    >>> ending_of(Path("front.PDF"))
+    'pdf'
+    """
+    return path.suffix.removeprefix(".").lower()
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file next to ``path`` to write to, which takes its place only if the block succeeds.

@@ -1,17 +1,43 @@
 """Every metric that the built-in evaluators report: name, sense, unit, meaning.
 
 A metric's name carries its unit. Evaluators from elsewhere declare their own in the same form.
+
+This is the only place where a sign is flipped: what is maximized enters the search negated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from codesign.errors import UnknownNameError
 
+if TYPE_CHECKING:
+    from codesign.columns import FloatArray
+
 Sense: TypeAlias = Literal["minimize", "maximize"]
+_SIGNS: dict[Sense, float] = {"minimize": 1.0, "maximize": -1.0}
+_Amount = TypeVar("_Amount", float, "FloatArray")
+
+
+def flipped(values: _Amount, sense: Sense) -> _Amount:
+    """Values of a metric as numbers to minimize, or such numbers as values of the metric.
+
+    Args:
+        values: A number or an array.
+        sense: In which direction the metric gets better.
+
+    Examples:
+        >>> flipped(3.0, "maximize"), flipped(-3.0, "maximize"), flipped(3.0, "minimize")
+        (-3.0, 3.0, 3.0)
+    """
+    return _SIGNS[sense] * values
+
+
+def flipped_columns(values: FloatArray, senses: Sequence[Sense]) -> FloatArray:
+    """(..., m) values of metrics, :func:`flipped` each in its own sense."""
+    return values * [_SIGNS[sense] for sense in senses]
 
 
 @dataclass(frozen=True)
@@ -30,10 +56,9 @@ class Metric:
     unit: str
     meaning: str
 
-    @property
-    def sign(self) -> float:
-        """Factor that turns the metric into something to minimize."""
-        return 1.0 if self.sense == "minimize" else -1.0
+    def flipped(self, values: _Amount) -> _Amount:
+        """Values of the metric as numbers to minimize, or such numbers as its values."""
+        return flipped(values, self.sense)
 
 
 def chosen_metrics(names: Sequence[str] | None, known: Collection[str]) -> list[str]:

@@ -1,14 +1,11 @@
-"""The problem: a design space meets an evaluator, and metrics become objectives to minimize.
-
-This is the only place where a sign is flipped: what is maximized enters the search negated.
-"""
+"""The problem: a design space meets an evaluator, and metrics become objectives to minimize."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,8 +24,10 @@ from codesign.evaluators.base import (
     Noisy,
     Predicts,
 )
-from codesign.metrics import Metric, Sense
+from codesign.metrics import Metric, Sense, flipped, flipped_columns
 from codesign.space import DesignSpace, Expression
+
+_Amount = TypeVar("_Amount", float, FloatArray)
 
 
 @dataclass(frozen=True)
@@ -47,14 +46,13 @@ class Objective:
     where: str | None = field(default=None, compare=False)
     step: float = 0.0
 
-    @property
-    def sign(self) -> float:
-        """Factor that turns the metric into something to minimize."""
-        return 1.0 if self.sense == "minimize" else -1.0
+    def flipped(self, values: _Amount) -> _Amount:
+        """Values of the metric as numbers to minimize, or such numbers as its values."""
+        return flipped(values, self.sense)
 
     def minimized(self, values: FloatArray) -> FloatArray:
-        """(n,) values of the metric as numbers to minimize."""
-        signed = self.sign * values
+        """(n,) values of the metric as numbers to minimize, as they count."""
+        signed = self.flipped(values)
         return np.ceil(signed / self.step) * self.step if self.step else signed
 
     def __str__(self) -> str:
@@ -164,6 +162,15 @@ class Problem:
         return [objective.metric.name for objective in self.objectives]
 
     @property
+    def senses(self) -> tuple[Sense, ...]:
+        """The direction of each objective."""
+        return tuple(objective.sense for objective in self.objectives)
+
+    def flipped(self, objectives: FloatArray) -> FloatArray:
+        """(..., m) objectives to minimize as values of their metrics, or the other way round."""
+        return flipped_columns(objectives, self.senses)
+
+    @property
     def deciding_metrics(self) -> tuple[str, ...]:
         """The metrics of objectives and constraints: they alone decide on the front."""
         used = set(self.objective_names)
@@ -245,7 +252,7 @@ class Problem:
         predicted = self._predicted(rows, names)
         nothing = np.full(len(rows), np.nan)
         return np.column_stack(
-            [item.sign * predicted.get(item.metric.name, nothing) for item in self.objectives]
+            [item.flipped(predicted.get(item.metric.name, nothing)) for item in self.objectives]
         )
 
     def predicted_violations(self, rows: IntArray) -> FloatArray:
@@ -327,10 +334,11 @@ class Problem:
         self._find_failures(metric_values, violations, failures)
         failed[list(failures)] = True
         matrix = np.column_stack([*violations.values(), np.empty((n, 0))])
-        matrix[failed] = np.nan
-        metric_values = {
-            name: np.where(failed, np.nan, values) for name, values in metric_values.items()
-        }
+        if failures:
+            matrix[failed] = np.nan
+            metric_values = {
+                name: np.where(failed, np.nan, values) for name, values in metric_values.items()
+            }
         objectives = [item.minimized(metric_values[item.metric.name]) for item in self.objectives]
         return Observations(
             rows, np.column_stack(objectives), matrix, tuple(violations), metric_values, failures

@@ -19,11 +19,10 @@ from codesign.evaluators.base import (
     TakesParameters,
 )
 from codesign.problem import Constraint, Objective, Problem, located_error
-from codesign.space import DesignSpace, Expression
+from codesign.space import DesignSpace, Expression, read_limit
 from codesign.units import parse_unit
 
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
-_LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+)$")
 
 
 def build_problem(
@@ -238,9 +237,9 @@ def absent_problems(
 def _bound(expression: Expression, space: DesignSpace, evaluator: Evaluator) -> float | None:
     """The number by which a condition bounds one metric from its bad side; None: it does not."""
     senses = {metric.name: metric.sense for metric in evaluator.metrics}
-    match = _LIMIT.match(expression.text)
-    if match is None or expression.names != {match[1]} or match[1] not in senses:
+    limit = read_limit(expression.text)
+    if limit is None or expression.names != {limit.quantity} or limit.quantity not in senses:
         return None
-    if match[2].startswith("<") != (senses[match[1]] == "minimize"):
+    if limit.is_upper != (senses[limit.quantity] == "minimize"):
         return None
-    return float(space.parse(match[3]).evaluate({}))
+    return float(space.parse(limit.bound).evaluate({}))

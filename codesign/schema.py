@@ -443,7 +443,7 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
         return f"{where}: {describe_unknown('key', location[-1], known)}"
     if kind == "missing":
         return f"{where}: the key is required"
-    message = item["msg"].removeprefix("Value error, ")
+    message = sentence_of(item)
     message = message[:1].lower() + message[1:]
     if kind == "tuple_type":  # as the file has it: YAML knows lists
         message = "expected a list"
@@ -454,6 +454,12 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
     is_said = "got" in message or (kind == "value_error" and repr(got) in message)
     got_said = is_said or isinstance(got, dict)
     return f"{where}: {message}" + ("" if got_said else f", got {got!r}")
+
+
+def sentence_of(item: Any) -> str:
+    """What is wrong, of a problem of a ``ValidationError``, as the check that refused it says."""
+    message: str = item["msg"]
+    return message.removeprefix("Value error, ")
 
 
 def _is_written(part: str | int) -> bool:

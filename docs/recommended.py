@@ -40,7 +40,7 @@ def main(name: str, path: Path) -> None:
     """Draw the front with the three designs on it, and say in words what they are."""
     campaign = codesign.load_campaign(name)
     objectives = campaign.problem.objectives
-    points = campaign.exact_front().objectives * [item.metric.sign for item in objectives]
+    points = campaign.problem.flipped(campaign.exact_front().objectives)
     chosen = _recommended(campaign)
     with drawing_style():
         from matplotlib.figure import Figure

@@ -1,5 +1,7 @@
 """The constants of all accounts: sourced, dated ranges, of which a model takes one level.
 
+So are the energies of an operation, on which power and heat depend, and the price of tokens.
+
 Each number is written so that more of it makes a design larger, dearer or hotter. So with every
 constant low, a design has the least of every account, and with every one high the most.
 """
@@ -15,6 +17,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from pydantic import Field, model_validator
 
 from codesign.errors import InputError
+from codesign.hardware.power import OperationEnergies
 from codesign.memtech import Level
 from codesign.schema import Record, read_document, to_record
 from codesign.units import parse_quantity, parse_unit
@@ -108,10 +111,21 @@ class Constants:
     electricity_usd_per_kwh: float = _number()
     pue: float = _number()
     """Power of the data center over that of its machines."""
+    mac_energy_joules: float = _number("J")
+    """One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm."""
+    lane_energy_joules: float = _number("J")
+    """One operation of one lane of the vector unit, 7 nm."""
+
+    @property
+    def operation_energies(self) -> OperationEnergies:
+        """What an operation takes."""
+        return OperationEnergies(self.mac_energy_joules, self.lane_energy_joules)
 
 
 CONSTANTS: tuple[str, ...] = tuple(item.name for item in fields(Constants))
 """The names of all constants."""
+ENERGIES = ("mac_energy_joules", "lane_energy_joules")
+"""Those of an operation, on which more depends than what designs cost."""
 _UNITS = {item.name: str(item.metadata["unit"]) for item in fields(Constants)}
 
 

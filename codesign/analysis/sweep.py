@@ -5,24 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.accounts.constants import ENERGIES
 from codesign.analysis.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluator, VariesConstants, VariesTechnology
 from codesign.memtech import MemoryTechnology, Range
-from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
+from codesign.memtech.technology import ACCESS_ENERGIES, ACCOUNT_NUMBERS, NUMBERS
 from codesign.problem import Observations, Problem
 from codesign.problem_builder import build_problem
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
+
+
+ACCESS_ENERGY = "access_energy"
+"""The energies of reads and writes of one technology, high or low together: drawn apart, a byte
+written could take several times the energy of one read, and the memory would wait for its power
+limit. Its values are those of reads."""
 
 
 def ranged_numbers(
@@ -31,13 +38,14 @@ def ranged_numbers(
 ) -> tuple[RangedNumber, ...]:
     """The numbers with low < high, in the order of the technologies, then the constants.
 
-    What a technology costs counts only if there are constants, on which costs depend as well.
+    What a technology costs counts only if there are constants of costs, on which they depend as
+    well. Energies of reads and writes that both have a range are one number, ``ACCESS_ENERGY``.
     """
-    numbers = NUMBERS + (ACCOUNT_NUMBERS if constants else ())
+    numbers = NUMBERS + (ACCOUNT_NUMBERS if set(constants) - set(ENERGIES) else ())
     ranges = [
-        (key, number, getattr(technology, number))
+        (key, number, item)
         for key, technology in technologies.items()
-        for number in numbers
+        for number, item in _ranges_of(technology, numbers)
     ]
     ranges += [(CONSTANTS, name, item) for name, item in constants.items()]
     return tuple(
@@ -45,6 +53,27 @@ def ranged_numbers(
         for key, number, item in ranges
         if item is not None and item.low < item.high
     )
+
+
+def _ranges_of(
+    technology: MemoryTechnology, numbers: Sequence[str]
+) -> Iterator[tuple[str, Range | None]]:
+    """The quantities of a technology by name, those that vary together once."""
+    reads, writes = ACCESS_ENERGIES
+    is_joint = _is_joint(technology)
+    for number in numbers:
+        if not (is_joint and number == writes):
+            name = ACCESS_ENERGY if is_joint and number == reads else number
+            yield name, getattr(technology, number)
+
+
+def _is_joint(technology: MemoryTechnology) -> bool:
+    """Whether the energies of reads and writes both have a range."""
+    return all(item.low < item.high for item in _access_energies(technology))
+
+
+def _access_energies(technology: MemoryTechnology) -> tuple[Range, Range]:
+    return technology.read_energy, technology.write_energy
 
 
 def draw(numbers: Iterable[RangedNumber], samples: int, seed: int) -> FloatArray:
@@ -91,6 +120,7 @@ class Sweep:
             constants = evaluator.constant_ranges(metrics)
         self.numbers = ranged_numbers(technologies, constants)
         self.metrics = list(metrics)
+        self._technologies = technologies
         self._settled = {key: _at_typical(item) for key, item in technologies.items()}
         # (3, k): the ends of every range, and the middle in which nothing varies.
         self.low, self.typical, self.high = (
@@ -119,8 +149,12 @@ class Sweep:
         for number, value in zip(self.numbers, values.tolist(), strict=True):
             if number.technology == CONSTANTS:
                 constants[number.number] = value
+                continue
+            change = changes.setdefault(number.technology, {})
+            if number.number == ACCESS_ENERGY:
+                change |= _access_change(self._technologies[number.technology], value)
             else:
-                changes.setdefault(number.technology, {})[number.number] = _exactly(value)
+                change[number.number] = _exactly(value)
         library = {
             key: self._settled[key].model_copy(update=change) for key, change in changes.items()
         }
@@ -136,6 +170,17 @@ def _at_typical(technology: MemoryTechnology) -> MemoryTechnology:
     return technology.model_copy(
         update={k: _exactly(item.typical) for k, item in ranges.items() if item is not None}
     )
+
+
+def _access_change(technology: MemoryTechnology, value: float) -> dict[str, Range]:
+    """Both energies, that of writes as far along its range as that of reads."""
+    reads, writes = _access_energies(technology)
+    along = np.interp(value, _ends(reads), _ends(writes))
+    return dict(zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True))
+
+
+def _ends(item: Range) -> list[float]:
+    return [item.low, item.typical, item.high]
 
 
 def _exactly(value: float) -> Range:

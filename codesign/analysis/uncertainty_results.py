@@ -66,9 +66,14 @@ class MetricInterval:
     n_values: int
 
     @property
+    def is_moved(self) -> bool:
+        """Whether the metric depends on any number with a range."""
+        return self.minimum < self.maximum
+
+    @property
     def is_typical_outside(self) -> bool:
         """Whether the typical value is not within 5 % and 95 % of the draws."""
-        return not (self.p5 <= self.typical <= self.p95) and self.minimum < self.maximum
+        return not (self.p5 <= self.typical <= self.p95) and self.is_moved
 
 
 @dataclass(frozen=True)
@@ -183,3 +188,13 @@ class FrontSpread:
     non_dominated_share: FloatArray
     feasible_share: FloatArray
     intervals: Mapping[str, FloatArray]
+
+    def without_range(self, design: int) -> tuple[str, ...]:
+        """The metrics of a design that no number with a range moves."""
+        return tuple(name for name, ends in self.intervals.items() if not has_width(ends[design]))
+
+
+def has_width(ends: FloatArray) -> bool:
+    """Whether the ends of an interval differ by more than rounding."""
+    low, high = ends.tolist()
+    return bool(high - low > 1e-12 * abs(high))

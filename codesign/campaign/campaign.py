@@ -380,7 +380,7 @@ class Campaign:
             metrics=self.problem.metric_names,
             violations=reference.sample.violation_names,
             objectives=tuple(self.problem.objective_names),
-            signs=tuple(item.sign for item in self.problem.objectives),
+            senses=self.problem.senses,
         )
         meta = {
             **self._inputs.as_stored(),

@@ -6,7 +6,7 @@ order they were asked for; those asked for together, at one state of the optimiz
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, get_args
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.evaluators.base import Failure, FailureKind
+from codesign.metrics import Sense, flipped, flipped_columns
 from codesign.problem import Observations
 
 StatusArray = NDArray[np.int8]
@@ -80,13 +81,13 @@ class Layout:
         metrics: Names of the first columns.
         violations: Names of the columns after them.
         objectives: Metrics that are objectives, in the problem's order.
-        signs: 1 for an objective to minimize, -1 for one to maximize.
+        senses: Of the objectives.
     """
 
     metrics: tuple[str, ...]
     violations: tuple[str, ...]
     objectives: tuple[str, ...]
-    signs: tuple[float, ...]
+    senses: tuple[Sense, ...]
 
     @property
     def width(self) -> int:
@@ -96,8 +97,7 @@ class Layout:
     def objectives_of(self, numbers: FloatArray) -> FloatArray:
         """(n, m) objectives to minimize; NaN where the observation failed."""
         columns = [self.metrics.index(name) for name in self.objectives]
-        values: FloatArray = numbers[:, columns] * np.asarray(self.signs)
-        return values
+        return flipped_columns(numbers[:, columns], self.senses)
 
     def violations_of(self, numbers: FloatArray) -> FloatArray:
         """(n, c) violations; ``<= 0`` is within the limit."""
@@ -109,13 +109,17 @@ class Layout:
             "metrics": list(self.metrics),
             "violations": list(self.violations),
             "objectives": list(self.objectives),
-            "signs": list(self.signs),
+            "signs": [flipped(1.0, sense) for sense in self.senses],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Sequence[Any]]) -> Layout:
         """The inverse of :meth:`to_json`."""
-        return cls(**{name: tuple(data[name]) for name in cls.__dataclass_fields__})
+        metrics, violations, objectives = (
+            tuple(data[key]) for key in ("metrics", "violations", "objectives")
+        )
+        senses: Iterable[Sense] = ("minimize" if x > 0 else "maximize" for x in data["signs"])
+        return cls(metrics, violations, objectives, tuple(senses))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ of the runs, so that no design that breaks a limit decides.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,8 +27,10 @@ from codesign.campaign.store import Store
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InfeasibleError, InputError, JobError
 from codesign.execution.answers import Evaluate
+from codesign.metrics import flipped_columns
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Objective, Observations, Problem
+from codesign.space import read_limit
 from codesign.units import parse_quantity
 
 SEED = 20_000
@@ -42,8 +43,6 @@ ENOUGH = 8
 """Feasible designs from which a reference point is relied on."""
 TRIALS = 8
 """Designs tried until one is evaluated, to learn which limits an evaluator reports."""
-
-_BOUND = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=]+?)\s*$")
 
 
 class FailedSampleError(JobError):
@@ -113,7 +112,7 @@ def find_reference(
 def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
     """Worst value of each objective among (n, m) minimized ones, in natural sign."""
     worst = zip(problem.objectives, objectives.max(axis=0).tolist(), strict=True)
-    return {item.metric.name: item.sign * value for item, value in worst}
+    return {item.metric.name: item.flipped(value) for item, value in worst}
 
 
 def settled(
@@ -137,11 +136,11 @@ def settled(
         objectives = exact_front
     if not store.meta.get("reference_is_provisional", False) or not len(objectives):
         return dict(point), table.hypervolume
-    signs = np.asarray(layout.signs)
-    worst = (objectives.max(axis=0) * signs).tolist()
+    worst = flipped_columns(objectives.max(axis=0), layout.senses).tolist()
     bounds = store.meta["reference_bounds"]
     point = dict(zip(layout.objectives, worst, strict=True)) | bounds
-    reference = signs * np.array([point[name] for name in layout.objectives])
+    natural = np.array([point[name] for name in layout.objectives])
+    reference = flipped_columns(natural, layout.senses)
     hypervolume = np.zeros(len(table))
     for run in range(len(store.runs)):
         tracker = HypervolumeTracker(reference)
@@ -197,26 +196,26 @@ def _bounds(problem: Problem) -> dict[str, float]:
     tightest: dict[str, float] = {}
     for objective in problem.objectives:
         bounds = [
-            bound * objective.sign
+            objective.flipped(bound)
             for constraint in problem.constraints
             if (bound := _bound(constraint.text, objective)) is not None
         ]
         if bounds:
-            tightest[objective.metric.name] = min(bounds) * objective.sign
+            tightest[objective.metric.name] = objective.flipped(min(bounds))
     return tightest
 
 
 def _bound(text: str, objective: Objective) -> float | None:
     """The number at which a constraint bounds an objective from its bad side."""
-    match = _BOUND.match(text)
-    if match is None or match[1] != objective.metric.name:
+    limit = read_limit(text)
+    if limit is None or limit.quantity != objective.metric.name:
         return None
-    if match[2].startswith("<") != (objective.sense == "minimize"):
+    if limit.is_upper != (objective.sense == "minimize"):
         return None
     unit = objective.metric.unit
     for expected in (unit, ""):  # "700 W", or 700 in the unit that the metric's name says
         try:
-            return parse_quantity(match[3], expected)
+            return parse_quantity(limit.bound, expected)
         except InputError:
             continue
     return None
@@ -224,4 +223,4 @@ def _bound(text: str, objective: Objective) -> float | None:
 
 def minimized(problem: Problem, point: Mapping[str, float]) -> FloatArray:
     """(m,) the reference point as the search sees it."""
-    return np.array([item.sign * point[item.metric.name] for item in problem.objectives])
+    return np.array([item.flipped(point[item.metric.name]) for item in problem.objectives])

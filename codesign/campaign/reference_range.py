@@ -97,7 +97,7 @@ def _first_share(results: Results, run: int, best: float) -> float | None:
 def _point_words(results: Results, point: FloatArray, chosen: BoolArray) -> str:
     """The chosen objectives of a minimized point in natural sign."""
     return ", ".join(
-        f"{item.metric.name} {format_quantity(item.sign * value, item.metric.unit, 6)}"
+        f"{item.metric.name} {format_quantity(item.flipped(value), item.metric.unit, 6)}"
         for item, value, is_chosen in zip(
             results.problem.objectives, point.tolist(), chosen.tolist(), strict=True
         )

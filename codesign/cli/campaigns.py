@@ -65,14 +65,13 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     """
     from pydantic import ValidationError
 
+    from codesign.schema import sentence_of
+
     values = {key: value for key, value in flags.items() if value is not None}
     try:
         return type(execution).model_validate(execution.model_dump() | values)
     except ValidationError as error:
-        lines = [
-            f"--{item['loc'][0]}: {item['msg'].removeprefix('Value error, ')}"
-            for item in error.errors()
-        ]
+        lines = [f"--{item['loc'][0]}: {sentence_of(item)}" for item in error.errors()]
         raise InputError(lines) from None
 
 
@@ -137,10 +136,16 @@ def _write_all(results: Results, front: Results, folder: Path) -> list[Path]:
     try:
         written.append(figures.save_convergence(results, folder / "convergence.png"))
         marked = api.evaluate_named(results.problem)
-        written.append(figures.save_front(results, folder / "front.png", marked))
+        drawn = front_to_draw(results, front)
+        written.append(figures.save_front(drawn, folder / "front.png", marked))
     except MissingExtraError as error:
         say(f"no figures: {error}")
     return written
+
+
+def front_to_draw(results: Results, front: Results) -> Results:
+    """The exact front where it is known; a single objective is drawn as it was searched."""
+    return front if len(results.problem.objectives) > 1 else results
 
 
 def _report_results(

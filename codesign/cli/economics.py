@@ -23,7 +23,7 @@ from codesign.cli.economics_flags import (
 )
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag_names, set_flags
-from codesign.cli.flags import flag_by_key, naming, prefix_problems
+from codesign.cli.flags import check_figure, flag_by_key, naming, prefix_problems
 from codesign.cli.output import AsJson, report
 from codesign.cli.platform_flags import LimitFlags, Model
 from codesign.errors import InputError
@@ -111,7 +111,7 @@ def economics(
     )
 
     check_numbers(alpha, instance, largest)
-    _check_figure(figure)
+    check_figure("--figure", figure)
     roofline_flags = {
         "--design": design is not None,
         "--speculate": bool(drafting.speculate),
@@ -232,14 +232,6 @@ def _fitted_points(
     )
 
 
-def _check_figure(path: Path | None) -> None:
-    if path is not None:
-        from codesign.report.drawing import check_format
-
-        with prefix_problems("--figure"):
-            check_format(path.suffix.removeprefix(".").lower())
-
-
 def _options(named: Mapping[str, Any], more: Mapping[str, Any]) -> EconomicsOptions:
     from codesign.evaluators.economics.economics_options import EconomicsOptions
     from codesign.schema import Document, to_record
@@ -296,6 +288,7 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
     """TDP of a design in its own formats (16 bits by default), stated or from its parts."""
     import numpy as np
 
+    from codesign.accounts.constants import constants_at
     from codesign.hardware.power import thermal_design_watts
     from codesign.workload.precision import DEFAULT_FORMAT, multiply_bits
 
@@ -303,7 +296,8 @@ def _tdp_watts(accelerators: AcceleratorBatch, settings: Mapping[str, Any]) -> f
         np.array([float(multiply_bits(settings.get(f"{name}_format") or DEFAULT_FORMAT))])
         for name in ("activation", "weight", "kv")
     )
-    parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv))
+    energies = constants_at("n7").operation_energies
+    parts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv), energies)
     return float(sum(watts[0] for watts in parts.values()))
 
 

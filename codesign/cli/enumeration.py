@@ -21,6 +21,7 @@ from codesign.cli.campaigns import (
 )
 from codesign.cli.output import AsJson, report, terminal_width
 from codesign.cli.tolerance import Tolerance, share
+from codesign.files import ending_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -93,7 +94,7 @@ def _metrics_to_keep(campaign: Campaign, keep: str) -> tuple[str, ...]:
 
 
 def _ending(output: Path) -> str:
-    ending = output.suffix.removeprefix(".").lower()
+    ending = ending_of(output)
     return _OTHER_ENDINGS.get(ending, ending)
 
 

@@ -13,6 +13,7 @@ from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.errors import InfeasibleError, InputError, UnknownNameError
+from codesign.files import ending_of
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
@@ -108,7 +109,7 @@ def _write_design(form: str, chosen: ChosenDesign, output: Path) -> Written:
 
 
 def _format(form: str | None, output: Path, known: list[str]) -> str:
-    ending = output.suffix.removeprefix(".").lower()
+    ending = ending_of(output)
     format_name = form or ending
     chosen = _OTHER_NAMES.get(format_name, format_name)
     if chosen not in known:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli import completion
-from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.cli.campaigns import Folder, Name, front_to_draw, shown_path
 from codesign.cli.export import check_ended
+from codesign.cli.flags import prefix_problems, quantity
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.errors import InfeasibleError, InputError, UnknownNameError
+from codesign.files import ending_of
 
 if TYPE_CHECKING:
-    from codesign.campaign import Results
+    from codesign.campaign import Campaign, Results
     from codesign.report.chosen import ChosenDesign
 
 _OF_CAMPAIGN = ("convergence", "front")
@@ -98,9 +100,9 @@ def figure(
     path = output or campaign.folder / f"{file}.{ending}"
     if kind == "all":
         sheet = output or campaign.folder / f"contact-sheet.{form or 'png'}"
-        written = [shown_path(_draw_all(results, chosen, sheet))]
+        written = [shown_path(_draw_all(campaign, results, chosen, sheet))]
     elif chosen is None:
-        written = [shown_path(_draw_campaign(kind, results, path, width_mm))]
+        written = [shown_path(_draw_campaign(kind, campaign, results, path, width_mm))]
     else:
         written = [shown_path(x) for x in _draw_design(kind, chosen, path, width_mm)]
     lines = [*(f"wrote {file}" for file in written), *(f"note: {note}" for note in notes)]
@@ -138,10 +140,11 @@ def _draw_both(
     check_format(form)
     campaign = api.load_campaign(name, folder)
     results = campaign.results()
+    front = front_to_draw(results, campaign.front_results(results))
     place = output or campaign.folder
     written = [
         figures.save_convergence(results, place / f"convergence.{form}"),
-        figures.save_front(results, place / f"front.{form}", api.evaluate_named(results.problem)),
+        figures.save_front(front, place / f"front.{form}", api.evaluate_named(results.problem)),
     ]
     paths = [shown_path(path) for path in written]
     report(
@@ -168,13 +171,10 @@ def parse_width(text: str) -> float:
         InputError: It is no length, or nothing can be read at it.
     """
     from codesign.report.drawing import check_width
-    from codesign.units import parse_quantity
 
-    try:
-        width_mm = 1e3 * parse_quantity(text, "mm")
+    width_mm = 1e3 * quantity("--width", text, "mm")
+    with prefix_problems("--width"):
         check_width(width_mm)
-    except InputError as error:
-        raise InputError(error.problems, "--width") from error
     return width_mm
 
 
@@ -182,13 +182,15 @@ def _ending(form: str | None, output: Path | None) -> str:
     """The format: as asked, or of the file's ending; they must agree."""
     if output is None:
         return form or "pdf"
-    ending = output.suffix.removeprefix(".").lower()
+    ending = ending_of(output)
     if form is not None and form != ending:
         raise InputError(f"expected a file that ends in .{form}, got {output.name!r}", "--output")
     return ending
 
 
-def _draw_campaign(kind: str, results: Results, path: Path, width_mm: float | None) -> Path:
+def _draw_campaign(
+    kind: str, campaign: Campaign, results: Results, path: Path, width_mm: float | None
+) -> Path:
     from codesign import api
     from codesign.report import figures
 
@@ -201,7 +203,8 @@ def _draw_campaign(kind: str, results: Results, path: Path, width_mm: float | No
             f"none of {len(results):,} evaluated designs keeps every limit, so there is no front",
             results.definition.name,
         )
-    return figures.save_front(results, path, api.evaluate_named(results.problem), width_mm)
+    front = front_to_draw(results, campaign.front_results(results))
+    return figures.save_front(front, path, api.evaluate_named(results.problem), width_mm)
 
 
 def _draw_design(
@@ -220,7 +223,9 @@ def _draw_design(
     return write_machines(lambda item, place: (draw(item, place, width_mm),), chosen, path)
 
 
-def _draw_all(results: Results, chosen: ChosenDesign | None, sheet: Path) -> Path:
+def _draw_all(
+    campaign: Campaign, results: Results, chosen: ChosenDesign | None, sheet: Path
+) -> Path:
     """Every figure that campaign and design have, at each width, on one sheet."""
     from tempfile import TemporaryDirectory
 
@@ -236,7 +241,7 @@ def _draw_all(results: Results, chosen: ChosenDesign | None, sheet: Path) -> Pat
                     if kind in _OF_DESIGN and chosen is not None:
                         drawn = _draw_design(kind, chosen, path, width_mm)
                     else:
-                        drawn = (_draw_campaign(kind, results, path, width_mm),)
+                        drawn = (_draw_campaign(kind, campaign, results, path, width_mm),)
                 except InputError:
                     break  # such as the links of a machine by itself
                 for file in drawn:

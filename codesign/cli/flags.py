@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from codesign.errors import InputError
+from codesign.files import ending_of
 
 
 def token_count(text: str) -> int:
@@ -36,6 +38,31 @@ def prefix_problems(flag: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(error.problems, flag) from None
+
+
+def quantity(flag: str, text: str, unit: str) -> float:
+    """A flag's quantity in coherent SI units.
+
+    Raises:
+        InputError: It is none of the unit's dimension.
+    """
+    from codesign.units import parse_quantity
+
+    with prefix_problems(flag):
+        return parse_quantity(text, unit)
+
+
+def check_figure(flag: str, path: Path | None) -> None:
+    """Refuse a file, if there is one, whose ending names no format of figures.
+
+    Raises:
+        InputError: There is no such format.
+    """
+    from codesign.report.drawing import check_format
+
+    if path is not None:
+        with prefix_problems(flag):
+            check_format(ending_of(path))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign.cli.flag_records import flag, flag_names
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import naming, quantity
 from codesign.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -90,12 +90,9 @@ class PrefillFlags:
         Raises:
             InputError: It is no rate above 0.
         """
-        from codesign.units import parse_quantity
-
         if self.link_bandwidth is None:
             return None
-        with prefix_problems("--link-bandwidth"):
-            rate = parse_quantity(self.link_bandwidth, "B/s")
+        rate = quantity("--link-bandwidth", self.link_bandwidth, "B/s")
         if rate <= 0:
             problem = f"expected a rate above 0, got {self.link_bandwidth!r}"
             raise InputError(problem, "--link-bandwidth")
@@ -107,10 +104,7 @@ class PrefillFlags:
         Raises:
             InputError: It is no time from 0.
         """
-        from codesign.units import parse_quantity
-
-        with prefix_problems("--link-latency"):
-            value = parse_quantity(self.link_latency, "s")
+        value = quantity("--link-latency", self.link_latency, "s")
         if value < 0:
             raise InputError(f"expected a time from 0, got {self.link_latency!r}", "--link-latency")
         return value

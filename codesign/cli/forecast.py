@@ -12,7 +12,7 @@ import typer
 
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import naming, prefix_problems, quantity
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.platform_flags import Model
 from codesign.errors import InputError, UnknownNameError
@@ -165,22 +165,13 @@ def _variant(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
 def _shares(name: str, text: str) -> Any:
     """A share, or shares by operator; their range is checked with the others' options."""
     if "=" not in text:
-        return _number(name, text)
-    return {key: _number(name, value) for key, value in read_pairs(name, text.split(",")).items()}
-
-
-def _number(name: str, text: str) -> float:
-    from codesign.units import parse_quantity
-
-    with prefix_problems(name):
-        return parse_quantity(text, "1")
+        return quantity(name, text, "1")
+    shares = read_pairs(name, text.split(","))
+    return {key: quantity(name, value, "1") for key, value in shares.items()}
 
 
 def _seconds(name: str, text: str) -> float:
-    from codesign.units import parse_quantity
-
-    with prefix_problems(name):
-        seconds = parse_quantity(text, "s")
+    seconds = quantity(name, text, "s")
     if seconds < 0:
         raise InputError(f"expected a time of 0 s or more, got {text}", name)
     return seconds
@@ -291,10 +282,9 @@ def _report(
 
 def _phase(work: PassWork, demand: Demand, machine: ForecastMachine) -> PhaseForecast:
     from codesign.evaluators.forecast.forecast_explanation import operator_rows, totals
-    from codesign.evaluators.forecast.scenarios import times_s
     from codesign.report.forecast import PhaseForecast
 
-    compute, memory = times_s(demand, machine)
+    compute, memory = machine.times_s(demand)
     rows = operator_rows(
         work,
         machine.efficiencies,

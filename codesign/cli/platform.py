@@ -98,15 +98,34 @@ _RATES = (
     "average_power_watts",
 )
 """Metrics that count generated tokens, or what they take."""
+_STEPS = (
+    "time_per_output_token_s",
+    "decode_linear_s",
+    "decode_attention_s",
+    "decode_collective_s",
+)
+"""Metrics of a decode step; the public tool of GenZ has one where nothing is generated, too."""
+
+
+def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
+    """Metrics that mean nothing for a request."""
+    if evaluator.workload.generated:
+        return ()
+    return _RATES if evaluator.profile == "genz" else (*_RATES, *_STEPS)
 
 
 def _without_rates(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
     """Where nothing is generated, no rate of generated tokens."""
     if evaluator.workload.generated:
         return explanation
-    metrics = {name: value for name, value in explanation.metrics.items() if name not in _RATES}
-    ranges = {name: value for name, value in explanation.ranges.items() if name not in _RATES}
-    note = "Nothing is generated: the time per output token is that of a first decode step"
+    hidden = _meaningless(evaluator)
+    metrics = {name: value for name, value in explanation.metrics.items() if name not in hidden}
+    ranges = {name: value for name, value in explanation.ranges.items() if name not in hidden}
+    note = (
+        "Nothing is generated: there is no rate of generated tokens, and no time of one"
+        if set(_STEPS) <= set(hidden)
+        else "Nothing is generated: the time per output token is that of a first decode step"
+    )
     return replace(explanation, metrics=metrics, ranges=ranges, notes=[*explanation.notes, note])
 
 
@@ -128,8 +147,9 @@ def _report_choices(
     degrees = factorizations(n_devices)
     choices = evaluate_choices(evaluator, degrees, design)
     rows = ranked(choices, PLATFORM_METRICS[best])
-    if not generates:
-        rows = [{key: row[key] for key in row if key not in _RATES} for row in rows]
+    hidden = _meaningless(evaluator)
+    if hidden:
+        rows = [{key: row[key] for key in row if key not in hidden} for row in rows]
     inputs = platform_inputs(evaluator, design) | {"devices": n_devices, "ranked_by": best}
     if not rows:
         with naming(FLAGS):

@@ -11,7 +11,7 @@ import typer
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import naming, quantity
 from codesign.cli.output import say
 from codesign.errors import InputError
 
@@ -176,10 +176,7 @@ def count(name: str, value: int) -> int:
 
 def seconds(name: str, text: str) -> float:
     """A flag's time above 0, in seconds."""
-    from codesign.units import parse_quantity
-
-    with prefix_problems(name):
-        value = parse_quantity(text, "s")
+    value = quantity(name, text, "s")
     if value <= 0:
         raise InputError(f"expected a time above 0, got {text!r}", name)
     return value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report
 from codesign.errors import InputError, UnknownNameError
 
@@ -51,7 +52,7 @@ def cache(
     damages = store.verify() if action == "verify" else []
     removed = 0
     if action == "prune":
-        max_bytes = None if max_size is None else _size_bytes(max_size)
+        max_bytes = None if max_size is None else quantity("--max-size", max_size, "B")
         removed = store.prune(evaluator, older_than_days, max_bytes)
     holdings = store.holdings()
 
@@ -72,15 +73,6 @@ def cache(
     if damages:
         listed = [*damages[:5], *([f"and {len(damages) - 5} more"] if len(damages) > 5 else [])]
         raise InputError([f"{line}; it will be computed again" for line in listed], str(store.path))
-
-
-def _size_bytes(text: str) -> float:
-    from codesign.units import parse_quantity
-
-    try:
-        return parse_quantity(text, "B")
-    except InputError as error:
-        raise InputError(error.problems, "--max-size") from None
 
 
 COMMANDS: list[Callable[..., Any]] = [cache]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.flags import naming, prefix_problems
+from codesign.cli.flags import check_figure, naming
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.platform_flags import (
     DEGREE_FLAGS,
@@ -55,11 +55,8 @@ def scaling(
     """Vary one number of a platform and see what both phases gain (GenZ section VI)."""
     from codesign.evaluators.platform import scaling as platform_scaling
     from codesign.report import platforms
-    from codesign.report.drawing import check_format
 
-    if plot is not None:
-        with prefix_problems("--plot"):
-            check_format(plot.suffix.removeprefix("."))
+    check_figure("--plot", plot)
     if axis not in platform_scaling.AXES:
         raise UnknownNameError("axis", axis, platform_scaling.AXES)
     workload = request.workload(model)

@@ -12,6 +12,7 @@ from codesign.cli.campaigns import Folder, Workers, shown_path
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.study_page import Page, check_page, write_page
 from codesign.errors import InputError
+from codesign.files import ending_of
 
 _FOLDER = "specialization"
 """Folder of the exact fronts, among those of the campaigns."""
@@ -54,7 +55,7 @@ def specialization(
 
     check_page(output)
     if figure is not None:
-        check_format(figure.suffix.removeprefix(".").lower())
+        check_format(ending_of(figure))
     if formats not in ("8-bit", "all"):
         raise InputError(f"expected '8-bit' or 'all', got {formats!r}", "--formats")
     if not 0.0 < limit < float("inf"):

@@ -168,7 +168,7 @@ class GenzRules(ServingRules):
         """Rooflines with the tool's traffic."""
         return GenzRooflines(model, platform, self.options, residence)
 
-    def notes(self, device: str, products: ProductColumns) -> list[str]:
+    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
         """Whose conventions these are."""
         return [
             "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16.",

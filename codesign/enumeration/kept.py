@@ -79,13 +79,13 @@ class KeptFront:
         Raises:
             UnknownNameError: A metric that is not kept, or that decides what a design chooses.
         """
-        signs = {item.metric.name: item.sign for item in self.limitable}
+        limitable = {item.metric.name: item for item in self.limitable}
         names = self.problem.objective_names
         bounds = np.full(len(names), np.inf)
         for name, bound in limits.items():
-            if name not in signs:
-                raise UnknownNameError("kept metric", name, signs)
-            bounds[names.index(name)] = signs[name] * bound
+            if name not in limitable:
+                raise UnknownNameError("kept metric", name, limitable)
+            bounds[names.index(name)] = limitable[name].flipped(bound)
         inside = np.flatnonzero((self.front.objectives <= bounds).all(axis=1))
         points = self.front.objectives[inside, : self.n_objectives]
         best = non_dominated(points)

@@ -55,7 +55,7 @@ class PoolFront:
 
     def natural(self, values: FloatArray) -> dict[str, FloatArray]:
         """(n,) by metric, each with its own sign, of (n, k) minimized values."""
-        return {metric.name: metric.sign * values[:, j] for j, metric in enumerate(self.metrics)}
+        return {metric.name: metric.flipped(values[:, j]) for j, metric in enumerate(self.metrics)}
 
 
 def boundaries(n: int, depth: int) -> IntArray:

@@ -303,7 +303,7 @@ class _UndecidedBox:
             f"the best case of {metric.name!r} must be a number, got NaN: it would leave designs "
             "out that it does not bound",
         )
-        beaten = metric.sign * values < metric.sign * best
+        beaten = metric.flipped(values) < metric.flipped(best)
         for row in np.flatnonzero(beaten)[:1].tolist():
             words = {name: list(among) for name, among in undecided.items()} or "nothing"
             require(
@@ -352,7 +352,6 @@ def _check_superseded(
     """Instead of a value that is superseded, some other value of its parameter is better."""
     values = {name: column.values for name, column in designs.items()}
     objectives = [metric.name for metric in evaluator.metrics]
-    signs = {metric.name: metric.sign for metric in evaluator.metrics}
     for name, beaten in supersedes.superseded(values, objectives).items():
         require(
             len(beaten) == len(values[name]),
@@ -365,7 +364,7 @@ def _check_superseded(
         for code in np.flatnonzero(~np.asarray(beaten, dtype=bool)).tolist():
             column = Column(values[name], np.full(length(designs), code, dtype=np.int64))
             trial = evaluator.evaluate({**designs, name: column}, None)
-            is_better |= _beats(trial, reference, signs)
+            is_better |= _beats(trial, reference, evaluator.metrics)
         require(
             bool(is_better.all()),
             f"a superseded value of {name!r} must be worse than some value that is not, whatever "
@@ -373,10 +372,12 @@ def _check_superseded(
         )
 
 
-def _beats(trial: Evaluation, reference: Evaluation, signs: Mapping[str, float]) -> BoolArray:
+def _beats(trial: Evaluation, reference: Evaluation, metrics: Sequence[Metric]) -> BoolArray:
     """(n,) whether all metrics and violations are as good, and some metric is better."""
-    pairs = [(sign * trial.metrics[name], sign * reference.metrics[name])
-             for name, sign in signs.items()]  # fmt: skip
+    pairs = [
+        (metric.flipped(trial.metrics[metric.name]), metric.flipped(reference.metrics[metric.name]))
+        for metric in metrics
+    ]
     pairs += [(trial.violations[name], values) for name, values in reference.violations.items()]
     absent = [np.isnan(new) & np.isnan(old) for new, old in pairs]
     no_worse = np.all([new <= old for new, old in pairs] | np.array(absent), axis=0)

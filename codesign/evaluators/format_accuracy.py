@@ -28,9 +28,10 @@ from codesign.quantization.measured import MeasuredTable, read_measured_table
 from codesign.quantization.published import FormatChoice
 from codesign.schema import Record
 from codesign.workload import LanguageModel, parameter_count
+from codesign.workload.precision import FORMAT_KEYS
 
 ALGORITHM = "quantization_algorithm"
-PARAMETERS = ("weight_format", "activation_format", "kv_format", ALGORITHM)
+PARAMETERS = (*FORMAT_KEYS, ALGORITHM)
 """In the order of ``FormatChoice``."""
 _WIDE = "bf16"
 """The format of what has none of its own."""
@@ -114,14 +115,14 @@ class FormatAccuracy:
         wanted = [name for name in names if name in self.declared]
         if not wanted:
             return {}
-        tables = self._gains([self._values(name, designs, undecided) for name in PARAMETERS])
+        tables = self._costs([self._values(name, designs, undecided) for name in PARAMETERS])
         n = len(next(iter(designs.values())))
         open_axes = tuple(i for i, name in enumerate(PARAMETERS) if name not in designs)
         codes = tuple(designs[name].codes for name in PARAMETERS if name in designs)
         best = {}
         for name in wanted:
-            gains = np.fmax.reduce(tables[name], axis=open_axes) if open_axes else tables[name]
-            best[name] = np.broadcast_to(self._sign(name) * gains[codes], (n,)).copy()
+            costs = np.fmin.reduce(tables[name], axis=open_axes) if open_axes else tables[name]
+            best[name] = np.broadcast_to(self.declared[name].flipped(costs[codes]), (n,)).copy()
         return best
 
     def _values(
@@ -131,16 +132,13 @@ class FormatAccuracy:
             return designs[name].values
         return undecided.get(name, (self._defaults[name],))
 
-    def _sign(self, name: str) -> float:
-        return 1.0 if self.declared[name].sense == "maximize" else -1.0
-
-    def _gains(self, axes: Sequence[Sequence[Value]]) -> dict[str, FloatArray]:
-        """Every metric over the product of the axes, with the sign with which more is better."""
+    def _costs(self, axes: Sequence[Sequence[Value]]) -> dict[str, FloatArray]:
+        """Every metric over the product of the axes, as numbers to minimize."""
         numbers = [self._numbers(*chosen) for chosen in itertools.product(*axes)]
         shape = [len(axis) for axis in axes]
         return {
-            name: self._sign(name) * np.array([item[name] for item in numbers]).reshape(shape)
-            for name in self.declared
+            name: metric.flipped(np.array([item[name] for item in numbers]).reshape(shape))
+            for name, metric in self.declared.items()
         }
 
     def _numbers(self, *chosen: Value) -> dict[str, float]:
@@ -203,7 +201,7 @@ class FormatAccuracy:
         wanted = [name for name in objectives if name in self.declared]
         if not wanted:
             return {}
-        tables = self._gains([values.get(name, (self._defaults[name],)) for name in PARAMETERS])
+        tables = self._costs([values.get(name, (self._defaults[name],)) for name in PARAMETERS])
         beaten = {}
         for place, name in enumerate(PARAMETERS):
             if name in values:
@@ -256,6 +254,6 @@ class FormatAccuracy:
 
 
 def _beats(rows: Mapping[str, FloatArray], better: int, worse: int, wanted: Sequence[str]) -> bool:
-    """Whether a value is never below another in a metric, and always above it in a wanted one."""
-    is_never_below = all((row[better] >= row[worse]).all() for row in rows.values())
-    return is_never_below and any((rows[name][better] > rows[name][worse]).all() for name in wanted)
+    """Whether a value never costs more than another, and always less in a wanted metric."""
+    is_never_above = all((row[better] <= row[worse]).all() for row in rows.values())
+    return is_never_above and any((rows[name][better] < rows[name][worse]).all() for name in wanted)

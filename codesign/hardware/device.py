@@ -122,12 +122,21 @@ class Device(Record):
     """Board power limit in watts."""
     is_announced: bool = False
     """Whether the figures are announced ones, of a device that nobody can buy yet."""
+    kernels_of: str | None = None
+    """Chip whose measured kernels correct the laws of this device's: its die or one for which
+    libraries have the same kernels. Files that name one chip share what was measured on any of
+    them, and a changed copy of a file keeps it; None: what was measured under this file's name."""
     also_called: tuple[str, ...] = ()
     """Other names, as published measurements use them."""
     note: str = ""
     sources: dict[str, str] = Field(min_length=1)
     """Where each number was read: ``read in`` a document; a document that ``agrees with`` another
     one that was read; ``[unchecked: stated from ...]``; ``[ours]``. See ``docs/sources.md``."""
+
+    @property
+    def measured_name(self) -> str:
+        """Under which name kernels were measured that correct the laws of this device."""
+        return self.kernels_of or self.key
 
     @model_validator(mode="after")
     def _check(self) -> Self:

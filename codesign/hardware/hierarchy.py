@@ -24,9 +24,7 @@ from codesign.hardware.elementwise import inverse, larger, smaller, where
 __all__ = [
     "in_flight_bandwidth_bytes_per_s",
     "inverse",
-    "parallel_time_s",
     "parallel_time_s_at",
-    "staged_time_s",
     "staged_time_s_at",
 ]
 
@@ -34,9 +32,9 @@ __all__ = [
 _NOTHING: FloatArray = np.float64(0.0)  # type: ignore[assignment]
 
 
-def staged_time_s(
+def staged_time_s_at(
     crossing_bytes: Sequence[FloatArray],
-    bandwidth_bytes_per_s: Sequence[FloatArray],
+    seconds_per_byte: Sequence[FloatArray],
     latency_s: Sequence[FloatArray],
     chunk_bytes: FloatArray,
 ) -> FloatArray:
@@ -47,7 +45,7 @@ def staged_time_s(
     Args:
         crossing_bytes: x_i: what crosses from level i towards the compute (its own bytes and
             those from below); non-increasing. A level with nothing to send is skipped.
-        bandwidth_bytes_per_s: Peak of each port.
+        seconds_per_byte: 1 / B_i, of the peak of each port; 0 for a level that is not there.
         latency_s: Latency of each level.
         chunk_bytes: The unit of double buffering.
 
@@ -57,22 +55,11 @@ def staged_time_s(
         through its port, in and out again, at most ``x_i`` of it. 0 if x_1 = 0.
 
     Examples:
-        >>> one = staged_time_s([4.0], [2.0], [0.5], 0.0)
-        >>> two = staged_time_s([1.0, 0.26], [4.0, 1.0], [0.0, 0.0], 0.0)
-        >>> float(one), float(two)
+        >>> from_one = staged_time_s_at([4.0], [1 / 2.0], [0.5], 0.0)
+        >>> from_two = staged_time_s_at([1.0, 0.26], [1 / 4.0, 1.0], [0.0, 0.0], 0.0)
+        >>> float(from_one), float(from_two)
         (2.5, 0.315)
     """
-    rates = [inverse(bandwidth) for bandwidth in bandwidth_bytes_per_s]
-    return staged_time_s_at(crossing_bytes, rates, latency_s, chunk_bytes)
-
-
-def staged_time_s_at(
-    crossing_bytes: Sequence[FloatArray],
-    seconds_per_byte: Sequence[FloatArray],
-    latency_s: Sequence[FloatArray],
-    chunk_bytes: FloatArray,
-) -> FloatArray:
-    """:func:`staged_time_s` with the ports' inverse bandwidths, 0 for a level that is not there."""
     total, latency, passing = _NOTHING, _NOTHING, _NOTHING
     last = len(crossing_bytes) - 1
     for i in range(len(crossing_bytes)):
@@ -86,31 +73,21 @@ def staged_time_s_at(
     return total
 
 
-def parallel_time_s(
+def parallel_time_s_at(
     owned_bytes: Sequence[FloatArray],
-    bandwidth_bytes_per_s: Sequence[FloatArray],
+    seconds_per_byte: Sequence[FloatArray],
     latency_s: Sequence[FloatArray],
 ) -> FloatArray:
     """Time until all bytes have arrived when every level feeds the compute directly.
 
     Args:
         owned_bytes: r_i: bytes that come from level i itself.
-        bandwidth_bytes_per_s: Peak of each port.
+        seconds_per_byte: 1 / B_i, of the peak of each port; 0 for a level that is not there.
         latency_s: Latency of each level.
 
     Returns:
         max over the levels used of ``latency_i + r_i / B_i``.
     """
-    rates = [inverse(bandwidth) for bandwidth in bandwidth_bytes_per_s]
-    return parallel_time_s_at(owned_bytes, rates, latency_s)
-
-
-def parallel_time_s_at(
-    owned_bytes: Sequence[FloatArray],
-    seconds_per_byte: Sequence[FloatArray],
-    latency_s: Sequence[FloatArray],
-) -> FloatArray:
-    """:func:`parallel_time_s` with the ports' inverse bandwidths."""
     total = _NOTHING
     for i in range(len(owned_bytes)):
         here = owned_bytes[i] * seconds_per_byte[i] + latency_s[i]

@@ -66,6 +66,8 @@ NUMBERS = (
     "write_energy",
 )
 """The quantities of a technology; each needs a source."""
+ACCESS_ENERGIES = ("read_energy", "write_energy")
+"""Quantities that are high or low together."""
 ACCOUNT_NUMBERS = ("price", "interface_area", "package_area", "endurance", "embodied_carbon")
 """Quantities that only what a design costs depends on; each may be left out, and needs a source
 if it is not."""

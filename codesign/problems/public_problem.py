@@ -159,7 +159,7 @@ class PublicProblem:
         reasons = {int(positions[i]): str(failure) for i, failure in observed.failures.items()}
         reasons |= {int(i): self._refusal(rows[[i]]) for i in np.flatnonzero(~admitted)}
         return Evaluated(
-            objectives=spread(observed.objectives) * self._signs,
+            objectives=self.problem.flipped(spread(observed.objectives)),
             feasible=feasible,
             violations={
                 name: spread(values) for name, values in observed.violations_by_name.items()
@@ -198,19 +198,14 @@ class PublicProblem:
 
     def _is_covered(self, point: FloatArray) -> bool:
         """Whether a point of the front is at least as good."""
-        front, minimized_point = self.exact_front * self._signs, point * self._signs
+        front, minimized_point = map(self.problem.flipped, (self.exact_front, point))
         slack = _BEYOND * np.maximum(np.abs(front), np.abs(minimized_point))
         return bool((front <= minimized_point + slack).all(axis=1).any())
 
     def _volumes(self, evaluated: Evaluated | FloatArray) -> FloatArray:
         tracker = HypervolumeTracker(minimized(self.problem, self.record.reference_point))
-        pairs = zip(_points(evaluated) * self._signs, _feasible(evaluated), strict=True)
+        pairs = zip(self.problem.flipped(_points(evaluated)), _feasible(evaluated), strict=True)
         return np.array([tracker.add(point, bool(feasible)) for point, feasible in pairs])
-
-    @property
-    def _signs(self) -> FloatArray:
-        """(m,) factors between natural and minimized objectives."""
-        return np.array([item.sign for item in self.problem.objectives])
 
     def _rows(self, designs: Sequence[Mapping[str, object]], where: Sequence[str] = ()) -> IntArray:
         space = self.problem.space

@@ -8,6 +8,7 @@
 ``nvfp4``               E2M1, an E4M3 scale for 16 elements and a float32 scale for the tensor
 ``int8``, ``int4``      symmetric integers with a float16 scale for a row, or a group: ``int4-g128``
 ``fp8``, ``fp4``        E4M3 and E2M1 with a float16 scale for a row, or a group
+``fp8_block128``        taken as ``fp8``: a scale for a row stands for that of 128 x 128
 ``bf16``, ``fp16``      no block; rounding to them is neglected
 ======================  ==========================================================================
 
@@ -137,6 +138,7 @@ _NAMED = {
     "int8": with_float_scale("int8", integer_type(8)),
     "int4": with_float_scale("int4", integer_type(4)),
     "fp8": with_float_scale("fp8", float_type(4, 3)),
+    "fp8_block128": with_float_scale("fp8_block128", float_type(4, 3)),
     "fp4": with_float_scale("fp4", float_type(2, 1)),
     "bf16": BlockFormat("bf16", None, 0, SharedExponent()),
     "fp16": BlockFormat("fp16", None, 0, SharedExponent()),

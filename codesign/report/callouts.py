@@ -1,9 +1,10 @@
-"""Names beside points of a figure, where nothing else is written yet."""
+"""Names beside points and lines of a figure, where nothing else is drawn yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from copy import copy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,98 +13,243 @@ from codesign.columns import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
-_LETTER_WIDTH, _LINE_HEIGHT = 0.56, 1.25
-"""Of the font's size; wide enough for DejaVu Sans, the font of the figures."""
-
-
-@dataclass(frozen=True)
-class _Box:
-    """A rectangle in points, from the lower left corner of the figure."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def meets(self, box: _Box) -> bool:
-        return (
-            self.left < box.right and box.left < self.right
-            and self.bottom < box.top and box.bottom < self.top
-        )  # fmt: skip
-
-    def is_within(self, frame: _Box) -> bool:
-        return (
-            self.left >= frame.left and self.right <= frame.right
-            and self.bottom >= frame.bottom and self.top <= frame.top
-        )  # fmt: skip
+_STEP = 1.5
+"""Points between two places on a line or leader that names keep clear of."""
+_EDGE = 2.0
+"""Points between a name and the edge of the axes."""
+_MOST_DOTS = 200
+"""Names keep clear of the dots of a series with no more; more are a cloud."""
+_ON_LINE, _ON_DOT, _ACROSS_DOT = 40.0, 20.0, 4.0
+"""[ours] What a name on a line or a dot and a leader across a dot weigh, beside a point for each
+place of a line that is written over."""
+_LEADER: dict[str, Any] = {
+    "arrowstyle": "-", "color": "#8A8A8A", "linewidth": 0.5, "shrinkA": 0,
+}  # fmt: skip
 
 
 def write_names(
     axes: Axes,
     points: FloatArray,
     names: Sequence[str],
-    color: str,
+    color: str | Sequence[str],
     reach: float = 3.0,
-    lines: FloatArray | None = None,
 ) -> None:
-    """Write a name beside each point, off other points, names and lines where there is room.
+    """Write a name beside each point, off points, lines and texts where there is room.
 
     Points that fall together get one text with a line per name. The place is the nearest free
-    one of some; where none is free, the name is written over a line or a point, and over another
-    name only where nothing else is left.
+    one of some; a leader ties what is not beside its point to it, and crosses no other name. Where
+    no place is free, the name is written over a line or a point, and over a text only where
+    nothing else is left.
 
     Args:
         axes: With all that decides limits and size already in it.
         points: (k, 2) in data coordinates; the first chooses its place first.
         names: Of the points.
-        color: Of the text.
+        color: Of the texts, or of each.
         reach: Half the size of a marker, in points.
-        lines: (j, 2) points on lines that names keep clear of, in data coordinates; a leader then
-            ties each name to its point.
     """
-    figure = axes.figure
-    figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout decides the places
-    to_points = 72.0 / figure.dpi
-    size = _font_points()
-    places = np.asarray(axes.transData.transform(points)) * to_points
-    window = axes.get_window_extent()
-    frame = _Box(*(float(edge) * to_points for edge in window.extents))
+    colors = [color] * len(names) if isinstance(color, str) else color
+    scene = _Scene(axes)
+    places = scene.place(points)
+    scene.block(_around(places, reach), are_dots=True)
     groups = _together(places, reach / 2)
-    written: list[_Box] = []
-    taken = [_around(x, y, reach) for x, y in places.tolist()]
-    if lines is not None:
-        taken += [_around(x, y, 1.5) for x, y in (axes.transData.transform(lines) * to_points)]
-    for group in groups:
-        text = "\n".join(dict.fromkeys(names[index] for index in group))
-        x, y = (float(value) for value in places[group[0]])
-        box = _free(x, y, _extent(text, size), reach, frame, taken, written)
-        written.append(box)
+    labels = [
+        ("\n".join(dict.fromkeys(names[index] for index in group)), group[0]) for group in groups
+    ]
+    for text, index, offset, has_leader in _planned(scene, labels, places, reach):
         axes.annotate(
-            text, tuple(points[group[0]]),
-            xytext=((box.left + box.right) / 2 - x, (box.bottom + box.top) / 2 - y),
-            textcoords="offset points", ha="center", va="center", fontsize="small", color=color,
-            linespacing=1.0, zorder=6, annotation_clip=False,
+            text, tuple(points[index]), xytext=tuple(offset), textcoords="offset points",
+            ha="center", va="center", fontsize="small", color=colors[index], linespacing=1.0,
+            zorder=6, annotation_clip=False,
             bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.4},
-            arrowprops=None if lines is None else _LEADER,
+            arrowprops=_LEADER | {"shrinkB": reach} if has_leader else None,
         ).set_in_layout(False)  # fmt: skip
 
 
-_LEADER: dict[str, Any] = {
-    "arrowstyle": "-", "color": "#8A8A8A", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0,
-}  # fmt: skip
+def _planned(
+    scene: _Scene, labels: Sequence[tuple[str, int]], places: FloatArray, reach: float
+) -> list[tuple[str, int, FloatArray, bool]]:
+    """Text, point, offset and whether there is a leader: of some orders the best."""
+    extents = {text: scene.extent(text) for text, _ in labels}
+    best: list[tuple[str, int, FloatArray, bool]] = []
+    least = np.inf
+    for turn in range(len(labels)):
+        trial, plan, total = copy(scene), [], 0.0
+        for text, index in [*labels[turn:], *labels[:turn]]:
+            wide, high = extents[text]
+            offsets = _offsets(wide, high, reach)
+            boxes = _boxes(places[index] + offsets, wide, high)
+            # The first of them touch the marker and need no leader.
+            leaders = [None] * len(_AROUND) + [
+                _segment(places[index], places[index] + offset)
+                for offset in offsets[len(_AROUND) :]
+            ]
+            chosen, crowd = trial.choose(boxes, leaders)
+            trial.write(boxes[chosen], leaders[chosen])
+            plan.append((text, index, offsets[chosen], leaders[chosen] is not None))
+            total += crowd
+        if total < least:
+            best, least = plan, total
+        if least < _ON_DOT:
+            break
+    return best
 
 
-def _font_points() -> float:
-    from matplotlib.font_manager import FontProperties
+def name_line(
+    axes: Axes, text: str, color: str, x: float | None = None, y: float | None = None
+) -> None:
+    """Write the name of a line at ``x`` or at ``y`` beside it, where nothing else is drawn.
 
-    return float(FontProperties(size="small").get_size_in_points())
+    Args:
+        axes: With all that decides limits and size already in it.
+        text: The name.
+        color: Of the text.
+        x: Where a vertical line is, in data coordinates.
+        y: Where a horizontal line is.
+    """
+    scene = _Scene(axes)
+    extent = np.array(scene.extent(text))
+    low, high = scene.frame.reshape(2, 2)
+    along, across = (0, 1) if y is not None else (1, 0)
+    half = extent[along] / 2
+    places = np.linspace(low[along] + half, max(low[along] + half, high[along] - half), _N_ALONG)
+    on_line = [axes.get_xlim()[0] if x is None else x, axes.get_ylim()[0] if y is None else y]
+    line = scene.place(np.array([on_line]))[0, across]
+    away = extent[across] / 2 + _EDGE
+    sides = np.tile([away, -away] if y is not None else [-away, away], _N_ALONG)
+    centers = np.empty((2 * _N_ALONG, 2))
+    centers[:, along], centers[:, across] = np.repeat(places, 2), line + sides
+    chosen, _ = scene.choose(_boxes(centers, *extent), [None] * len(centers))
+    share = (centers[chosen, along] - scene.window[along]) / np.ptp(scene.window[along::2])
+    # Tied to the line, not to the axes' corner, which may move when the figure is saved.
+    xy, offset, transform = (
+        ((share, y), (0.0, sides[chosen]), axes.get_yaxis_transform())
+        if y is not None
+        else ((x, share), (sides[chosen], 0.0), axes.get_xaxis_transform())
+    )
+    axes.annotate(
+        text, xy, xycoords=transform, xytext=offset, textcoords="offset points", ha="center",
+        va="center", fontsize="small", color=color, zorder=6, annotation_clip=False,
+    ).set_in_layout(False)  # fmt: skip
 
 
-def _extent(text: str, size: float) -> tuple[float, float]:
-    lines = text.splitlines()
-    wide = max(len(line) for line in lines) * _LETTER_WIDTH * size
-    return wide, len(lines) * _LINE_HEIGHT * size
+_N_ALONG = 24
+
+
+class _Scene:
+    """What is drawn in some axes, as (k, 4) boxes in points: left, bottom, right, top."""
+
+    def __init__(self, axes: Axes) -> None:
+        from matplotlib.text import Text
+
+        figure = axes.figure
+        figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout decides the places
+        self._axes, self._to_points = axes, 72.0 / figure.dpi
+        window = np.array(axes.get_window_extent().extents) * self._to_points
+        self.window: FloatArray = window
+        self.frame: FloatArray = window + np.array([_EDGE, _EDGE, -_EDGE, -_EDGE])
+        drawn = [text for text in axes.texts if text.get_text()]
+        texts = [Text.get_window_extent(text).extents for text in drawn]
+        legend = axes.get_legend()
+        if legend is not None:
+            texts.append(legend.get_window_extent().extents)
+        self._texts = np.reshape(np.array(texts) * self._to_points, (-1, 4))
+        every = (getattr(item, "arrow_patch", None) for item in drawn)
+        arrows = [arrow for arrow in every if arrow is not None]
+        leaders = [
+            arrow.get_transform().transform(arrow.get_path().vertices) * self._to_points
+            for arrow in arrows
+        ]
+        self._dots = np.concatenate([np.empty((0, 4)), *map(self._dots_of, axes.collections)])
+        self._marks = np.concatenate(
+            [
+                self._dots,
+                *(_around(self._line_places(line), _STEP) for line in axes.lines),
+                *(_around(_segment(ends[0], ends[-1]), _STEP) for ends in leaders),
+            ]
+        )
+
+    def place(self, points: FloatArray) -> FloatArray:
+        """(k, 2) data coordinates in points of the figure."""
+        places: FloatArray = self._axes.transData.transform(points) * self._to_points
+        return places
+
+    def extent(self, text: str) -> tuple[float, float]:
+        """Width and height of a name."""
+        probe = self._axes.text(0, 0, text, fontsize="small", linespacing=1.0)
+        box = probe.get_window_extent()
+        probe.remove()
+        return (box.width * self._to_points + 2.0, box.height * self._to_points + 1.0)
+
+    def block(self, boxes: FloatArray, are_dots: bool = False) -> None:
+        """Keep names off these, and leaders off dots."""
+        if are_dots:
+            self._dots = np.concatenate([self._dots, boxes])
+        self._marks = np.concatenate([self._marks, boxes])
+
+    def write(self, box: FloatArray, leader: FloatArray | None) -> None:
+        """Keep later names off a name and its leader."""
+        self._texts = np.concatenate([self._texts, box[None]])
+        if leader is not None:
+            self.block(_around(leader, _STEP))
+
+    def choose(self, boxes: FloatArray, leaders: Sequence[FloatArray | None]) -> tuple[int, float]:
+        """The first box that meets nothing, or one that meets the least; and how much it meets."""
+        low, high = self.frame[:2], self.frame[2:]
+        is_outside = (boxes[:, :2] < low).any(axis=1) | (boxes[:, 2:] > high).any(axis=1)
+        over_texts = _n_met(boxes, self._texts)
+        on_marks = _n_met(boxes, self._marks)
+        over_marks = on_marks + _ON_LINE * (on_marks > 0) + _ON_DOT * _n_met(boxes, self._dots)
+        for index in np.flatnonzero(~is_outside & (over_texts == 0)).tolist():
+            leader = leaders[index]
+            if leader is not None:
+                places = _around(leader, 0.5)
+                over_texts[index] += _n_met(places, self._texts).any()
+                # Its own point counts for every leader.
+                over_marks[index] += _ACROSS_DOT * _n_met(self._dots, places).astype(bool).sum()
+        worst = _ON_LINE + len(self._marks) + (_ON_DOT + _ACROSS_DOT) * len(self._dots) + 1
+        crowd = over_marks + worst * over_texts + 1e6 * worst * is_outside
+        return int(np.argmin(crowd)), float(crowd.min())
+
+    def _line_places(self, line: Line2D) -> FloatArray:
+        """(k, 2) places along a line as it is drawn, steps included."""
+        from matplotlib.cbook import STEP_LOOKUP_MAP
+
+        steps = STEP_LOOKUP_MAP[line.get_drawstyle()]
+        corners = np.column_stack(steps(*np.asarray(line.get_xydata(), dtype=np.float64).T))
+        corners = line.get_transform().transform(corners) * self._to_points
+        corners = corners[np.isfinite(corners).all(axis=1)]
+        if line.get_linestyle() == "None" or len(corners) < 2:
+            return corners
+        return np.concatenate([_segment(begin, end) for begin, end in pairwise(corners)])
+
+    def _dots_of(self, collection: Any) -> FloatArray:
+        offsets = np.asarray(collection.get_offsets(), dtype=np.float64)
+        if not 0 < len(offsets) <= _MOST_DOTS:
+            return np.empty((0, 4))
+        half = np.sqrt(np.broadcast_to(collection.get_sizes(), len(offsets)))[:, None] / 2
+        return _around(self.place(offsets), half)
+
+
+def _around(places: FloatArray, reach: Any) -> FloatArray:
+    return np.concatenate([places - reach, places + reach], axis=1)
+
+
+def _boxes(centers: FloatArray, wide: float, high: float) -> FloatArray:
+    return _around(centers, np.array([wide / 2, high / 2]))
+
+
+def _segment(begin: FloatArray, end: FloatArray) -> FloatArray:
+    n = min(2000, int(np.abs(end - begin).max() / _STEP) + 2)
+    return np.linspace(begin, end, n)
+
+
+def _n_met(boxes: FloatArray, drawn: FloatArray) -> FloatArray:
+    """(k,) how many of what is drawn each box meets."""
+    apart = (boxes[:, None, :2] >= drawn[:, 2:]) | (drawn[:, :2] >= boxes[:, None, 2:])
+    return np.asarray((~apart.any(axis=2)).sum(axis=1), dtype=np.float64)
 
 
 def _together(places: FloatArray, reach: float) -> list[list[int]]:
@@ -119,53 +265,25 @@ def _together(places: FloatArray, reach: float) -> list[list[int]]:
     return groups
 
 
-def _around(x: float, y: float, reach: float) -> _Box:
-    return _Box(x - reach, y - reach, x + reach, y + reach)
-
-
-def _free(
-    x: float,
-    y: float,
-    extent: tuple[float, float],
-    reach: float,
-    frame: _Box,
-    taken: Sequence[_Box],
-    written: Sequence[_Box],
-) -> _Box:
-    """The nearest box that meets nothing; if there is none, one that meets no name if any does."""
-    boxes = [box for box in _candidates(x, y, extent, reach) if box.is_within(frame)]
-    on_name = len(taken) + 1
-    crowds = (
-        sum(box.meets(item) for item in taken) + on_name * sum(box.meets(item) for item in written)
-        for box in boxes
-    )
-    least_crowded, fewest = _around(x, y, reach), on_name * (len(written) + 1)
-    for box, crowd in zip(boxes, crowds, strict=True):
-        if crowd < fewest:
-            least_crowded, fewest = box, crowd
-        if not crowd:
-            break
-    return least_crowded
-
-
 _AROUND = (
     (0, 1), (1, 0), (-1, 0), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1),
     (0.5, 1), (-0.5, 1), (0.5, -1), (-0.5, -1),
 )  # fmt: skip
 """Above first, then right, left, below, the corners, and between."""
-_TURNS = 14
-_FARTHER = 7.0
-"""Points by which each further round of places is away."""
+_PITCH, _FARTHEST = 6.0, 120.0
+"""Points between places that need a leader, and how far away they are at most."""
 
 
-def _candidates(x: float, y: float, extent: tuple[float, float], reach: float) -> Iterator[_Box]:
-    wide, high = extent
-    for turn in range(_TURNS):
-        gap = reach + 1.0 + _FARTHER * turn
-        for right, up in _AROUND:
-            # A corner needs to be clear of the marker on one side only.
-            middle_x = x + right * (wide / 2 + (gap if not up else gap - reach))
-            middle_y = y + up * (high / 2 + gap)
-            yield _Box(
-                middle_x - wide / 2, middle_y - high / 2, middle_x + wide / 2, middle_y + high / 2
-            )
+def _offsets(wide: float, high: float, reach: float) -> FloatArray:
+    """(k, 2) middles of places for a text around its point, in points, nearer ones first."""
+    # A corner needs to be clear of the marker on one side only.
+    beside = [
+        (right * (wide / 2 + (1.0 if up else 1.0 + reach)), up * (high / 2 + reach + 1.0))
+        for right, up in _AROUND
+    ]
+    steps = np.arange(-_FARTHEST, _FARTHEST + 1.0, _PITCH)
+    grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    gaps = np.maximum(np.abs(grid) - [wide / 2, high / 2], 0.0)
+    away = np.hypot(*gaps.T)
+    far = np.flatnonzero(away > reach + _PITCH)
+    return np.concatenate([beside, grid[far[np.argsort(away[far], kind="stable")]]])

@@ -230,9 +230,9 @@ def attainment_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
                     "optimizer": label,
                     "percentile": level,
                     "first_objective": first.metric.name,
-                    "first": x * first.sign,
+                    "first": first.flipped(x),
                     "second_objective": second.metric.name,
-                    "second": y * second.sign,
+                    "second": second.flipped(y),
                 }
 
 

@@ -19,6 +19,7 @@ from codesign.analysis.comparison.critical_difference import critical_difference
 from codesign.analysis.comparison.targets import solved_share
 from codesign.analysis.comparison.wall_time import elapsed_seconds, shares_over_time
 from codesign.columns import FloatArray
+from codesign.metrics import flipped_columns
 from codesign.report.comparison import evaluators_line, two_objective_problems
 from codesign.report.comparison_tables import short_name
 from codesign.report.comparison_wall_time import duration
@@ -160,8 +161,8 @@ def draw_attainment(outcome: Outcome) -> Figure:
     figure, panels = _panels(two_objective_problems(outcome), sharey=False)
     for axes, problem in panels:
         first, second = problem.objectives
-        signs = np.array([first.sign, second.sign])
-        best = problem.truth.objectives * signs
+        senses = (first.sense, second.sense)
+        best = flipped_columns(problem.truth.objectives, senses)
         # Power or cost reads best on the x axis: the last objective comes first.
         steps = "steps-post" if second.sense == "minimize" else "steps-pre"
         _draw_surface(
@@ -171,8 +172,8 @@ def draw_attainment(outcome: Outcome) -> Figure:
             {"color": "black", "linewidth": 1.0, "label": f"{problem.truth.kind} front"},
         )
         for number, label in enumerate(outcome.labels):
-            surface = attainment_surfaces(problem, label, [50.0])[50.0] * signs
-            _draw_surface(axes, surface, steps, _style(number, label))
+            surface = attainment_surfaces(problem, label, [50.0])[50.0]
+            _draw_surface(axes, flipped_columns(surface, senses), steps, _style(number, label))
         label_objective(axes.xaxis, second)
         label_objective(axes.yaxis, first)
         axes.margins(0.05)

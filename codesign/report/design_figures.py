@@ -5,8 +5,9 @@ See ``drawing.py`` for what all figures share.
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,19 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.errors import InputError
 from codesign.report import palette
-from codesign.report.callouts import write_names
+from codesign.report.callouts import name_line, write_names
 from codesign.report.drawing import (
     COLORS,
     USUAL_WIDTH_MM,
     drawing_style,
     is_column,
+    letters_that_fit,
     new_figure,
     save_figure,
     scale_ticks,
 )
 from codesign.report.labels import format_value
+from codesign.report.roofline_picture import operator_documents, roofline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,14 +41,16 @@ _HATCHES = {
     "compute": "", "off-chip": "//", "on-chip port": "..", "vector": "xx", "power": "--", "none": ""
 }  # fmt: skip
 """Bounds are told apart without color too."""
-_MARKERS = {"compute": "o", "off-chip": "s", "on-chip port": "^", "vector": "D", "none": "x"}
+_LEVEL_COLORS = palette.paper(palette.LEVELS)
+_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def save_roofline(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:
-    """Draw every operator with multiply-accumulates under the roofs of compute and bandwidth.
+    """Draw every operator with multiply-accumulates under the roofs of compute and memories.
 
-    Intensity counts the bytes that cross between off-chip and on-chip memory, so the roofs are
-    those of the off-chip tiers; the area of a point is its share of the time.
+    An operator has a point per memory level, in the level's color, at the work that it does per
+    byte that crosses the level; the area of a point is its share of the time. A roof is broken
+    where the evaluator lets less of it be used, which is drawn beside it.
 
     Args:
         chosen: The design.
@@ -57,127 +62,117 @@ def save_roofline(chosen: ChosenDesign, path: Path, width_mm: float | None = Non
         InputError: The evaluator reports no operators with work and traffic, or the file cannot
             be written.
     """
-    points = _points(chosen)
-    peak = float(chosen.evaluated.metrics["peak_flop_per_s"])
-    tiers = [
-        level
-        for level in chosen.evaluated.levels
-        if level["name"] != "on_chip" and level["bandwidth_bytes_per_s"] > 0
-    ]
+    _need(chosen, chosen.evaluated.operators, ("traffic_bytes", "time_s"))
+    operators = operator_documents(chosen.evaluated)
+    picture = roofline(operators, chosen.evaluated)
+    if picture is None:
+        raise InputError("no operator has both arithmetic and traffic", chosen.title)
     with drawing_style(width_mm):
-        n_lines = len(tiers) + len({point.bound for point in points})
+        width, n_columns = width_mm or USUAL_WIDTH_MM, 1 if is_column(width_mm) else 2
+        foot = textwrap.wrap(_off_roof_words(picture), letters_that_fit(width))
+        n_lines = len(foot) + -(-len(picture["ceilings"]) // n_columns)
         slope = 0.8 if is_column(width_mm) else 0.62  # names need room
-        height = slope * (width_mm or USUAL_WIDTH_MM) + 10.0 + 5.0 * -(-n_lines // 2)
-        figure = figure_of(chosen, "roofline", width_mm, height)
+        figure = figure_of(chosen, "roofline", width_mm, slope * width + 12.0 + 5.0 * n_lines)
         axes = figure.subplots()
-        xs = [point.intensity for point in points]
-        ys = [point.flop_per_s for point in points]
-        ridges = [peak / level["bandwidth_bytes_per_s"] for level in tiers]
-        ends = (min([*xs, *ridges]) / 4, max([*xs, *ridges]) * 4)
-        roofs = _draw_roofs(axes, tiers, peak, ends)
-        # Below the lowest point there is room for its name.
-        axes.set(xscale="log", yscale="log", xlim=ends, ylim=(min(ys) / 12, peak * 4))
-        _draw_points(axes, points)
-        axes.set_xlabel("Operational intensity (FLOP per off-chip byte)")
-        axes.set_ylabel("Performance (FLOP/s)")
-        figure.legend(loc="outside lower center", ncols=2, fontsize="small", markerscale=0.6)
-        _name_points(axes, points, roofs)
+        ends = _ends(picture)
+        axes.set(xscale="log", yscale="log", xlim=ends[0], ylim=ends[1])
+        flat_roofs = _draw_roofs(axes, picture, ends[0])
+        _draw_points(axes, picture, sum(row.get("time_s", 0.0) for row in operators))
+        axes.set_xlabel(
+            "\n".join([f"Work per byte that crosses the level ({picture['unit']}/B)", *foot])
+        )
+        axes.set_ylabel(f"Performance ({picture['unit']}/s)")
+        figure.legend(
+            loc="outside lower center", ncols=n_columns, fontsize="small", markerscale=0.6
+        )
+        for words, rate in flat_roofs:
+            name_line(axes, words, "#333333", y=rate)
+        names = [point["operator"] for point in picture["named"]]
+        write_names(axes, _places(picture["named"]), names, "#333333", reach=6.0)
         return save_figure(figure, path)
 
 
-@dataclass(frozen=True)
-class _Point:
-    name: str
-    bound: str
-    intensity: float
-    flop_per_s: float
-    share: float
+def _off_roof_words(picture: Mapping[str, Any]) -> str:
+    """Operators that the roofline cannot show, with their share of the time."""
+    rows = picture["off_roof"]
+    listed = ", ".join(f"{row['operator']} {100 * row['time_share']:.3g} %" for row in rows)
+    return (
+        f"Without a point (no matrix products): {listed} of the {picture['shares_of']}"
+        if rows
+        else ""
+    )
 
 
-def _points(chosen: ChosenDesign) -> list[_Point]:
-    _need(chosen, chosen.evaluated.operators, ("multiply_accumulates", "traffic_bytes", "time_s"))
-    _need(chosen, chosen.evaluated.levels, ("bandwidth_bytes_per_s",))
-    options = getattr(chosen.evaluated.evaluator, "options", None)
-    is_staged = getattr(options, "topology", "staged") == "staged"
-    points = []
-    for row in chosen.evaluated.operators:
-        moved = crossing_bytes(row["traffic_bytes"], is_staged)
-        work = 2.0 * row["multiply_accumulates"]
-        if work > 0 and moved > 0 and row["time_s"] > 0:
-            rate = work / row["time_s"]
-            points.append(_Point(row["name"], row["bound"], work / moved, rate, row["time_share"]))
-    if not points:
-        raise InputError("no operator has both arithmetic and off-chip traffic", chosen.title)
-    return points
+def _places(points: Sequence[Mapping[str, Any]]) -> FloatArray:
+    return np.array([[point["flop_per_byte"], point["flop_per_s"]] for point in points])
 
 
-def crossing_bytes(traffic_bytes: Mapping[str, float], is_staged: bool) -> float:
-    """Bytes between off-chip and on-chip memory, from the traffic of each tier's port.
-
-    Staged, a tier's port carries what it sends up and what it takes from below, ``x_i + x_{i+1}``,
-    so that ``x_1 = t_1 - t_2 + t_3 - ...``; in parallel every tier sends its own.
-
-    Args:
-        traffic_bytes: By level, the tiers in the order in which they are used.
-        is_staged: Whether bytes pass from tier to tier.
-
-    Examples:
-        >>> crossing_bytes({"on_chip": 9.0, "tier1": 5.0, "tier2": 2.0}, True)
-        3.0
-    """
-    tiers = [moved for level, moved in traffic_bytes.items() if level != "on_chip"]
-    return sum(tiers[::2]) - sum(tiers[1::2]) if is_staged else sum(tiers)
+def _ends(picture: Mapping[str, Any]) -> FloatArray:
+    """(2, 2) ends of both axes."""
+    peak = picture["peak_flop_per_s"]
+    corners = [[peak / item["bytes_per_s"], peak] for item in picture["ceilings"]]
+    corners += [[np.nan, peak], [np.nan, picture["vector_per_s"] or np.nan]]
+    drawn = np.concatenate([_places(picture["points"]), corners])
+    return np.array([np.nanmin(drawn, axis=0) / 5, np.nanmax(drawn, axis=0) * 5]).T
 
 
 def _draw_roofs(
-    axes: Axes, tiers: Sequence[Any], peak: float, ends: tuple[float, float]
-) -> FloatArray:
-    """Draw them; returns (j, 2) points on them."""
-    axes.axhline(peak, color="black", linewidth=1.4)
-    text = f"peak {format_value(peak, 'FLOP/s', 3)}"
-    axes.annotate(
-        text, (ends[0], peak), xytext=(4, 3), textcoords="offset points", fontsize="small"
-    )
-    line = np.geomspace(*ends, 200)
-    roofs = [np.full_like(line, peak)]
-    for number, level in enumerate(tiers):
-        rate = float(level["bandwidth_bytes_per_s"])
-        roofs.append(np.minimum(line * rate, peak))
-        title = str(level["name"]).replace("tier", "tier ")
-        axes.plot(
-            line,
-            roofs[-1],
-            color="#555555",
-            linestyle=("-", "--", ":")[number % 3],
-            linewidth=1.1,
-            label=f"{title}: {format_value(rate, 'B/s', 3)}",
-        )
-    return np.concatenate([np.column_stack([line, roof]) for roof in roofs])
+    axes: Axes, picture: Mapping[str, Any], ends: FloatArray
+) -> list[tuple[str, float]]:
+    """Draw them; returns words and rate of those without a slope."""
+    peak, usable = picture["peak_flop_per_s"], picture["usable_flop_per_s"]
+    vector = picture["vector_per_s"]
+    line = np.geomspace(ends[0], ends[1], 200)
+    for ceiling in picture["ceilings"]:
+        color, own = _level_color(ceiling["level"]), ceiling["usable_bytes_per_s"]
+        top = np.minimum(line * ceiling["bytes_per_s"], peak)
+        axes.plot(line, top, color=color, linewidth=1.1, linestyle="--" if own else "-")
+        if own:
+            axes.plot(line, np.minimum(line * own, usable or peak), color=color, linewidth=1.4)
+    roofs = [
+        ("peak", peak, "black", "--" if usable else "-"),
+        ("usable", usable, "black", "-"),
+        ("vector unit", vector, BOUND_COLORS["vector"], ":"),
+    ]
+    roofs = [roof for roof in roofs if roof[1]]
+    unit = f"{picture['unit']}/s"
+    for _, rate, color, style in roofs:
+        axes.axhline(rate, color=color, linewidth=1.4, linestyle=style)
+    return [(f"{name} {format_value(rate, unit, 3)}", rate) for name, rate, _, _ in roofs]
 
 
-def _draw_points(axes: Axes, points: Sequence[_Point]) -> None:
-    for bound in dict.fromkeys(point.bound for point in points):
-        listed = [point for point in points if point.bound == bound]
+def _draw_points(axes: Axes, picture: Mapping[str, Any], total_s: float) -> None:
+    ceilings = {item["level"]: item for item in picture["ceilings"]}
+    levels = dict.fromkeys(point["level"] for point in picture["points"])
+    for level, marker in zip(levels, itertools.cycle(_MARKERS)):
+        points = [point for point in picture["points"] if point["level"] == level]
+        x, y = _places(points).T
         axes.scatter(
-            [point.intensity for point in listed],
-            [point.flop_per_s for point in listed],
-            s=[30 + 250 * point.share for point in listed],
-            marker=_MARKERS.get(bound, "o"),
-            color=BOUND_COLORS.get(bound, "#9A9A9A"),
-            alpha=0.75,
+            x,
+            y,
+            s=[20 + 200 * point["time_s"] / total_s for point in points],
+            marker=marker,
+            color=_level_color(level),
+            alpha=0.8,
             edgecolors="white",
             linewidths=0.6,
-            label=f"bound: {bound}",
             zorder=3,
+            label=_level_words(level, ceilings.get(level)),
         )
 
 
-def _name_points(axes: Axes, points: Sequence[_Point], roofs: FloatArray) -> None:
-    """The operators' names; the longest-running come first to the best places."""
-    listed = sorted(points, key=lambda point: -point.share)
-    places = np.array([[point.intensity, point.flop_per_s] for point in listed])
-    names = [point.name.replace("_", " ") for point in listed]
-    write_names(axes, places, names, "#333333", reach=6.0, lines=roofs)
+def _level_words(level: str, ceiling: Mapping[str, Any] | None) -> str:
+    """Such as "tier 1: 4 TB/s, 3 TB/s usable"."""
+    title = level.replace("_", "-").replace("tier", "tier ")
+    if ceiling is None:
+        return title
+    own = ceiling["usable_bytes_per_s"]
+    words = f"{title}: {format_value(ceiling['bytes_per_s'], 'B/s', 3)}"
+    return f"{words}, {format_value(own, 'B/s', 3)} usable" if own else words
+
+
+def _level_color(name: str) -> str:
+    return _LEVEL_COLORS.get(name, palette.PAPER["orange"])
 
 
 def save_breakdown(chosen: ChosenDesign, path: Path, width_mm: float | None = None) -> Path:

@@ -17,7 +17,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.errors import InputError, MissingExtraError, describe_unknown
-from codesign.files import replacing
+from codesign.files import ending_of, replacing
 from codesign.report import palette
 from codesign.report.exports.observed import progress_words
 from codesign.report.labels import axis_label, evaluator_words, takes_prefix
@@ -157,7 +157,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
     Raises:
         InputError: The format is unknown or the file cannot be written.
     """
-    form = path.suffix.removeprefix(".").lower()
+    form = ending_of(path)
     check_format(form)
     # Neither the date nor the version of the software belongs to the result.
     metadata = _NAMELESS[form]

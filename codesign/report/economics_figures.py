@@ -75,5 +75,4 @@ def _mark(axes: Axes, points: Points, alpha: float) -> None:
         f"{', '.join(listed)}: {n:g} device{'' if n == 1 else 's'}"
         for listed, n in zip(words.values(), marked.n_devices.tolist(), strict=True)
     ]
-    curve = np.column_stack([points.tokens_per_s, points.usd_per_million_tokens])
-    write_names(axes, places, names, "#333333", reach=5.0, lines=curve)
+    write_names(axes, places, names, "#333333", reach=5.0)

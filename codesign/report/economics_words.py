@@ -130,4 +130,5 @@ def fitted_convention_words(options: EconomicsOptions) -> dict[str, str]:
 
 def error_notes(device: str) -> list[str]:
     """What is known of the errors of the device's predictions."""
-    return describe_expected_error(load_device(device).key)
+    described = load_device(device)
+    return describe_expected_error(described.key, chip=described.measured_name)

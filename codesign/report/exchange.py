@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.metrics import flipped
 from codesign.pareto import nearly_matches
 from codesign.report.labels import describe_design, format_metric, format_setting, metric_title
 
@@ -44,14 +45,14 @@ def exchange_words(
         is_no_worse, is_no_better = nearly_matches(
             np.array([after, before]), np.array([before, after]), share
         ).tolist()
-        sign = 1.0 if objective.sense == "minimize" else -1.0
+        values = [flipped(value, objective.sense) for value in (before, after)]
         if not is_no_worse:
-            worse.append(_instead(objective.metric, sign * before, sign * after))
+            worse.append(_instead(objective.metric, *values))
         elif not is_no_better and objective.sense == "maximize":
             more = format_metric(before - after, objective.metric, digits=3)
             better.append(f"+{more} {metric_title(objective.metric)}")
         elif not is_no_better:
-            better.append(_instead(objective.metric, sign * before, sign * after))
+            better.append(_instead(objective.metric, *values))
     gain = ", ".join(better) or nothing_words(tolerance)
     return f"{', '.join(worse)}: {gain}" if worse else gain
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.columns import BoolArray, FloatArray
 from codesign.metrics import Metric
-from codesign.report.callouts import write_names
+from codesign.report import palette
+from codesign.report.callouts import name_line, write_names
 from codesign.report.drawing import (
     COLORS,
     LINES,
@@ -27,6 +28,10 @@ from codesign.report.drawing import (
     new_figure,
     save_figure,
 )
+from codesign.report.labels import format_metric
+from codesign.report.limit_lines import LimitLine, limit_lines
+from codesign.report.picks import Pick, picks_of
+from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.summary import convergence, optimizer_names
 
 if TYPE_CHECKING:
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from codesign.campaign import Results
 
 _GRAY, _FRONT_COLOR, _NAMED_COLOR = "#9A9A9A", "#0072B2", "#D55E00"
+_PICK_COLORS = palette.paper(palette.PICKS)
 _MOST_LABELS = 12
 
 
@@ -87,13 +93,14 @@ def save_front(
     marked: MarkedDesigns | None = None,
     width_mm: float | None = None,
 ) -> Path:
-    """Draw the feasible observations, the non-dominated ones among them, and marked designs.
+    """Draw a front with the recommended designs, the limits on it, and marked designs.
 
-    One panel per pair of objectives; a single objective is drawn against the evaluations. An axis
-    on which nearly all designs would fall together is logarithmic.
+    Around a front that was searched, the feasible observations. One panel per pair of objectives;
+    a single objective is drawn against the evaluations. An axis on which nearly all designs would
+    fall together is logarithmic.
 
     Args:
-        results: Of the campaign.
+        results: Of the campaign, or its exact front (:meth:`Campaign.front_results`).
         path: PNG, SVG or PDF.
         marked: Shown by name.
         width_mm: How wide it will be printed; both columns of a page if None.
@@ -109,20 +116,44 @@ def save_front(
         has_cell = n_rows * n_columns > len(pairs)
         is_below = not has_cell and (is_column(width_mm) or len(pairs) > 1)
         height = n_rows * _panel_height(width_mm, n_columns) + 2 * _LEGEND_LINE_MM * is_below
-        title = f"{results.definition.name}: Pareto front"
+        picture = _picture(results, marked)
+        title = f"{results.definition.name}: {'exact ' * picture.is_exact}Pareto front"
         figure = new_figure(width_mm, height, title, results)
         panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
         for axes, (x, y) in zip(panels, pairs, strict=False):
-            _draw_front(axes, results, x, y, marked)
+            _draw_front(axes, picture, x, y)
         if has_cell:
             panels[-1].axis("off")
             panels[-1].legend(*panels[0].get_legend_handles_labels(), loc="center")
         else:
             _add_legend(figure, panels[0], is_below)
-        if marked is not None:
-            for axes, (x, y) in zip(panels, pairs, strict=False):
-                _name_marked(axes, results, x, y, marked)
+        for axes, (x, y) in zip(panels, pairs, strict=False):
+            _write_labels(axes, picture, x, y, is_column(width_mm))
         return save_figure(figure, path)
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """What a figure of a front shows."""
+
+    results: Results
+    is_exact: bool
+    folded: FoldedFront
+    picks: Sequence[Pick]
+    limits: Sequence[LimitLine]
+    marked: MarkedDesigns | None
+
+
+def _picture(results: Results, marked: MarkedDesigns | None) -> _Picture:
+    folded = folded_front(results)
+    return _Picture(
+        results=results,
+        is_exact=results.front_run is not None,
+        folded=folded,
+        picks=picks_of(results, folded),
+        limits=limit_lines(results.problem),
+        marked=marked,
+    )
 
 
 _LEGEND_LINE_MM = 5.0
@@ -218,34 +249,39 @@ def _axis_values(results: Results, objective: int) -> FloatArray:
     return np.asarray(results.metrics[name], dtype=np.float64)
 
 
-def _draw_front(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesigns | None) -> None:
+def _draw_front(axes: Axes, picture: _Picture, x: int, y: int) -> None:
+    results, marked = picture.results, picture.marked
     x_values, y_values = _axis_values(results, x), _axis_values(results, y)
-    front = results.front()
+    front = picture.folded.positions
     feasible = np.flatnonzero(results.feasible)
-    axes.scatter(
-        x_values[feasible],
-        y_values[feasible],
-        s=10,
-        color=_GRAY,
-        alpha=0.35,
-        linewidths=0,
-        label=f"feasible ({len(feasible):,})",
-        # A million points as vectors make a file that no program opens.
-        rasterized=len(feasible) > 2_000,
-    )
-    if results.exact is not None and x >= 0:
-        _draw_exact(axes, results, x, y)
-    _draw_line(axes, x_values[front], y_values[front], _staircase(results, x))
+    if not picture.is_exact:  # what was searched says nothing about an exact front
+        axes.scatter(
+            x_values[feasible],
+            y_values[feasible],
+            s=10,
+            color=_GRAY,
+            alpha=0.35,
+            linewidths=0,
+            label=f"feasible ({len(feasible):,})",
+            # A million points as vectors make a file that no program opens.
+            rasterized=len(feasible) > 2_000,
+        )
+    _draw_line(axes, picture, x_values, y_values, _staircase(results, x))
+    if x >= 0:
+        _draw_picks(axes, picture, x_values, y_values)
     if marked is not None and x >= 0:
         _draw_marked(axes, results, x, y, marked)
     if not len(feasible):
         message = f"none of {len(results.rows):,} evaluated designs\nkeeps every limit"
         axes.text(0.5, 0.5, message, transform=axes.transAxes, ha="center", va="center")
-    if is_crowded(x_values[feasible]):
+    shown = front if picture.is_exact else feasible
+    if is_crowded(x_values[shown]):
         axes.set_xscale("log")
-    if is_crowded(y_values[feasible]):
+    if is_crowded(y_values[shown]):
         axes.set_yscale("log")
     axes.margins(0.06)
+    if x >= 0:
+        _draw_limits(axes, picture, x, y)
     for axis, objective in ((axes.xaxis, x), (axes.yaxis, y)):
         _label_axis(axis, results, objective)
 
@@ -257,42 +293,55 @@ def _staircase(results: Results, x: int) -> str | None:
     return "steps-post" if results.problem.objectives[x].sense == "minimize" else "steps-pre"
 
 
-def _draw_line(axes: Axes, x: FloatArray, y: FloatArray, staircase: str | None) -> None:
-    order: IntArray = np.argsort(x)
+def _draw_line(
+    axes: Axes, picture: _Picture, x: FloatArray, y: FloatArray, staircase: str | None
+) -> None:
+    """The front; what is folded under a cheaper design is drawn small."""
+    front, kept = picture.folded.positions, picture.folded.kept
+    order = front[np.argsort(x[front])]
     axes.plot(
         x[order],
         y[order],
         color=_FRONT_COLOR,
         marker="o",
-        markersize=5,
-        markeredgecolor="white",
-        markeredgewidth=0.6,
+        markersize=2.2,
         linewidth=1.2 if staircase else 0.0,
         drawstyle=staircase or "default",
-        label=f"Pareto front ({len(x):,})",
+        label=f"{'exact' if picture.is_exact else 'Pareto'} front ({len(front):,})",
         zorder=3,
     )
-
-
-def _draw_exact(axes: Axes, results: Results, x: int, y: int) -> None:
-    """The exact front below what was found."""
-    assert results.exact is not None  # the caller has looked
-    signs = [objective.sign for objective in results.problem.objectives]
-    points = results.exact.objectives
-    order = np.argsort(signs[x] * points[:, x])
-    staircase = _staircase(results, x)
     axes.plot(
-        signs[x] * points[order, x],
-        signs[y] * points[order, y],
-        color="#000000",
-        marker="." if staircase is None else "",
-        markersize=3,
-        linestyle=(0, (1, 1)) if staircase else "",
-        linewidth=1.2,
-        drawstyle=staircase or "default",
-        label=f"exact front ({len(points):,})",
-        zorder=2.5,
-    )
+        x[front[kept]], y[front[kept]], color=_FRONT_COLOR, marker="o", markersize=5.5,
+        markeredgecolor="white", markeredgewidth=0.6, linestyle="None", zorder=3.1,
+    )  # fmt: skip
+
+
+def _draw_picks(axes: Axes, picture: _Picture, x: FloatArray, y: FloatArray) -> None:
+    for pick in picture.picks:
+        position = picture.folded.positions[pick.place]
+        axes.scatter(
+            x[position], y[position], s=75, facecolors="none", linewidths=1.6, zorder=4.5,
+            edgecolors=_PICK_COLORS.get(pick.key, _FRONT_COLOR),
+        )  # fmt: skip
+
+
+_NEAR = 0.8
+
+
+def _draw_limits(axes: Axes, picture: _Picture, x: int, y: int) -> None:
+    """Those that are in sight or near it."""
+    objectives = picture.results.problem.objectives
+    for objective, draw, ends, widen in (
+        (x, axes.axvline, axes.get_xlim(), axes.set_xlim),
+        (y, axes.axhline, axes.get_ylim(), axes.set_ylim),
+    ):
+        span = ends[1] - ends[0]
+        for limit in picture.limits:
+            is_near = ends[0] - _NEAR * span <= limit.bound <= ends[1] + _NEAR * span
+            if limit.metric == objectives[objective].metric.name and is_near:
+                draw(limit.bound, color=_NAMED_COLOR, linestyle="--", linewidth=1.0, zorder=2)
+                margin = 0.02 * span
+                widen(min(ends[0], limit.bound - margin), max(ends[1], limit.bound + margin))
 
 
 def _draw_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesigns) -> None:
@@ -313,14 +362,39 @@ def _draw_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDes
             )
 
 
-def _name_marked(axes: Axes, results: Results, x: int, y: int, marked: MarkedDesigns) -> None:
+def _write_labels(axes: Axes, picture: _Picture, x: int, y: int, is_narrow: bool) -> None:
+    """The recommended designs, with their values where there is room, the named ones, limits."""
     if x < 0:
         return
-    points = _marked_points(results, x, y, marked)
-    known = np.flatnonzero(np.isfinite(points).all(axis=1))[:_MOST_LABELS]
-    if len(known):
-        names = [marked.names[index] for index in known]
-        write_names(axes, points[known], names, "#8A3A00", reach=5.0)
+    results, marked, labels = picture.results, picture.marked, []
+    metrics = [results.problem.objectives[index].metric for index in (y, x)]
+    x_values, y_values = _axis_values(results, x), _axis_values(results, y)
+    for pick in picture.picks:
+        position = picture.folded.positions[pick.place]
+        place = (float(x_values[position]), float(y_values[position]))
+        values = ", ".join(
+            format_metric(value, item) for value, item in zip(reversed(place), metrics, strict=True)
+        )
+        text = pick.key if is_narrow else f"{pick.key}: {values}"
+        labels.append((place, text, _PICK_COLORS.get(pick.key, _FRONT_COLOR)))
+    if marked is not None:
+        points = _marked_points(results, x, y, marked)
+        known = np.flatnonzero(np.isfinite(points).all(axis=1))[:_MOST_LABELS]
+        labels += [(tuple(points[index]), marked.names[index], "#8A3A00") for index in known]
+    if labels:
+        places, names, colors = zip(*labels, strict=True)
+        write_names(axes, np.array(places), names, colors, reach=5.0)
+    for limit in picture.limits:
+        if (
+            limit.metric == metrics[1].name
+            and axes.get_xlim()[0] < limit.bound < axes.get_xlim()[1]
+        ):
+            name_line(axes, limit.words, "#555555", x=limit.bound)
+        if (
+            limit.metric == metrics[0].name
+            and axes.get_ylim()[0] < limit.bound < axes.get_ylim()[1]
+        ):
+            name_line(axes, limit.words, "#555555", y=limit.bound)
 
 
 def _marked_points(results: Results, x: int, y: int, marked: MarkedDesigns) -> FloatArray:

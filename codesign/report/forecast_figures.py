@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codesign.columns import FloatArray
-from codesign.evaluators.forecast.performance import Efficiencies
+from codesign.evaluators.forecast.performance import Efficiencies, demand, times_s
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
     ForecastMachine,
     chunk_ratios,
     lora_linear_ops,
     padded_attention_ops,
-    prefill_times_s,
     timeline,
 )
 from codesign.evaluators.forecast.variants import VARIANTS
@@ -77,12 +76,10 @@ def ratio_grid(scene: Scene) -> dict[str, Any]:
     steps = np.arange(1, 11) / 5.0
     peaks = scene.machine.peak_ops_per_s * steps
     bandwidths = scene.machine.bandwidth_bytes_per_s * steps
-    compute, memory = prefill_times_s(
-        scene.inference,
-        scene.prompt_tokens,
+    compute, memory = times_s(
+        demand(scene.inference.prefill(scene.prompt_tokens), scene.machine.efficiencies),
         peaks[:, None],
         bandwidths[None, :],
-        scene.machine.efficiencies,
         scene.machine.dispatch_latency_s,
     )
     return {
@@ -163,12 +160,10 @@ def _ratio(scene: Scene) -> Figure:
 
 def _efficiency(scene: Scene) -> Figure:
     """Compute over memory time of one machine, by the shares that software reaches (Fig. 5)."""
-    compute, memory = prefill_times_s(
-        scene.inference,
-        scene.prompt_tokens,
+    compute, memory = times_s(
+        demand(scene.inference.prefill(scene.prompt_tokens), Efficiencies()),
         scene.machine.peak_ops_per_s * _SHARES[:, None],
         scene.machine.bandwidth_bytes_per_s * _SHARES[None, :],
-        Efficiencies(),
         scene.machine.dispatch_latency_s,
     )
     percent = [f"{100 * share:.0f}" for share in _SHARES]

@@ -57,7 +57,7 @@ class _Plain:
 
     def natural(self, objectives: FloatArray) -> dict[str, float]:
         """Minimized objectives as metrics."""
-        return self.by_name(objectives * self.explanation.signs)
+        return self.by_name(self.explanation.problem.flipped(objectives))
 
     def design(self, row: IntArray) -> dict[str, Any]:
         """Values of the parameters that the design has."""

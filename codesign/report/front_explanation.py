@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ _STEP_UNITS = {"degC": "K", "%": "percentage point"}
 """What a step is counted in, where that is not the unit of the bound."""
 _SLIGHT = 1.001
 """A smaller factor is not told exactly."""
+_Missing = TypeVar("_Missing", "FoldedValue", "Absence")
 
 STATES = {
     "binds": "binds",
@@ -70,13 +71,15 @@ class Section:
 def sections(explanation: FrontExplanation) -> list[Section]:
     """The explanation for people."""
     words = _Words(explanation)
+    folded = tuple(words.folded_values())
     return [
         Section(
-            "What the front's designs share",
+            f"What the designs of {_points_words(explanation)} share",
             tuple(_shared(explanation)),
             (_shares_table(explanation),),
         ),
-        Section("What never appears, and why", tuple(words.absences())),
+        *([Section("Values of folded designs only", folded)] if folded else []),
+        Section("Values on no design of the front, and why", tuple(words.absences())),
         Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
         Section("Knees", tuple(words.knees())),
     ]
@@ -122,6 +125,14 @@ def _headline(explanation: FrontExplanation, name: str, reading: Mapping[str, An
     )
 
 
+def _points_words(explanation: FrontExplanation) -> str:
+    """``the front``, or those of its points that are not folded."""
+    n = len(explanation.kept)
+    if n == len(explanation.front):
+        return "the front"
+    return f"the {_count(n, 'point')} that {'is' if n == 1 else 'are'} not folded"
+
+
 def _effort(explanation: FrontExplanation) -> str:
     return (
         f"Read from {_count(explanation.n_enumerated, 'further exact front')} of variations of the "
@@ -150,11 +161,12 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
         for choice in explanation.choices
         if choice.is_shared
     ]
+    points = _points_words(explanation)
     yield (
-        "Every design of the front has " + ", ".join(shared) + "."
+        f"Every design of {points} has " + ", ".join(shared) + "."
         if shared
         else (
-            "No free parameter has one value on the whole front."
+            f"No free parameter has one value in all designs of {points}."
             if explanation.choices
             else "No parameter is free: all are fixed."
         )
@@ -164,8 +176,12 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
         if choice.is_shared or n == len(choice.values):
             continue
         if 0 < n <= max(_FEW, len(choice.values) // 2):
-            values = ", ".join(_show(explanation, choice, value) for value in choice.taken)
-            yield f"{choice.name}: only {values}, of {len(choice.values)} values."
+            taken, folded = (
+                ", ".join(_show(explanation, choice, value) for value in values)
+                for values in (choice.taken, choice.folded)
+            )
+            also = f"; folded designs also have {folded}" if folded else ""
+            yield f"{choice.name}: only {taken}, of {len(choice.values)} values{also}."
     for item in explanation.derived:
         low, high = (
             format_quantity(value, item.unit) if item.unit else format_value(value)
@@ -189,11 +205,30 @@ def _shares_table(explanation: FrontExplanation) -> PaperTable:
             "listed: shares are at least these."
         )
     return PaperTable(
-        "Points of the front by value", ("parameter", "value", "points", "share"), tuple(rows), note
+        f"Points by value, of {_points_words(explanation)}",
+        ("parameter", "value", "points", "share"),
+        tuple(rows),
+        note,
     )
 
 
 # Absences, prices and knees share the words for values and designs.
+
+
+def _not_told_by_parts(items: Sequence[_Missing]) -> list[_Missing]:
+    """Without values of one repetition of a part that its repetitions have together."""
+    wholes = {
+        (item.choice.part, int(column), item.value)
+        for item in items
+        if len(item.choice.columns) > 1
+        for column in item.choice.columns
+    }
+    return [
+        item
+        for item in items
+        if len(item.choice.columns) > 1
+        or (item.choice.part, int(item.choice.columns[0]), item.value) not in wholes
+    ]
 
 
 class _Words:
@@ -214,7 +249,7 @@ class _Words:
         return ", ".join(
             f"{title} {format_metric(float(value), metric)}"
             for title, value, metric in zip(
-                self.titles, objectives * self.explanation.signs, self.metrics, strict=True
+                self.titles, self.explanation.problem.flipped(objectives), self.metrics, strict=True
             )
         )
 
@@ -226,29 +261,10 @@ class _Words:
 
     # Absences
 
-    def absences(self) -> Iterator[str]:
-        """One line per value that no kept design of the front has."""
+    def folded_values(self) -> Iterator[str]:
+        """One line per value that only folded designs of the front have."""
         explanation = self.explanation
-        missing_values: list[FoldedValue | Absence] = [
-            *explanation.folded_values,
-            *explanation.absences,
-        ]
-        wholes = {
-            (item.choice.part, int(column), item.value)
-            for item in missing_values
-            if len(item.choice.columns) > 1
-            for column in item.choice.columns
-        }
-
-        def is_new(item: FoldedValue | Absence) -> bool:
-            key = (item.choice.part, int(item.choice.columns[0]), item.value)
-            return len(item.choice.columns) > 1 or key not in wholes
-
-        if not missing_values:
-            yield "Every value of every parameter appears on the front."
-            return
-        yield self._regret_words()
-        for item in filter(is_new, explanation.folded_values):
+        for item in _not_told_by_parts(explanation.folded_values):
             exchange = self.exchange(*explanation.front.objectives[[item.host, item.point]])
             is_even = exchange == nothing_words(explanation.tolerance)
             yield f"{self._setting(item)}: only in designs that are folded; " + (
@@ -256,8 +272,18 @@ class _Words:
                 if is_even
                 else f"at best {exchange}."
             )
+
+    def absences(self) -> Iterator[str]:
+        """One line per value that no design of the whole front has."""
+        explanation = self.explanation
+        if not explanation.absences:
+            yield "There is none: every value of every parameter appears on the front" + (
+                ", some in folded designs only." if explanation.folded_values else "."
+            )
+            return
+        yield self._regret_words()
         even = []
-        for absence in filter(is_new, explanation.absences):
+        for absence in _not_told_by_parts(explanation.absences):
             if absence.miss is None:
                 yield f"{self._setting(absence)}: {self._infeasible(absence)}"
             elif explanation.measure.matters(absence.miss.regret):
@@ -266,7 +292,7 @@ class _Words:
                 even.append(self._setting(absence))
         if even:
             lost = nothing_words(explanation.tolerance)
-            yield f"Not on the front, but they lose {lost}: {'; '.join(even)}."
+            yield f"On no design of the front, but they lose {lost}: {'; '.join(even)}."
 
     def _regret_words(self) -> str:
         is_factor = self.explanation.measure.kind == "factor"
@@ -345,7 +371,8 @@ class _Words:
         tied = f" (with the evaluator's limit {', '.join(limit.tied)})" if limit.tied else ""
         low, high = (self._amount(price, value) for value in price.used)
         line = (
-            f"{limit.text}{tied}: {STATES[price.state]}; the front's designs have {low} to {high}"
+            f"{limit.text}{tied}: {STATES[price.state]}; the designs of the whole front have {low} "
+            f"to {high}"
         )
         if price.next_point is not None:
             line += f". The next point beyond it: {self._beyond(price, price.next_point)}"
@@ -438,11 +465,15 @@ class _Words:
     def knees(self) -> Iterator[str]:
         """The points that bulge towards the ideal."""
         if not self.explanation.knees:
-            yield "The front has none: no point lies on the ideal's side of its ends."
+            yield (
+                f"There is none among {_points_words(self.explanation)}: no point lies on the "
+                "ideal's side of the ends."
+            )
             return
         yield (
-            "Distance to the plane through the front's ends, every objective normalized to its "
-            "range on the front; a further knee is at least a tenth of the range away."
+            f"Of {_points_words(self.explanation)}: distance to the plane through the ends, every "
+            "objective normalized to its range there; a further knee is at least a tenth of the "
+            "range away."
         )
         objectives, kept = self.explanation.front.objectives, self.explanation.kept
         rows = self.explanation.front.representatives()
@@ -464,7 +495,7 @@ class _Words:
     def _rates(self, point: FloatArray, neighbor: FloatArray, cost: int) -> str:
         """What a unit of the cost, such as a dollar, changes between two points; may be empty."""
         metric = self.metrics[cost]
-        change = (point - neighbor) * self.explanation.signs
+        change = self.explanation.problem.flipped(point - neighbor)
         return "".join(
             f", {format_metric(abs(float(change[j] / change[cost])), own, digits=3)} "
             f"{title} per {_STEP_UNITS.get(metric.unit, metric.unit or 'unit')}"

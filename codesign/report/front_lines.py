@@ -1,4 +1,4 @@
-"""A front on a terminal: one line a design, as many metrics as the terminal is wide."""
+"""A front on a terminal: a design a line if it fits, as many metrics as the terminal is wide."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.table import Table
 from codesign.columns import IntArray
 from codesign.metrics import Metric
 from codesign.pareto import TOLERANCE
-from codesign.report.labels import design_words, metric_of
+from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.plateaus import FoldedFront, folded_front
-from codesign.report.results import KEY_METRICS, front_title, metric_cell, metric_header
+from codesign.report.results import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_LINES = 12
 """Designs that are listed unless more are asked for, besides the recommended ones."""
 _LEAST_WORDS = 20
+_BETWEEN = ", "
 _GAP = 2
 """Spaces between two columns."""
 
@@ -36,7 +37,9 @@ def front_lines(
 ) -> Table:
     """The front in words, one line a design; of a system, one line a pool.
 
-    Objectives are always shown; other metrics as long as the designs fit beside them.
+    What all designs have is said above the table. Objectives are always shown; other metrics as
+    long as the designs fit beside them. A design that is longer than the rest of the line takes
+    several.
 
     Args:
         results: The results.
@@ -52,6 +55,7 @@ def front_lines(
     positions = folded.positions[places]
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[positions]), between="\n")
+    shared, words = ([], words) if space.pools else _shared(words)
     columns = {
         "#": [str(place + 1) for place in places.tolist()],
         "pick": [picks.get(place, "") for place in places.tolist()],
@@ -63,16 +67,44 @@ def front_lines(
     longest = max((len(line) for text in words for line in text.splitlines()), default=0)
     left = width - sum(map(_width, columns, columns.values())) - longest
     words_width = max(longest + min(left, 0), _LEAST_WORDS)
+    words = [_wrapped(text, words_width) for text in words]
     for header, cells in _numbers(results, positions, _further(results, positions)).items():
         left -= _width(header, cells)
         if left < 0:
             break
         columns[header] = cells
     table = _table(results, columns, words, folded, len(places))
-    # A line each, at the cost of the end of a design's words: `evaluate` and the JSON have all.
-    design = next(column for column in table.columns if column.header == "design")
-    design.no_wrap, design.overflow, design.max_width = True, "ellipsis", words_width
+    if shared:
+        table.title = f"{table.title}\nall of these: {', '.join(shared)}"
+    # A narrow table may not break its title.
+    table.min_width = min(width, max(map(len, str(table.title).splitlines())))
     return table
+
+
+def _shared(words: list[str]) -> tuple[list[str], list[str]]:
+    """The parts that all designs have, and each design without them."""
+    parts = [text.split(_BETWEEN) for text in words]
+    if len(parts) < 2:
+        return [], words
+    shared = [part for part in parts[0] if all(part in listed for listed in parts)]
+    return shared, [_BETWEEN.join(x for x in listed if x not in shared) for listed in parts]
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Broken between the parts of a design, such as its memories, not inside them."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines.append("")
+        parts = [line] if len(line) <= width else line.split(_BETWEEN)
+        for part in parts:
+            if not lines[-1]:
+                lines[-1] = part
+            elif len(lines[-1]) + len(_BETWEEN) + len(part) < width:
+                lines[-1] += _BETWEEN + part
+            else:
+                lines[-1] += ","
+                lines.append(part)
+    return "\n".join(lines)
 
 
 def _spread(kept: IntArray, picks: Mapping[int, str]) -> IntArray:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.report import palette
 from codesign.report.design_figures import figure_of
-from codesign.report.drawing import USUAL_WIDTH_MM, drawing_style, save_figure
+from codesign.report.drawing import USUAL_WIDTH_MM, drawing_style, is_column, save_figure
 from codesign.report.edge import edge_words
 from codesign.report.labels import format_value
 
@@ -39,12 +39,14 @@ _GAP_MM = 5.0
 """Between die and memories, where the links are drawn."""
 _MARGIN_MM = 2.0
 _LEVEL_COLORS = palette.paper(palette.LEVELS)
-_ON_CHIP_COLOR = _LEVEL_COLORS["on_chip"]
+_DIE_COLORS = ("#CFE2F0", "#F0DAE6", "#CCECE3")
+"""Array, vector unit and on-chip memory: tints of the palette."""
 _TIER_COLORS = tuple(hue for name, hue in _LEVEL_COLORS.items() if name != "on_chip")
 _TIER_HATCHES = ("", "///", "...", "xxx", "|||")
 """Tiers are told apart without color too."""
-_ON_SHAPE, _BESIDE = "name on a memory", "tier beside a memory"
-"""Marks of what :func:`keep_names_that_fit` chooses from."""
+_ON_SHAPE, _BESIDE = "name-on-", "name-beside-"
+"""Marks, with a row of memories, of what :func:`keep_names_that_fit` chooses from."""
+_BESIDE_POINTS = 6.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,11 @@ class _Placed:
     def is_vertical(self) -> bool:
         """Whether its edge of the die runs up and down."""
         return self.side in ("left", "right")
+
+    @property
+    def row(self) -> str:
+        """Memories of a tier side by side, which have one name where each has no room for its."""
+        return f"{self.side}-{self.block.number}"
 
     def rectangle(self, begin: float, end: float, near: float, far: float) -> tuple[float, ...]:
         """x, y, width and height of what is at ``begin`` to ``end`` along the edge."""
@@ -122,7 +129,7 @@ def save_hierarchy(chosen: ChosenDesign, path: Path, width_mm: float | None = No
         key = _key(machine, notes, width)
         n_lines = sum(1 + text.count("\n") for _, _, text in key)
         figure = figure_of(chosen, "memory hierarchy", width_mm, high + 4.0 * n_lines + 16.0)
-        draw_machine(figure.subplots(), machine)
+        draw_machine(figure.subplots(), machine, "x-small" if is_column(width_mm) else "small")
         _draw_key(figure, key)
         keep_names_that_fit(figure)
         return save_figure(figure, path)
@@ -137,6 +144,8 @@ def draw_machine(axes: Axes, machine: Machine, letters: str = "small") -> None:
     _draw_die(axes, machine, letters)
     for item in placed:
         _draw_placed(axes, item)
+    for row in sorted({item.row for item in placed}):
+        _name_row(axes, row, [item for item in placed if item.row == row])
     _draw_scale(axes, placed)
     axes.set(xlim=x_ends, ylim=y_ends)
 
@@ -224,29 +233,47 @@ def _draw_placed(axes: Axes, item: _Placed) -> None:
     _rectangle(axes, link, "#777777", linewidth=0.0)
     far = _GAP_MM + item.depth_mm
     shape = item.rectangle(begin, end, _GAP_MM, far)
-    _rectangle(axes, shape, _TIER_COLORS[number], _TIER_HATCHES[number], gid=_ON_SHAPE)
+    gid = _ON_SHAPE + item.row
+    _rectangle(axes, shape, _TIER_COLORS[number], _TIER_HATCHES[number], gid=gid)
     x, y, width, height = item.rectangle(begin, end, _GAP_MM, far)
     axes.text(
-        x + width / 2, y + height / 2, block.short_name, gid=_ON_SHAPE, ha="center", va="center",
+        x + width / 2, y + height / 2, block.short_name, gid=gid, ha="center", va="center",
         # Along the longer side, where it has most room.
         rotation=90 if height > width else 0, fontsize="x-small", zorder=4,
         bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.6},
     ).set_in_layout(False)  # fmt: skip
-    x, y, _, _ = item.rectangle(middle, middle, far + 1.6, far + 1.6)
-    axes.text(x, y, str(block.number + 1), gid=_BESIDE, ha="center", va="center", fontsize="small")
+
+
+def _name_row(axes: Axes, row: str, items: Sequence[_Placed]) -> None:
+    """The name of memories beside them, along their edge."""
+    begin, end = items[0].begin_mm, items[-1].begin_mm + items[-1].block.edge_mm
+    far = _GAP_MM + max(item.depth_mm for item in items)
+    x, y, _, _ = items[0].rectangle((begin + end) / 2, (begin + end) / 2, far, far)
+    outward = -_BESIDE_POINTS if items[0].side in ("left", "bottom") else _BESIDE_POINTS
+    is_vertical = items[0].is_vertical
+    text = f"{len(items)}× " * (len(items) > 1) + items[0].block.short_name
+    axes.annotate(
+        text, (x, y), xytext=(outward, 0.0) if is_vertical else (0.0, outward),
+        textcoords="offset points", gid=_BESIDE + row, ha="center", va="center",
+        rotation=90 if is_vertical else 0, fontsize="x-small", annotation_clip=False,
+    ).set_in_layout(False)  # fmt: skip
 
 
 def keep_names_that_fit(figure: Figure) -> None:
-    """Of a memory, its name on its shape where that has room for it, or else its tier beside it."""
+    """Of memories in a row, the name on each where it has room for it, or else one beside them."""
     figure.draw_without_rendering()  # the layout decides how large shapes are
     for axes in figure.axes:
-        shapes = [item for item in axes.patches if item.get_gid() == _ON_SHAPE]
-        names = [item for item in axes.texts if item.get_gid() == _ON_SHAPE]
-        numbers = [item for item in axes.texts if item.get_gid() == _BESIDE]
-        for shape, name, number in zip(shapes, names, numbers, strict=True):
-            room, text = shape.get_window_extent(), name.get_window_extent()
-            fits = text.width < room.width and text.height < room.height
-            (number if fits else name).remove()
+        for beside in [text for text in axes.texts if str(text.get_gid()).startswith(_BESIDE)]:
+            gid = str(beside.get_gid()).replace(_BESIDE, _ON_SHAPE)
+            shapes = [item.get_window_extent() for item in axes.patches if item.get_gid() == gid]
+            names = [item for item in axes.texts if item.get_gid() == gid]
+            boxes = [name.get_window_extent() for name in names]
+            fits = all(
+                text.width < room.width and text.height < room.height
+                for room, text in zip(shapes, boxes, strict=True)
+            )
+            for text in [beside] if fits else names:
+                text.remove()
 
 
 def _rectangle(
@@ -283,8 +310,8 @@ def _draw_die(axes: Axes, machine: Machine, letters: str) -> None:
     height = EDGE_MM / len(parts)
     for i, text in enumerate(parts):
         top = half_y - i * height
-        color = ("#CFE2F0", "#F0DAE6", "#CCECE3")[i]  # tints of the palette
-        _rectangle(axes, (-half_x + 1, top - height + 0.5, DIE_WIDTH_MM - 2, height - 1.0), color)
+        place = (-half_x + 1, top - height + 0.5, DIE_WIDTH_MM - 2, height - 1.0)
+        _rectangle(axes, place, _DIE_COLORS[i])
         axes.text(0, top - height / 2, text, ha="center", va="center", fontsize=letters, zorder=3)
 
 
@@ -365,7 +392,7 @@ def _key(
     n_letters = int((width_mm - 16.0) / 25.4 * 72 / (0.45 * rcParams["font.size"]))
     listed = [(_TIER_COLORS[i], _TIER_HATCHES[i], level) for i, level in enumerate(machine.tiers)]
     if machine.on_chip is not None:
-        listed.insert(0, (_ON_CHIP_COLOR, "", machine.on_chip))
+        listed.insert(0, (_DIE_COLORS[-1], "", machine.on_chip))
     level_lines: list[tuple[str | None, str, str]] = [
         (color, hatch, textwrap.fill(level_words(level), n_letters))
         for color, hatch, level in listed

@@ -14,25 +14,32 @@ if TYPE_CHECKING:
     from codesign.campaign import Results
     from codesign.space import DesignSpace
 
-_UNIT_WORDS = (
-    "tokens_per_s",
-    "joules_per_token",
-    "bytes_per_token",
-    "bytes_per_s",
-    "flop_per_s",
-    "bytes",
-    "watts",
-    "joules",
-    "w_per_mm2",
-    "mm2",
-    "mm",
-    "usd",
-    "celsius",
-    "kgco2e_per_million_tokens",
-    "kgco2e",
-    "years",
-    "s",
-)
+UNIT_OF_SUFFIX = {
+    "tokens_per_s": "token/s",
+    "tokens_per_joule": "token/J",
+    "joules_per_token": "J/token",
+    "joules_per_request": "J/request",
+    "bytes_per_token": "B/token",
+    "bytes_per_s": "B/s",
+    "flop_per_s": "FLOP/s",
+    "requests_per_s": "1/s",
+    "per_s": "/s",
+    "bytes": "B",
+    "watts": "W",
+    "joules": "J",
+    "flop": "FLOP",
+    "hz": "Hz",
+    "w_per_mm2": "W/mm^2",
+    "mm2": "mm^2",
+    "usd": "USD",
+    "mm": "mm",
+    "celsius": "degC",
+    "kgco2e_per_million_tokens": "kg/Mtoken",
+    "kgco2e": "kg",
+    "years": "year",
+    "s": "s",
+}
+"""The unit that the end of a name states; the first end that fits counts."""
 _UPPER_CASE = {"tdp": "TDP"}
 _TITLES = {
     "tokens_per_s_per_user": "throughput per user",
@@ -44,6 +51,7 @@ _TITLES = {
     "n_devices": "devices",
     "n_machines": "machines",
     "requests_per_s": "request rate",
+    "prefill_requests_per_s": "prefill requests",
     "energy_joules_per_request": "energy per request",
     "handover_bytes": "hand-over size",
     "handover_s": "hand-over time",
@@ -54,6 +62,14 @@ _TITLES = {
     "embodied_kgco2e": "embodied carbon",
 }
 """Where the name without its unit would not say what it is."""
+KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
+"""Shown beside the objectives where an evaluator reports them."""
+MAIN_METRICS = (
+    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
+    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
+    "usd_per_million_tokens", "lifetime_years",
+)  # fmt: skip
+"""Main figures of a design besides the objectives, if the evaluator reports them."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
 
 
@@ -74,10 +90,10 @@ def metric_title(metric: Metric) -> str:
     """The name in words without its unit: ``time_to_first_token_s`` is "time to first token"."""
     name = _TITLES.get(metric.name, metric.name)
     if metric.unit and name == metric.name:
-        for word in _UNIT_WORDS:
-            name = name.removesuffix(f"_{word}") or name
+        for suffix in UNIT_OF_SUFFIX:
+            name = name.removesuffix(f"_{suffix}") or name
             if name != metric.name:
-                # The rest of a rate's unit: "requests_per_s" is "requests", in 1/s.
+                # The rest of a rate's unit: "tokens_per_usd" is "tokens", in token/USD.
                 name = name.removesuffix("_per")
                 break
     return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
@@ -176,13 +192,23 @@ def evaluator_words(reading: Mapping[str, Any]) -> str:
 
     >>> evaluator_words({"name": "npu", "profile": "plain", "array": "systolic"})
     'npu, profile plain, array systolic'
+    >>> evaluator_words({"name": "command", "run": ["python", "sim.py"], "files": ["a/sim.py"]})
+    'command sim.py'
     """
-    # A command's files and metrics are a page of their own.
+    name = reading["name"]
+    hidden = {"name"}
+    if isinstance(reading.get("run"), list):
+        # A command's words, files and metrics are a page of their own: it is called by its file.
+        program = [*reading.get("files", ()), *reading["run"]][0]
+        name = f"{name} {str(program).rpartition('/')[-1]}"
+        hidden |= {"run", "files"}
     settings = {
-        key: value for key, value in reading.items() if key != "name" and not _holds_mappings(value)
+        key: value
+        for key, value in reading.items()
+        if key not in hidden and not _holds_mappings(value)
     }
     words = [f"{key.replace('_', ' ')} {format_setting(item)}" for key, item in settings.items()]
-    return ", ".join([reading["name"], *words])
+    return ", ".join([name, *words])
 
 
 def _holds_mappings(value: Any) -> bool:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codesign.accounts.constants import constants_at
 from codesign.columns import FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import HasTechnologies
+from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
 from codesign.hardware.power import mac_energy_joules
 from codesign.memtech import Level, MemoryTechnology
@@ -112,6 +114,7 @@ class Machine:
         operand_bits: Widths at which the array multiplies: activations, and the wider of weights
             and KV cache.
         mac_energy_joules: Of one multiply-accumulate of these widths.
+        lane_energy_joules: Of one operation of one lane of the vector unit.
         levels: On-chip memory and tiers.
     """
 
@@ -123,6 +126,7 @@ class Machine:
     dataflow: str
     operand_bits: tuple[int, int]
     mac_energy_joules: float
+    lane_energy_joules: float
     levels: tuple[MachineLevel, ...]
 
     @property
@@ -170,7 +174,12 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         )
     columns = evaluated.space.columns(evaluated.space.encode(design))
     library = evaluator.technologies()
-    level: Level = getattr(getattr(evaluator, "options", None), "technology_level", "typical")
+    options = getattr(evaluator, "options", None)
+    level: Level = getattr(options, "technology_level", "typical")
+    constants = (
+        account_constants(options) if isinstance(options, NpuOptions) else constants_at("n7")
+    )
+    energies = constants.operation_energies
     batch = build_accelerators(columns, library, level)
     formats = {
         kind: str(design[f"{kind}_format"])
@@ -189,7 +198,8 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         formats=formats,
         dataflow=str(design.get("dataflow") or ""),
         operand_bits=(first, second),
-        mac_energy_joules=float(mac_energy_joules(_array(first), _array(second))),
+        mac_energy_joules=float(mac_energy_joules(_array(first), _array(second), energies)),
+        lane_energy_joules=energies.lane_joules,
         levels=tuple(
             MachineLevel(
                 name="on_chip" if i == 0 else f"tier{i}",

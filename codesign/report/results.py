@@ -9,8 +9,8 @@ from rich.table import Table
 from codesign.metrics import Metric
 from codesign.pareto import TOLERANCE
 from codesign.report.exports import observations, provenance
-from codesign.report.labels import design_words as design_words
 from codesign.report.labels import (
+    KEY_METRICS,
     evaluator_words,
     format_metric,
     format_value,
@@ -19,15 +19,13 @@ from codesign.report.labels import (
     metric_title,
     unit_text,
 )
+from codesign.report.labels import design_words as design_words
 from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.report.summary import summarize
 from codesign.report.tables import plain_table
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
-
-KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
-"""Shown beside the objectives where an evaluator reports them."""
 
 
 def front_document(

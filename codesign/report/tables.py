@@ -10,29 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from codesign.report.labels import format_setting, format_value
-
-UNIT_OF_SUFFIX = {
-    "tokens_per_s": "token/s",
-    "tokens_per_joule": "token/J",
-    "joules_per_token": "J/token",
-    "joules_per_request": "J/request",
-    "bytes_per_token": "B/token",
-    "bytes_per_s": "B/s",
-    "flop_per_s": "FLOP/s",
-    "requests_per_s": "1/s",
-    "per_s": "/s",
-    "bytes": "B",
-    "watts": "W",
-    "joules": "J",
-    "flop": "FLOP",
-    "hz": "Hz",
-    "mm2": "mm^2",
-    "usd": "USD",
-    "mm": "mm",
-    "s": "s",
-}
-"""The unit that the end of a name states."""
+from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value
 
 
 def plain_table(

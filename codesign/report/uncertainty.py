@@ -39,6 +39,10 @@ DISTRIBUTION = (
     "and high with its peak at typical, because the sources give ranges and nothing more; one "
     "draw holds for all designs"
 )
+PERCENTS = "5-95 %"
+"""Of the draws, which intervals hold."""
+NO_RANGE = "no range stated"
+"""In place of the interval of what depends on no number with a range."""
 _MOST_TORNADO_ROWS = 4
 
 
@@ -95,12 +99,16 @@ def _skew_words(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> 
 
 def _intervals_table(uncertainty: DesignUncertainty, known: Mapping[str, Metric]) -> Table:
     headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
-    table = plain_table("Uncertainty", ["metric", *headers], headers)
+    caption = f"Uncertainty: {PERCENTS} of the draws, and corners of the ranges"
+    table = plain_table(caption, ["metric", *headers], headers)
     for name, item in uncertainty.intervals.items():
         title, show = _in_unit_of(item.typical, known[name])
         values = (item.p5, item.median, item.p95, item.minimum, item.maximum)
-        is_moved = item.minimum < item.maximum
-        table.add_row(title, show(item.typical), *(show(v) if is_moved else "" for v in values))
+        table.add_row(
+            title, show(item.typical), *(show(v) if item.is_moved else "–" for v in values)
+        )
+    if not all(item.is_moved for item in uncertainty.intervals.values()):
+        table.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
     return table
 
 

@@ -10,15 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from codesign.evaluators.npu.design_explanation import TIME_OF_BOUND
+
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
-
-_TIMES = {
-    "compute": "compute_time_s",
-    "on-chip port": "on_chip_time_s",
-    "off-chip": "off_chip_time_s",
-}
-"""What may bound an operator of array and memories."""
 
 
 def pass_line(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
@@ -53,5 +48,5 @@ def _bound(row: Mapping[str, Any], key: str) -> str:
     if key == "vector_time_s":
         return "vector"
     if key == "matrix_time_s" and row["bound"] == "vector":
-        return max(_TIMES, key=lambda bound: row[_TIMES[bound]])
+        return max(TIME_OF_BOUND, key=lambda bound: row[TIME_OF_BOUND[bound]])
     return str(row.get("bound", "time"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,13 @@ from codesign.errors import InputError, JobError
 from codesign.evaluated_design import EvaluatedDesign
 from codesign.problem import Objective
 from codesign.report import palette
+from codesign.report.chosen import PICK_KEYS
 from codesign.report.labels import design_words, format_setting, metric_of, metric_title
+from codesign.report.limit_lines import limit_words
 from codesign.report.page.accounts import Account, account_document
 from codesign.report.page.designs import metric_document
-from codesign.report.page.recommendations import limit_words
+from codesign.report.picks import picks_of
+from codesign.report.plateaus import folded_front
 from codesign.serve.pass_line import pass_line
 from codesign.space import DesignSpace, Parameter
 
@@ -38,14 +41,16 @@ class FrontPoints:
     """The front that designs are compared with.
 
     Attributes:
-        rows: (p, d) a design of each point.
+        rows: (p, d) a design of each point, in the order of its number.
         objectives: (p, m) minimized.
         is_exact: Whether nothing of the space is better.
+        picks: Of the recommended designs the places, by what they are called.
     """
 
     rows: IntArray
     objectives: FloatArray
     is_exact: bool
+    picks: Mapping[str, int] = field(default_factory=dict)
 
 
 class Session:
@@ -158,7 +163,7 @@ class Session:
         """Where a design stands against the front, in words."""
         if self._front is None:
             return ""
-        own = np.array([item.sign * metrics[item.metric.name] for item in self._axes])
+        own = np.array([item.flipped(metrics[item.metric.name]) for item in self._axes])
         as_good = (self._front.objectives <= own).all(axis=1)
         if (self._front.objectives == own).all(axis=1).any():
             return "It is a point of the front."
@@ -207,7 +212,7 @@ class Session:
         return ", ".join(parts)
 
     def _starts(self) -> list[dict[str, Any]]:
-        """Named designs of the space, and of the front its ends and points between them."""
+        """Recommended designs, named ones of the space, points of the front between its ends."""
         starts = [
             {"name": name, "codes": self._space.encode(design)[0].tolist()}
             for name, design in self._space.designs.items()
@@ -215,11 +220,16 @@ class Session:
         ]
         if self._front is not None and len(self._front.rows):
             n = len(self._front.rows)
-            places = np.unique(np.linspace(0, n - 1, 5).astype(np.int64)).tolist()
-            starts = [
-                {"name": f"front, {k + 1} of {n}", "codes": self._front.rows[k].tolist()}
-                for k in places
-            ] + starts
+            spread = np.unique(np.linspace(0, n - 1, 5).astype(np.int64)).tolist()
+            picks = {place: name for name, place in self._front.picks.items()}
+            front = [
+                {
+                    "name": f"{picks[k]}: front {k + 1}" if k in picks else f"front {k + 1} of {n}",
+                    "codes": self._front.rows[k].tolist(),
+                }
+                for k in dict.fromkeys([*picks, *spread])
+            ]
+            starts = front[: len(picks)] + starts + front[len(picks) :]
         if not starts:
             row = self._space.sample(np.random.default_rng(0), 1)
             starts = [{"name": "a random design", "codes": row[0].tolist()}]
@@ -241,27 +251,31 @@ class Session:
         values = self._front.objectives[kept]
         return {
             "is_exact": self._front.is_exact,
-            "points": [(item.sign * values[:, j]).tolist() for j, item in enumerate(self._axes)],
+            "points": [item.flipped(values[:, j]).tolist() for j, item in enumerate(self._axes)],
+            "numbers": (kept + 1).tolist(),
             "codes": self._front.rows[kept].tolist(),
             "words": design_words(self._space, self._space.decode(self._front.rows[kept])),
         }
 
 
 def session_of_campaign(campaign: Campaign) -> Session:
-    """A campaign's problem, with its exact front if that is stored, or the one that was found."""
+    """A campaign's problem, with its exact front if that is stored, or the one that was found.
+
+    Points have the numbers that designs have everywhere else.
+    """
     prepared = prepare_campaign(campaign)
     problem, name = campaign.problem, campaign.definition.name
-    exact = stored_front(problem, campaign.folder)
-    if exact is not None:
-        front = FrontPoints(exact.representatives(), exact.objectives, True)
-    elif campaign.store_path.exists():
-        results = campaign.results()
-        positions = results.front()
-        front = FrontPoints(results.rows[positions], results.objectives[positions], False)
-    else:
+    if stored_front(problem, campaign.folder) is None and not campaign.store_path.exists():
         return Session(prepared, name)
-    order = np.argsort(front.objectives[:, -1], kind="stable")
-    front = FrontPoints(front.rows[order], front.objectives[order], front.is_exact)
+    results = campaign.front_results()
+    positions = results.front()
+    found = {pick.key: pick.place for pick in picks_of(results, folded_front(results))}
+    front = FrontPoints(
+        results.rows[positions],
+        results.objectives[positions],
+        results.exact is not None,
+        {key: found[key] for key in PICK_KEYS if key in found},
+    )
     return Session(prepared, name, front if len(problem.objectives) > 1 else None)
 
 

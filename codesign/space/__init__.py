@@ -5,7 +5,7 @@ The package knows nothing of hardware: a memory technology is a name in a catalo
 
 from codesign.space.definition import load_space, parse_space
 from codesign.space.expression_parser import parse_expression
-from codesign.space.expressions import Expression
+from codesign.space.expressions import Expression, WrittenLimit, read_limit
 from codesign.space.parameters import Parameter
 from codesign.space.space import DesignSpace
 from codesign.space.structure import Derived, SpaceConstraint
@@ -16,7 +16,9 @@ __all__ = [
     "Expression",
     "Parameter",
     "SpaceConstraint",
+    "WrittenLimit",
     "load_space",
     "parse_expression",
     "parse_space",
+    "read_limit",
 ]

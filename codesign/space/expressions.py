@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from codesign.units import BASES, Unit
 
 PRESENT = ".present"
 """Ending of the key under which a number that may be absent says whether it is there."""
+_LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+?)\s*$")
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,38 @@ class Expression:
             raise InputError(f"expected a condition, got the number {self.text!r}")
         with np.errstate(all="ignore"):
             return np.asarray(self.node.evaluate(values), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class WrittenLimit:
+    """A condition that compares one quantity with what may be a number, as it is written.
+
+    Attributes:
+        quantity: Name of a metric, a parameter or a derived quantity.
+        comparison: ``<=``, ``<``, ``>=`` or ``>``.
+        bound: What stands behind it, such as ``700 W``.
+    """
+
+    quantity: str
+    comparison: str
+    bound: str
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it bounds from above."""
+        return self.comparison.startswith("<")
+
+
+def read_limit(text: str) -> WrittenLimit | None:
+    """The limit that a condition is; None: it has another form.
+
+    Examples:
+        >>> read_limit("tdp_watts <= 700 W")
+        WrittenLimit(quantity='tdp_watts', comparison='<=', bound='700 W')
+        >>> read_limit("sram_dies + 1 < 4")
+    """
+    match = _LIMIT.match(text)
+    return WrittenLimit(*match.groups()) if match else None
 
 
 def format_value(value: Value) -> str:

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from codesign.analysis.comparison.truth import problem_of
 from codesign.campaign.definition import ResolvedDefinition, load_definition
 from codesign.campaign.reference import minimized
@@ -68,12 +66,11 @@ def files_of(
     problem, point = definition.problem, definition.reference_point
     if point is None:
         raise InputError(f"{definition.path.name}: a problem of the set needs a reference_point")
-    signs = np.array([item.sign for item in problem.objectives])
     is_listed = len(front.objectives) <= MOST_LISTED
     text = records.front_text(
         problem.space.decode(front.rows) if is_listed else None,
         problem.objective_names,
-        front.objectives * signs + 0.0,  # no negative zeros
+        problem.flipped(front.objectives) + 0.0,  # no negative zeros
         front.counts,
     )
     record = ProblemRecord(

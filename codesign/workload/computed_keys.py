@@ -142,6 +142,32 @@ def ernie_keys(config: Config) -> dict[str, Any]:
     return {"mlp_layer_types": ["sparse" if flag else "dense" for flag in has_experts]}
 
 
+def bailing_keys(config: Config) -> dict[str, Any]:
+    """Shared experts of a width of their own, none of them gated."""
+    n_shared = pick(config, "n_shared_experts", 0)
+    width = pick(config, "shared_expert_intermediate_size", config["moe_intermediate_size"])
+    return rotated_part(config) | {
+        "n_shared_experts": None,
+        "shared_expert_intermediate_size": n_shared * width or None,
+        "is_shared_expert_gated": not n_shared,
+        "qk_norm": config.get("use_qk_norm", False),
+        "has_router_bias": config.get("moe_router_enable_expert_bias", False),
+        "attention_bias": config.get("use_qkv_bias", False),
+        "attention_output_bias": config.get("use_bias", False),
+    }
+
+
+def exaone4_keys(config: Config) -> dict[str, Any]:
+    """Kinds of layers as a word of L (sliding) and G (full), repeated; the last layer is full."""
+    layers, pattern = _layers(config), config.get("sliding_window_pattern")
+    kinds = pick(config, "layer_types")
+    if kinds is None and config.get("sliding_window") and pattern:
+        word = pattern if isinstance(pattern, str) else "L" * (pattern - 1) + "G"
+        is_full = [word[i % len(word)] == "G" or i == len(layers) - 1 for i in layers]
+        kinds = ["full_attention" if flag else "sliding_attention" for flag in is_full]
+    return {"layer_types": kinds}
+
+
 def gemma3n_keys(config: Config) -> dict[str, Any]:
     """Widths by layer, and layers that share earlier ones' keys."""
     widths = config["intermediate_size"]
@@ -378,6 +404,20 @@ def mamba_ssm_keys(config: Config) -> dict[str, Any]:
     merged = {**config, **{key: value for key, value in renamed.items() if value is not None}}
     layer = mamba2_keys if options.get("layer") == "Mamba2" else mamba1_keys
     return layer(merged) | {"vocab_size": rows}
+
+
+def kimi_linear_keys(config: Config) -> dict[str, Any]:
+    """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others.
+
+    Its decay has a number for each channel, from a matrix of low rank, as has its output's gate,
+    which is counted as a whole matrix: 0.4 % more parameters of Kimi-Linear-48B.
+    """
+    options = config["linear_attn_config"]
+    heads, width = options["num_heads"], options["head_dim"]
+    kinds = ["linear_attention" if i + 1 in options["kda_layers"] else "full_attention"
+             for i in _layers(config)]  # fmt: skip
+    layer = _linear("gated_delta", heads, heads, width, width, options["short_conv_kernel_size"])
+    return {**layer, "layer_types": kinds}
 
 
 def jamba_keys(config: Config) -> dict[str, Any]:

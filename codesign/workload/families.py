@@ -15,14 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codesign.workload.computed_keys import (
+    ALIASES,
     EXPERTS,
     Config,
+    bailing_keys,
     bamba_keys,
     biases_by,
     chatglm_keys,
     dbrx_keys,
     deci_keys,
     ernie_keys,
+    exaone4_keys,
     expert_width,
     falcon_keys,
     four_times_width,
@@ -34,6 +37,7 @@ from codesign.workload.computed_keys import (
     granite_shared_keys,
     jamba_keys,
     joined,
+    kimi_linear_keys,
     llama4_keys,
     mamba1_keys,
     mamba2_keys,
@@ -54,8 +58,9 @@ ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "swiglu": "silu", "gelu": "gelu", "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu",
     "quick_gelu": "gelu", "relu": "relu", "relu2": "relu2", "relu_squared": "relu2",
+    "xielu": "silu",
 }  # fmt: skip
-"""Our name for an activation of a file."""
+"""Our name for an activation of a file; xIELU has a square where SiLU has a product."""
 
 LAYER_KINDS = {
     "attention": "full_attention", "full": "full_attention", "global": "full_attention",
@@ -71,6 +76,14 @@ _DENSE = (*_DIMENSIONS, "num_key_value_heads", "head_dim", "tie_word_embeddings"
           "attention_bias", "mlp_bias", "layer_types", "sliding_window")  # fmt: skip
 _SPARSE = ("decoder_sparse_step", "mlp_only_layers", "mlp_layer_types")
 _LATENT = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+
+NUMBERS = frozenset(
+    name
+    for key in (*_DIMENSIONS, "num_key_value_heads", "head_dim", *EXPERTS, "n_shared_experts",
+                "shared_expert_intermediate_size")
+    for name in ALIASES.get(key, (key,))
+)  # fmt: skip
+"""Keys of a file that are one number, which some files repeat for every layer."""
 
 FIRST_WINDOW_LAYER = 28
 """Transformers' default of ``max_window_layers``."""
@@ -159,6 +172,13 @@ _GLM4_MOE = replace(
     keys=(*_MIXTURE.keys, "first_k_dense_replace"),
     fixed={"has_router_bias": True, "attention_output_bias": False},
     derive=lambda config: rotated_part(config, 0.5) | {"qk_norm": config.get("use_qk_norm", False)},
+)
+_BAILING = replace(_MIXTURE, keys=(*_MIXTURE.keys, "first_k_dense_replace"), derive=bailing_keys)
+_HUNYUAN = replace(
+    _GROUPED,
+    defaults=_TIED,
+    derive=lambda config: {"qk_norm": config.get("use_qk_norm", False)},
+    expected={"use_cla": (False, None)},
 )
 _LEGACY: dict[str, Any] = {"is_gated": False, "norm": "layernorm", "attention_bias": True,
                            "attention_output_bias": True, "mlp_bias": True}  # fmt: skip
@@ -271,6 +291,9 @@ FAMILIES: dict[str, Family] = {
     "smollm3": replace(_GROUPED, defaults=_TIED, window_key="use_sliding_window"),
     "ernie4_5": replace(_GROUPED, defaults=_TIED),
     "seed_oss": replace(_GROUPED, fixed=_QKV_BIAS),
+    "hunyuan_v1_dense": _HUNYUAN,
+    "exaone": _LLAMA,
+    "exaone4": replace(_GROUPED, fixed={"qk_norm": True}, derive=exaone4_keys),
     "glm": replace(_GROUPED, fixed={"attention_output_bias": False},
                    derive=lambda config: rotated_part(config, 0.5)),
     "glm4": replace(
@@ -317,6 +340,16 @@ FAMILIES: dict[str, Family] = {
         _OWN_WIDTH, fixed={"n_shared_experts": 1}, derive=llama4_keys
     ),
     "ernie4_5_moe": replace(_MIXTURE, defaults=_TIED, derive=ernie_keys),
+    "hunyuan_v1_moe": replace(
+        _HUNYUAN, required=(*_HUNYUAN.required, *EXPERTS), keys=_MIXTURE.keys
+    ),
+    "dots1": replace(
+        _MIXTURE,
+        keys=(*_MIXTURE.keys, "first_k_dense_replace"),
+        fixed={"qk_norm": True, "has_router_bias": True},
+    ),
+    "bailing_moe": _BAILING,
+    "bailing_moe_v2": _BAILING,
     "glm4_moe": _GLM4_MOE,
     "glm4v_moe_text": _GLM4_MOE,
     "qwen2_moe": replace(
@@ -336,6 +369,7 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3,
+    "glm4_moe_lite": _DEEPSEEK_V3,
     "deepseek_v32": _SPARSE_INDEX,
     "glm_moe_dsa": _SPARSE_INDEX,
     # Layers with a state.
@@ -352,6 +386,13 @@ FAMILIES: dict[str, Family] = {
         required=(*_GROUPED.required, "head_dim", *LINEAR_KEYS),
         keys=(*_DENSE, *LINEAR_KEYS, "mamba_ssm_dtype"),
         expected={"attn_output_gate": (True,)},
+    ),
+    "kimi_linear": replace(
+        _DEEPSEEK,
+        fixed={"has_router_bias": True},
+        expected={"moe_layer_freq": (1,), "mla_use_nope": (True,)},
+        derive=kimi_linear_keys,
+        notes=("Kimi Delta Attention is counted as Gated DeltaNet, its gates by channel too",),
     ),
     "mamba": _MAMBA,
     "falcon_mamba": replace(_MAMBA, defaults={}),
@@ -428,6 +469,9 @@ FAMILIES: dict[str, Family] = {
         fixed={"is_gated": False, "norm": "layernorm"},
         derive=lambda config: rotated_part(config, 0.5),
     ),
+    "apertus": replace(
+        _GROUPED, defaults={"hidden_act": "xielu"}, fixed={"is_gated": False, "qk_norm": True}
+    ),
     "arcee": replace(_LLAMA, defaults={"hidden_act": "relu2"}, fixed={"is_gated": False}),
     # Diffusion.
     "llada": replace(
@@ -480,14 +524,37 @@ NO_DECODERS = frozenset([
 ])  # fmt: skip
 """Types of encoders, and of models with an encoder."""
 
-ALIEN_KEYS = frozenset([
-    "ssm_cfg", "state_size", "ssm_state_size", "mamba_d_state", "mamba_n_heads",
-    "mamba_num_heads", "conv_L_cache", "block_configs", "hybrid_override_pattern",
-    "attn_type_list", "lru_width", "block_types", "attention_hidden_size", "use_cla",
-    "cross_layer_sharing", "linear_attn_config", "num_kv_shared_layers",
-    "cross_attention_layers", "d_kv", "encoder_layers", "decoder_layers", "zero_expert_num",
-])  # fmt: skip
-"""Keys of layers that are not those of Llama; a type that nobody knows must not have them."""
+ALIEN_KEYS: dict[str, str] = {
+    **dict.fromkeys(
+        ("ssm_cfg", "state_size", "ssm_state_size", "mamba_d_state", "mamba_n_heads",
+         "mamba_num_heads", "hybrid_override_pattern"),
+        "layers with a state-space model",
+    ),
+    **dict.fromkeys(("linear_attn_config", "attn_type_list"), "layers with linear attention"),
+    **dict.fromkeys(("lru_width", "block_types"), "layers with a linear recurrence"),
+    **dict.fromkeys(
+        ("attention_hidden_size", "decay_low_rank_dim"), "layers with RWKV's recurrence"
+    ),
+    **dict.fromkeys(("hybrid_layer_ids", "num_mem_blocks"), "attention whose weights layers share"),
+    **dict.fromkeys(
+        ("use_cla", "cross_layer_sharing", "num_kv_shared_layers"),
+        "layers that share the keys of others",
+    ),
+    **dict.fromkeys(
+        ("hybrid_layer_pattern", "swa_num_key_value_heads"),
+        "sliding layers with heads of their own",
+    ),
+    **dict.fromkeys(
+        ("d_kv", "encoder_layers", "decoder_layers", "cross_attention_layers"),
+        "attention to another sequence",
+    ),
+    "conv_L_cache": "short convolutions in place of attention",
+    "block_configs": "layers that differ in a way of their own",
+    "share_q_dim": "queries of low rank",
+    "zero_expert_num": "experts that do nothing",
+}  # fmt: skip
+"""Keys of layers that are not those of Llama, and what they speak of; a type that nobody knows must
+not have them."""
 
 
 def known_types() -> Iterable[str]:

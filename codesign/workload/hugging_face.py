@@ -28,6 +28,7 @@ from codesign.workload.families import (
     NESTED_PARTS,
     NESTED_TYPES,
     NO_DECODERS,
+    NUMBERS,
     Family,
     known_types,
 )
@@ -49,7 +50,7 @@ def from_config(document: Document, name: str) -> LanguageModel:
         InputError: An architecture that is not modeled, a missing key, or a value that makes
             no sense; all that were found.
     """
-    document = _language_part(_read_numbers(document))
+    document = _merge_layers(_language_part(_read_numbers(document)))
     kind = _model_type(document)
     family, notes = _family(document, kind)
     config = {**family.defaults, **_stated(document.data)}
@@ -63,6 +64,7 @@ def from_config(document: Document, name: str) -> LanguageModel:
         "name": name,
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
+    values |= _block_size(document)
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
     return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
 
@@ -85,6 +87,16 @@ def _as_integers(value: Any) -> Any:
     is_number = isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?([eE]\+?\d+)?", value)
     number = float(value) if is_number else value
     return int(number) if isinstance(number, float) and number.is_integer() else value
+
+
+def _merge_layers(document: Document) -> Document:
+    """A number that a file repeats for every layer is that number; those that differ stay."""
+    data, layers = dict(document.data), pick(document.data, "num_hidden_layers")
+    for key in NUMBERS:
+        values = data.get(key)
+        if isinstance(values, list) and len(values) == layers and len(set(map(str, values))) == 1:
+            data[key] = values[0]
+    return replace(document, data=data)
 
 
 def _language_part(document: Document) -> Document:
@@ -122,12 +134,15 @@ def _family(document: Document, kind: str) -> tuple[Family, tuple[str, ...]]:
         raise InputError(problem, where)
     if kind in FAMILIES:
         return FAMILIES[kind], ()
-    alien = sorted(key for key in ALIEN_KEYS if config.get(key))
+    alien = next((key for key in ALIEN_KEYS if config.get(key)), None)
     missing = [key for key in (*CORE, "intermediate_size") if pick(config, key) is None]
-    if missing or alien:
-        why = f"{missing[0]} is missing" if missing else f"{alien[0]} is not modeled"
+    if alien:
+        reason = f"{alien} is not modeled ({ALIEN_KEYS[alien]})"
+        problem = f"model_type {kind!r} is not known, and its shapes do not suffice: {reason}"
+        raise InputError(problem, where)
+    if missing:
         problem = describe_unknown("model_type", kind, known_types())
-        raise InputError(f"{problem} Its shapes do not suffice: {why}.", where)
+        raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
     return BY_SHAPE, (_assumptions(kind, config),)
 
 
@@ -154,11 +169,25 @@ def _precision_notes(document: Document) -> list[str]:
             words = [quantized.get("quant_method"), quantized.get("fmt"), quantized.get("bits")]
             words.append(quantized.get("quant_algo"))
             method = " ".join(str(word) for word in words if word is not None) or "no method"
-            return [
+            note = (
                 f"{key} ({method}) does not set the formats of weights and cache: "
                 "they are those that the command or the design states"
-            ]
+            )
+            blocks = _block_size(document).get("weight_block_size")
+            if blocks:
+                note += f"; 8-bit weights have its scales, for {blocks[0]} x {blocks[1]}"
+            return [note]
     return []
+
+
+def _block_size(document: Document) -> dict[str, tuple[int, int]]:
+    """Rows and columns of 8-bit weights that share a scale, where a checkpoint states them."""
+    quantized = document.data.get("quantization_config")
+    size = quantized.get("weight_block_size") if isinstance(quantized, dict) else None
+    match size:
+        case [int(rows), int(columns)] if min(rows, columns) > 0:
+            return {"weight_block_size": (rows, columns)}
+    return {}
 
 
 def _problems(
@@ -173,6 +202,7 @@ def _problems(
                 f"{document.where(first)}: the key is required for model_type {kind!r}{more}"
             )
     problems += _count_problems(document, config)
+    problems += _value_problems(document, config)
     is_windowed = family.window_key and config.get(family.window_key)
     if is_windowed and "sliding_window" not in document.data:
         problem = f"the key is required, since {family.window_key} is given"
@@ -199,6 +229,20 @@ def _count_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
         elif most and value is not None and value > most:
             problems.append(f"{document.where(name)}: expected at most {most} layers, got {value}")
     return problems
+
+
+def _value_problems(document: Document, config: Mapping[str, Any]) -> list[str]:
+    """Values that are narrower or wider than keys, which only latent attention may have."""
+    value = config.get("v_head_dim")
+    if value is None or config.get("kv_lora_rank") is not None:
+        return []
+    hidden, heads = pick(config, "hidden_size"), pick(config, "num_attention_heads")
+    is_stated = isinstance(hidden, int) and isinstance(heads, int) and heads > 0
+    width = pick(config, "head_dim", hidden // heads if is_stated else None)
+    if value == width:
+        return []
+    expected = f"head_dim ({width}) without latent attention (others are not modeled)"
+    return [f"{document.where('v_head_dim')}: expected {expected}, got {value!r}"]
 
 
 def _derived(document: Document, family: Family, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,6 +275,8 @@ def _complete(
         names = [name for name in ALIASES["hidden_act"] if name in document.data]
         raise InputError(problem, document.where(*names[:1]))
     completed = values | {"hidden_act": ACTIVATIONS[spelling]}
+    if "kv_lora_rank" not in completed:
+        completed.pop("v_head_dim", None)  # as wide as keys
     if family is BY_SHAPE and "n_routed_experts" in completed:
         completed.setdefault("moe_intermediate_size", completed["intermediate_size"])
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))

@@ -137,6 +137,9 @@ class LanguageModel(Record):
     sliding_window: Positive | None = None
     """Tokens back to which sliding layers attend, all layers if nothing says which are; None: no
     layer slides."""
+    weight_block_size: tuple[Positive, Positive] | None = Field(None, exclude=True)
+    """Rows and columns of the published 8-bit weights that share a scale, as
+    ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
     is_diffusion: bool = False
     """Whether the model denoises the whole sequence and attends in both directions."""
 
@@ -208,12 +211,15 @@ class LanguageModel(Record):
         if "num_key_value_heads" not in filled and heads is not None:
             filled["num_key_value_heads"] = heads
         if "head_dim" not in filled and isinstance(heads, int) and isinstance(hidden, int):
-            if heads < 1 or hidden % heads:
+            if "kv_lora_rank" in filled:  # MLA has widths of its own
+                filled["head_dim"] = max(hidden // max(heads, 1), 1)
+            elif heads < 1 or hidden % heads:
                 raise ValueError(
                     "head_dim: expected where hidden_size is not a multiple of "
                     f"num_attention_heads, got hidden_size {hidden} and {heads} heads"
                 )
-            filled["head_dim"] = hidden // heads
+            else:
+                filled["head_dim"] = hidden // heads
         return filled
 
     @field_validator("num_key_value_heads")

@@ -20,6 +20,9 @@ from codesign.format_mixture import format_shares, is_mixed
 
 Convention: TypeAlias = Literal["plain", "exact"]
 
+FORMAT_KEYS = ("weight_format", "activation_format", "kv_format")
+"""Parameters of a design that say how wide each kind of data is."""
+
 
 @dataclass(frozen=True)
 class NumberFormat:
@@ -59,6 +62,14 @@ _FORMATS = (
     NumberFormat("bf16", 16, 1, 0, "bfloat16: 1 sign, 8 exponent, 7 mantissa bits"),
     NumberFormat("fp16", 16, 1, 0, "IEEE 754-2019 binary16"),
     NumberFormat("fp8", 8, 1, 0, "OCP FP8 specification 1.0 (E4M3, E5M2); " + _PLAIN),
+    NumberFormat(
+        "fp8_block128",
+        8,
+        1,
+        0,
+        "DeepSeek-V3 Technical Report (2024), section 3.3: E4M3, a "
+        "32-bit scale for 128 x 128 weights or 128 activations, which is neglected",
+    ),
     NumberFormat("fp4", 4, 1, 0, "E2M1 of the OCP MX specification 1.0; " + _PLAIN),
     NumberFormat("nvfp4", 4, 16, 8, "NVIDIA, NVFP4 (2025): E2M1, an E4M3 scale for 16 elements"),
     NumberFormat("int8", 8, 1, 0, _PLAIN),

@@ -134,7 +134,8 @@ def test_the_page_and_the_spec_sheet_name_them(capsys, tmp_path):
     assert main(["export", "usual", *arguments]) == 0
     text = (tmp_path / "x.md").read_text(encoding="utf-8")
     assert "\nEvaluated by npu, profile plain.\n" in text
-    assert '"profile": "plain"' in text.split("## Provenance")[1]
+    sources = (tmp_path / "x-sources.md").read_text(encoding="utf-8")
+    assert '"profile": "plain"' in sources.split("## Provenance")[1]
 
 
 @pytest.mark.parametrize("kind", ["convergence", "front", "roofline", "breakdown", "hierarchy"])

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import codesign
 from codesign.api import choose_design
 from codesign.cli import main
-from codesign.report import hierarchy_figure
-from codesign.report.design_figures import crossing_bytes
+from codesign.report import figures, hierarchy_figure
+from codesign.report.drawing import drawing_style
 from codesign.report.labels import describe_time
 from codesign.report.watch import sparkline
 
@@ -145,11 +146,17 @@ def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
     assert (folder / "runs" / "trial" / "roofline-1.png").stat().st_size > 10_000
 
 
+def _crossing_bytes(traffic_bytes: dict[str, float]) -> float:
+    """Between off-chip and on-chip memory: a staged tier's port carries x_i + x_(i+1)."""
+    tiers = [moved for level, moved in traffic_bytes.items() if level != "on_chip"]
+    return sum(tiers[::2]) - sum(tiers[1::2])
+
+
 @pytest.mark.parametrize("name", ["P1", "P2", "D2", "H3", "Base"])
 def test_the_roofline_counts_the_bytes_that_the_metric_counts(name):
     # offchip_bytes_per_token comes from another place of the evaluator.
     chosen = choose_design(codesign.load_campaign("trial").results(), name)
-    crossing = sum(crossing_bytes(row["traffic_bytes"], True) for row in chosen.evaluated.operators)
+    crossing = sum(_crossing_bytes(row["traffic_bytes"]) for row in chosen.evaluated.operators)
     tokens = 90_000  # of an OSWorld prompt (MemExplorer, section 5.1)
     expected = chosen.evaluated.metrics["offchip_bytes_per_token"] * tokens
     assert crossing == pytest.approx(expected, rel=1e-9)
@@ -359,8 +366,38 @@ def test_no_label_of_any_figure_overprints_another_and_a_sheet_shows_them(
     folder, overprints, capsys
 ):
     assert main(["enumerate", "trial-few", "--json"]) == 0
-    assert main(["figure", "all", "trial-few", "--design", "1", "--json"]) == 0
-    assert (folder / "runs/trial-few/contact-sheet.png").stat().st_size > 100_000
-    assert len(overprints) == 2 * len(_KINDS) + 1
-    assert not any(overprints.values()), overprints
+    for name, design in (("trial-few", "1"), ("trial", "P1")):
+        overprints.clear()
+        assert main(["figure", "all", name, "--design", design, "--json"]) == 0
+        assert (folder / "runs" / name / "contact-sheet.png").stat().st_size > 100_000
+        assert len(overprints) == 2 * len(_KINDS) + 1
+        assert not any(overprints.values()), overprints
     capsys.readouterr()
+
+
+def test_a_label_that_lies_on_a_line_or_under_a_leader_is_found(overprints, tmp_path):
+    with drawing_style():
+        figure = Figure()
+        axes = figure.subplots()
+        axes.set(xlim=(0, 10), ylim=(0, 10))
+        axes.plot([1, 4], [2, 8], drawstyle="steps-post", label="front")
+        for place, text in (((4, 5), "on a step"), ((2, 5), "free"), ((7, 2), "under")):
+            axes.text(*place, text, ha="center", va="center")
+        axes.annotate("far", (9, 2), xytext=(5, 2), arrowprops={"arrowstyle": "-"})
+        figure.savefig(tmp_path / "a.png")
+    (found,) = overprints.values()
+    assert found == ["line 'front' across 'on a step'", "leader of 'far' across 'under'"]
+
+
+def test_where_the_exact_front_is_known_it_is_the_front(folder, monkeypatch):
+    kept = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: kept.append(figure) or path)
+    assert main(["enumerate", "trial-few", "--json"]) == 0
+    assert main(["figure", "front", "trial-few", "--json"]) == 0
+    axes = kept[0].axes[0]
+    front = codesign.load_campaign("trial-few").exact_front().objectives
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels[0] == f"exact front ({len(front)})" and "feasible" not in "".join(labels)
+    np.testing.assert_allclose(np.sort(axes.lines[0].get_xdata()), np.sort(front[:, 1]))
+    names = {text.get_text().partition(":")[0] for text in axes.texts}
+    assert {"frugal", "fastest", "TDP at most 700 W"} <= names

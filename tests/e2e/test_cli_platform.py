@@ -27,7 +27,7 @@ def test_energies_have_the_ranges_of_measured_kernels(capsys: Any) -> None:
         assert ends["low"] < metrics[name] < ends["high"]
     inverse = 1.0 / ranges["tokens_per_joule"]["low"]
     assert inverse == pytest.approx(ranges[energy]["high"])
-    assert any("predicted by fits without their device" in note for note in found["notes"])
+    assert any("predicted by fits without their geometry" in note for note in found["notes"])
     ideal = answer(capsys, "platform", *RAG, "--device", "h200-sxm", "--tp", "8",
                    "--option", "profile=ideal")  # fmt: skip
     assert ideal["ranges"] == {}
@@ -65,15 +65,24 @@ def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
     assert not [name for name in found["metrics"] if "tokens_per_s" in name]
     assert {*found["ranges"], *found["metrics"]}.isdisjoint(
         {"energy_joules_per_token", "tokens_per_joule", "average_power_watts"}
+        | {"time_per_output_token_s", "decode_linear_s", "decode_attention_s"}
     )
-    assert any("first decode step" in note for note in found["notes"])
+    assert any("Nothing is generated: there is no rate" in note for note in found["notes"])
     assert main([*words, *tokens]) == 0
     assert "token/s" not in capsys.readouterr().out
     ways = answer(capsys, *words, *tokens, "--devices", "2")
     assert ways["ranked_by"] == "time_to_first_token_s"
     assert not [name for row in ways["choices"] for name in row if "tokens_per_s" in name]
+    assert all("time_per_output_token_s" not in row for row in ways["choices"])
     assert main([*words, *tokens, "--devices", "2"]) == 0
     assert "throughput" not in capsys.readouterr().out
+
+
+def test_a_device_without_bf16_says_that_it_multiplies_in_fp16(capsys: Any) -> None:
+    words = ["platform", "--model", "llama-3-8b", "--prompt-tokens", "9", "--generated-tokens", "9"]
+    told = "v100-sxm does not multiply bf16: products of 16 bits run in fp16, at its rate."
+    assert told in answer(capsys, *words, "--device", "v100-sxm")["notes"]
+    assert not any("bf16" in n for n in answer(capsys, *words, "--device", "h100-sxm")["notes"])
 
 
 def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:
@@ -116,7 +125,7 @@ def test_requirements_are_a_table_too(capsys: Any) -> None:
 def test_a_scaling_study_is_a_document_and_a_figure(
     tmp_path: Path, overprints: dict[str, list[str]], capsys: Any
 ) -> None:
-    figure = tmp_path / "study.png"
+    figure = tmp_path / "study.PNG"
     words = ["scaling", "link-latency", "--model", "gpt-3-175b", "--use-case", "rag-qa"]
     found = answer(capsys, *words, "--tp", "12", "--plot", str(figure))
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -11,9 +11,10 @@ import pytest
 from codesign import api
 from codesign.campaign.exact import front_results
 from codesign.cli import main
+from codesign.report.labels import format_setting
 from codesign.report.page.limits import limit_document
 from codesign.report.picks import picks_of
-from codesign.report.plateaus import fold_positions
+from codesign.report.plateaus import fold_positions, folded_front
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -92,7 +93,7 @@ def test_the_front_that_the_browser_draws_is_the_filter_of_python(page, folder):
     kept = campaign.stored_kept_front()
     assert kept is not None
     columns = {
-        item.metric.name: item.sign * kept.front.objectives[:, column]
+        item.metric.name: item.flipped(kept.front.objectives[:, column])
         for column, item in enumerate(kept.problem.objectives)
     }
     assert page.locator("#limits-sliders input").count() == len(columns) == 7
@@ -107,17 +108,82 @@ def test_the_front_that_the_browser_draws_is_the_filter_of_python(page, folder):
         fronts.append(len(front))
     assert min(fronts) == 0 and max(fronts) > 5
     drawn = page.evaluate(
-        """() => { const t = document.getElementById("limits-chart")._fullData
+        """() => { const t = document.getElementById("front-chart")._fullData
              .find((item) => item.name === "front"); return t.x.length; }"""
     )
     assert drawn == fronts[-1]
+    assert page.locator("#cards").count() == page.locator("#bands").count() == 1
+
+
+_LOOK = """() => {
+  const bands = [...document.querySelectorAll("#bands .bands")].map((row) => row.ariaLabel);
+  const drawn = document.getElementById("front-chart")._fullData.map((item) => item.name);
+  return { bands, drawn, cards: document.getElementById("cards").innerText };
+}"""
+
+
+def test_one_set_of_cards_one_front_and_one_set_of_bands_follow_the_sliders(page):
+    page.evaluate(_SET, {})
+    loose = page.evaluate(_LOOK)
+    assert "without tighter limits" not in loose["drawn"] and "How sure" in loose["cards"]
+    page.evaluate(_SET, {"tdp_watts": 200})
+    tight = page.evaluate(_LOOK)
+    assert tight["bands"] != loose["bands"] and tight["bands"]
+    assert {"front", "without tighter limits"} <= set(tight["drawn"])
+    assert "How sure" not in tight["cards"] and "junction temperature" in tight["cards"]
+    assert "Without tighter limits: #" in tight["cards"]
+    labels = page.locator("#front-chart .annotation-text")
+    labels.filter(has_text="TDP at most 200 W").wait_for()  # after the last move
+    assert "TDP at most 400 W" not in labels.all_text_contents()
+    page.evaluate(_SET, {})
+    assert page.evaluate(_LOOK) == loose
+
+
+def test_a_design_that_the_page_does_not_explain_has_the_command_that_does(page, capsys):
+    kept = api.load_campaign("kept").stored_kept_front()
+    is_found = False
+    for point in kept.front.objectives[::7].tolist():
+        pairs = zip(kept.problem.objectives, point, strict=True)
+        page.evaluate(_SET, {item.metric.name: item.flipped(value) for item, value in pairs})
+        if is_found := page.locator("#cards .card-links code").count() > 0:
+            break
+    assert is_found
+    command = page.locator("#cards .card-links code").first.inner_text()
+    capsys.readouterr()
+    assert main([*command.split()[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["feasible"]
+
+
+def test_no_value_of_an_exact_point_is_said_to_be_on_no_design_of_the_front(page):
+    campaign = api.load_campaign("kept")
+    shown = campaign.front_results(campaign.results())
+    folded = folded_front(shown)
+    representatives = shown.rows[folded.positions[folded.kept]]
+    points = shown.problem.space.keys(shown.exact.representatives())
+    is_kept = np.isin(points, shown.problem.space.keys(representatives))[shown.exact.point]
+
+    def values(rows):
+        designs = shown.problem.space.decode(rows)
+        return {
+            f"{name.replace('_', ' ')} {'none' if value is None else format_setting(value)}"
+            for design in designs
+            for name, value in design.items()
+        }
+
+    absent = page.locator("#misses [data-absent] [data-value]").all_text_contents()
+    only_folded = page.locator("#misses [data-folded] [data-value]").all_text_contents()
+    assert absent and only_folded
+    assert values(shown.exact.rows).isdisjoint(absent)
+    assert set(only_folded) <= values(shown.exact.rows[~is_kept])
+    assert values(shown.exact.rows[is_kept]).isdisjoint(only_folded)
+    assert "Values on no design of the exact front" in page.inner_text("#misses")
 
 
 def _cards(page) -> list[list[str]]:
     return page.evaluate(
-        """() => [...document.querySelectorAll("#limits-cards article")].map((card) =>
+        """() => [...document.querySelectorAll("#cards article")].map((card) =>
              [card.querySelector("h3").firstChild.textContent.trim().toLowerCase(),
-              card.querySelector("p").textContent])"""
+              [...card.querySelectorAll(".short-words, .card-words")].at(-1).textContent])"""
     )
 
 
@@ -140,7 +206,7 @@ def _picks(campaign, kept, front) -> list[list[str]]:
 
 def test_a_slider_moves_by_keyboard_and_says_what_it_costs(page):
     page.evaluate(_SET, {})
-    assert "Without tighter limits, " in page.inner_text("#limits-change")
+    assert page.inner_text("#limits-change") == ""
     everything = _front(page)
     slider = page.locator("#limit-tdp_watts")
     slider.focus()
@@ -156,9 +222,16 @@ def test_a_slider_moves_by_keyboard_and_says_what_it_costs(page):
     )
     text = page.inner_text("#limits-change")
     assert f"TDP ≤ {bound:g} W ({400 - bound:g} W less)" in text
+    assert page.locator(".untightened:visible").count() >= 5  # what the sliders do not redraw
     page.click("#limits-reset")
-    page.wait_for_function("document.getElementById('limits-reset').disabled")
+    page.wait_for_function("document.getElementById('limits-reset').hidden")
     assert _front(page) == everything
+
+
+def test_a_metric_that_repeats_another_is_not_compared(page):
+    names = page.locator("#compare tbody td:first-child").all_inner_texts()
+    assert "time to first token" in names  # of a single request, that is the time of the phase
+    assert "phase time" not in names and "throughput per user" not in names
 
 
 def test_limits_that_nothing_keeps_say_how_near_a_design_comes(page):
@@ -167,7 +240,7 @@ def test_limits_that_nothing_keeps_say_how_near_a_design_comes(page):
         "document.getElementById('limits-change').textContent.includes('no design keeps')"
     )
     assert "Within the others, TDP is " in page.inner_text("#limits-change")
-    assert page.locator("#limits-cards article").count() == 0
+    assert page.locator("#cards article").count() == 0
 
 
 def test_the_sliders_shut_no_reader_out_and_fit_the_width(page):
@@ -176,13 +249,13 @@ def test_the_sliders_shut_no_reader_out_and_fit_the_width(page):
     page.evaluate(_SET, {"tdp_watts": 200})
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"document.querySelector('#limits-chart svg').clientWidth < {width}")
-        audit = Axe().run(page, context="#limits")
+        page.wait_for_function(f"document.querySelector('#front-chart svg').clientWidth < {width}")
+        audit = Axe().run(page, context="#answer")
         assert audit.violations_count == 0, audit.generate_report()
         assert page.evaluate(_RIGHT_END) <= width
 
 
-_RIGHT_END = """() => Math.max(...[...document.querySelectorAll("#limits *")]
+_RIGHT_END = """() => Math.max(...[...document.querySelectorAll("#answer *")]
   .filter((item) => !item.closest(".chart")).map((item) => item.getBoundingClientRect().right))"""
 
 

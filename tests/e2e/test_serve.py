@@ -12,6 +12,7 @@ import pytest
 
 from codesign import api
 from codesign.cli import main
+from codesign.serve.session import session_of_campaign
 
 _CAMPAIGN = """\
 space: memexplorer
@@ -91,6 +92,20 @@ def slide(page, title, key) -> None:
         page.keyboard.press(key)
 
     after(page, press)
+
+
+def test_designs_of_the_front_have_the_numbers_that_they_have_everywhere(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    campaign = api.load_campaign("small")
+    results = campaign.front_results()
+    document = session_of_campaign(campaign).start()
+    rows = results.rows[results.front()].tolist()
+    starts = {item["name"]: item["codes"] for item in document["starts"]}
+    assert next(iter(starts)).startswith("knee: front ")
+    numbered = {name: name.split("front ")[1].split()[0] for name in starts if "front " in name}
+    assert {name.split(":")[0] for name in numbered} >= {"knee", "frugal", "fastest"}
+    assert all(starts[name] == rows[int(number) - 1] for name, number in numbered.items())
+    assert document["front"]["numbers"] == list(range(1, len(rows) + 1))
 
 
 def test_a_slider_changes_the_design_and_its_numbers_are_those_of_evaluate(

@@ -181,5 +181,5 @@ def test_no_design_on_several_devices_beats_its_best_case(model, profile):
         bounds = evaluator.best_case(spread, {}, list(metrics))
         for metric in evaluator.metrics:
             if metric.name in bounds:
-                better = metric.sign * metrics[metric.name] < metric.sign * bounds[metric.name]
+                better = metric.flipped(metrics[metric.name]) < metric.flipped(bounds[metric.name])
                 assert not better.any(), (metric.name, deployment)

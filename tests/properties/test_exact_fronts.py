@@ -303,8 +303,8 @@ def test_no_design_beats_its_best_case_at_any_level(model, phase, options, n, ba
             bounded |= set(best)
             for metric in npu.metrics:
                 if metric.name in best:
-                    values = metric.sign * metrics[metric.name]
-                    assert (values >= metric.sign * best[metric.name]).all(), (metric.name, level)
+                    values = metric.flipped(metrics[metric.name])
+                    assert (values >= metric.flipped(best[metric.name])).all(), (metric.name, level)
         assert {"throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token"} <= bounded
         assert set(COST_METRICS) <= bounded
 
@@ -324,7 +324,7 @@ def test_the_front_under_random_tighter_limits_is_a_filter_of_kept_designs(seed,
     kept = kept_front(problem, KEPT_METRICS, tmp_path)
     rng, sizes = np.random.default_rng(seed), []
     values = {
-        item.metric.name: item.sign * kept.front.objectives[:, column]
+        item.metric.name: item.flipped(kept.front.objectives[:, column])
         for column, item in enumerate(kept.problem.objectives)
     }
     for _ in range(8):

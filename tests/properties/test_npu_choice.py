@@ -16,7 +16,7 @@ from codesign.columns import BoolArray, Column, Columns, FloatArray, IntArray, c
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operators import Stage
 from codesign.evaluators.npu.placement import PRIORITIES, balanced_tails, tier_shares, tier_tails
-from codesign.hardware.hierarchy import staged_time_s
+from codesign.hardware.hierarchy import inverse, staged_time_s_at
 from codesign.hardware.tier_order import fastest_first, orders_of, worth_trying
 from codesign.memtech import load_library
 from codesign.problem_builder import build_problem
@@ -305,11 +305,12 @@ def _steady_s(
     order: tuple[int, ...],
 ) -> FloatArray:
     tails = tier_tails((sizes[0], sizes[1], sizes[2]), tuple(capacity[list(order)]), priority)
+    seconds_per_byte = list(inverse(bandwidth[list(order)]))
     total = np.zeros(sizes.shape[1])
     for size, read, of_kind in zip(sizes, reads, tails, strict=True):
         crossing = [size * read, *(size * read * tail for tail in of_kind)]
         nothing = [np.zeros_like(total)] * len(order)
-        total += staged_time_s(crossing, list(bandwidth[list(order)]), nothing, np.zeros(1))
+        total += staged_time_s_at(crossing, seconds_per_byte, nothing, np.zeros(1))
     return total
 
 

@@ -145,8 +145,8 @@ def test_no_design_beats_its_best_case(phase: str) -> None:
         best = npu.best_case(*tree.columns(part, level), problem.metric_names)
         for metric in npu.metrics:
             if metric.name in best:
-                values = metric.sign * metrics[metric.name]
-                assert (values >= metric.sign * best[metric.name]).all(), (metric.name, level)
+                values = metric.flipped(metrics[metric.name])
+                assert (values >= metric.flipped(best[metric.name])).all(), (metric.name, level)
 
 
 def _written_rows(problem: Problem) -> Any:

@@ -23,7 +23,11 @@ PAPER_DEVICES = PACKAGE / "evaluators" / "economics" / "epoch.yaml"
 SPACES = sorted(path.stem for path in Path("spaces").glob("*.yaml"))
 
 NOT_NUMBERS = {"name", "vendor", "device_class", "is_announced", "also_called", "note", "sources"}
-NOT_NUMBERS |= {"link_kind", "has_asynchronous_cores"}  # the source of link_bandwidth says it
+NOT_NUMBERS |= {
+    "link_kind",
+    "has_asynchronous_cores",
+    "kernels_of",
+}  # the source of link_bandwidth says it
 DATED = re.compile(r"\b(19|20)\d\d\b")
 PLACED = re.compile(r"\b(Tables?|Fig\.|Eq\.|Eqs\.|sections?|Appendix|code)\b|§|\.yaml\b|\.json\b")
 OURS = re.compile(r"\[ours\]|\[fit\]|\b[Oo]urs?\b")

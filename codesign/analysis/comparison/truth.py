@@ -89,8 +89,7 @@ def published_truth(problem: Problem, reference_point: Mapping[str, float]) -> T
     key = definition_digest(problem, reference_point)
     for record in published().values():
         if record.definition_sha256 == key:
-            signs = np.array([item.sign for item in problem.objectives])
-            points = read_front(record)[1] * signs
+            points = problem.flipped(read_front(record)[1])
             return Truth("exact", points, record.n_designs, record.front_designs)
     return None
 

@@ -31,6 +31,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
+from codesign.metrics import Sense, flipped_columns
 from codesign.pareto import nearly_matches
 
 Kind: TypeAlias = Literal["factor", "share of range"]
@@ -46,21 +47,22 @@ class Measure:
 
     Attributes:
         front: (p, m) minimized, none dominated by another.
-        signs: (m,) what turns natural values into minimized ones.
+        senses: Of the objectives.
         kind: Improvements are factors (1: none) or shares of the front's range (0: none).
         tolerance: Share by which a design may be worse and still count as as good.
     """
 
     front: FloatArray
-    signs: FloatArray
+    senses: tuple[Sense, ...]
     kind: Kind
     tolerance: float = 0.0
 
     @classmethod
-    def of(cls, front: FloatArray, signs: FloatArray, tolerance: float = 0.0) -> Measure:
+    def of(cls, front: FloatArray, senses: tuple[Sense, ...], tolerance: float = 0.0) -> Measure:
         """By factors if every objective of the front is positive in its natural sign."""
-        kind: Kind = "factor" if (front * signs > 0).all() else "share of range"
-        return cls(front, signs, kind, tolerance)
+        is_positive = bool((flipped_columns(front, senses) > 0).all())
+        kind: Kind = "factor" if is_positive else "share of range"
+        return cls(front, senses, kind, tolerance)
 
     def matters(self, improvement: float) -> bool:
         """Whether an improvement is more than the tolerance, and more than rounding."""
@@ -112,7 +114,8 @@ class Measure:
         tolerance = self.tolerance * (1.0 - _ROUNDING)
         as_bad = self.front * np.where(self.front < 0, 1.0 + tolerance, 1.0 / (1.0 + tolerance))
         if self.kind == "factor":
-            worse = self.front * np.where(self.signs > 0, more, 1.0 / more)
+            is_minimized = [sense == "minimize" for sense in self.senses]
+            worse = self.front * np.where(is_minimized, more, 1.0 / more)
         else:
             worse = self.front + more * np.ptp(self.front, axis=0)
         columns = range(self.front.shape[1])
@@ -145,10 +148,10 @@ class Measure:
     def _raw(self, points: FloatArray, front: FloatArray) -> FloatArray:
         """Logarithms of factors, so that they add up; or differences over ranges."""
         if self.kind == "factor":
-            natural, best = points * self.signs, front * self.signs
+            natural, best = (flipped_columns(item, self.senses) for item in (points, front))
             # A maximized objective at or below zero lacks any factor.
             with np.errstate(divide="ignore", invalid="ignore"):
                 logarithm = np.where(natural > 0, np.log(natural), -np.inf)
-            return np.asarray((logarithm - np.log(best)) * self.signs)
+            return flipped_columns(logarithm - np.log(best), self.senses)
         low, high = self.front.min(axis=0), self.front.max(axis=0)
         return np.asarray((points - front) / np.where(high > low, high - low, 1.0))

@@ -86,11 +86,6 @@ class FrontExplanation:
     seconds: float
 
     @property
-    def signs(self) -> FloatArray:
-        """(m,) factors between natural and minimized values."""
-        return self.measure.signs
-
-    @property
     def kept(self) -> IntArray:
         """Points that are not folded, ascending."""
         return kept_points(self.under)
@@ -132,11 +127,10 @@ def explain_front(
         JobError: An enumeration failed.
     """
     problem = fronts.problem
-    signs = np.array([objective.sign for objective in problem.objectives])
     under = fold(front.objectives, cost_column(problem.objectives), tolerance)
     kept = kept_points(under)
     chosen = front.only(kept)
-    measure = Measure.of(chosen.objectives, signs, tolerance)
+    measure = Measure.of(chosen.objectives, problem.senses, tolerance)
     listed = choices_of(problem.space, front, kept)
     limits = limits_of(problem)
     movable, unpriced = limits.movable, dict(limits.others)

@@ -20,11 +20,11 @@ from codesign.columns import FloatArray, IntArray
 from codesign.errors import InputError
 from codesign.metrics import Metric
 from codesign.problem import Observations, Problem
+from codesign.space import read_limit
 from codesign.units import parse_unit, split_quantity
 
 Source: TypeAlias = Literal["campaign", "space", "evaluator"]
 
-_FORM = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+?)\s*$")
 _SAMPLE = 4096
 _SEED = 0
 _SAME = 1e-9
@@ -176,20 +176,19 @@ def _texts(problem: Problem) -> Iterator[tuple[Source, str]]:
 
 def _read(problem: Problem, source: Source, text: str) -> Limit | str:
     """The limit, or why it is none."""
-    match = _FORM.match(text)
+    written = read_limit(text)
     metrics = set(problem.metric_names)
-    if match is None or match[1] not in {*metrics, *problem.space.units}:
+    if written is None or written.quantity not in {*metrics, *problem.space.units}:
         return "is not of the form 'quantity <= number'"
     try:
-        split_quantity(match[3])
+        split_quantity(written.bound)
     except InputError:
         return "is not bounded by a number"
     # What split_quantity accepts begins with a number, so this matches.
-    number, unit = re.match(r"([-+.\deE_]+)\s*(.*)$", match[3]).groups()  # type: ignore[union-attr]
-    own = _metric_unit(problem, match[1]) if match[1] in metrics else ""
-    limit = Limit(
-        text, source, match[1], match[2], float(number.replace("_", "")), unit or own, unit
-    )
+    number, unit = re.match(r"([-+.\deE_]+)\s*(.*)$", written.bound).groups()  # type: ignore[union-attr]
+    quantity, bound = written.quantity, float(number.replace("_", ""))
+    own = _metric_unit(problem, quantity) if quantity in metrics else ""
+    limit = Limit(text, source, quantity, written.comparison, bound, unit or own, unit)
     return limit if limit.number > 0 else "has no positive bound that a share could be taken of"
 
 

@@ -76,13 +76,13 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A value that no design of a front has, in the neighbor of the front that lacks least.
+    """A value that no design of the whole front has, in the neighbor that lacks least.
 
     Attributes:
         parameter: Its name.
         value: None: the parameter's absence.
         place: Of the neighbor.
-        dominator: Position in the front of the design that is better and most alike.
+        dominator: Position in ``front_rows`` of the design that is better and most alike.
         regret: See :mod:`.distance`; the neighbor's.
     """
 
@@ -94,15 +94,22 @@ class NearMiss:
 
 
 def near_misses(
-    problem: Problem, near: Neighborhood, front_rows: IntArray, measure: Measure
+    problem: Problem,
+    near: Neighborhood,
+    front_rows: IntArray,
+    measure: Measure,
+    known_rows: IntArray,
 ) -> list[NearMiss]:
-    """For each value that the front lacks, the feasible neighbor with the least regret.
+    """For each value that the whole front lacks, the feasible neighbor with the least regret.
 
     Args:
         problem: Of the designs.
-        near: The neighborhood of the front.
-        front_rows: (p, d) a design of each point of the measure's front, in its order.
-        measure: Of improvements with respect to the front.
+        near: The neighborhood of ``front_rows``.
+        front_rows: (p, d) a design of each point of the measure's front, in its order; where
+            points are folded, of those that are not.
+        measure: Of improvements with respect to ``front_rows``.
+        known_rows: (k, d) all known designs of the whole front; no value that one of them has is
+            missing.
 
     Returns:
         The least regret first; values without a feasible neighbor are left out.
@@ -112,7 +119,7 @@ def near_misses(
     for column, parameter in enumerate(problem.space.parameters):
         for code in possible_codes(problem.space, column):
             having = inside[near.rows[inside, column] == code]
-            if (front_rows[:, column] == code).any() or not len(having):
+            if (known_rows[:, column] == code).any() or not len(having):
                 continue
             place = int(having[measure.nearest(near.objectives[having])])
             better = measure.dominating(near.objectives[place])
@@ -129,6 +136,44 @@ def near_misses(
                 )
             )
     return sorted(misses, key=lambda item: item.regret)
+
+
+@dataclass(frozen=True)
+class FoldedChoice:
+    """A value that designs of the front have only where they are folded under a cheaper one.
+
+    Attributes:
+        parameter: Its name.
+        value: None: the parameter's absence.
+        places: Of the folded designs that have it, ascending.
+    """
+
+    parameter: str
+    value: Value
+    places: tuple[int, ...]
+
+
+def folded_choices(
+    problem: Problem, known_rows: IntArray, places: IntArray, kept: IntArray
+) -> list[FoldedChoice]:
+    """Values that only folded designs of a front have.
+
+    Args:
+        problem: Of the designs.
+        known_rows: (k, d) all known designs of the whole front.
+        places: (k,) the place on the front of each.
+        kept: Places that are not folded.
+    """
+    is_kept = np.isin(places, kept)
+    choices = []
+    for column, parameter in enumerate(problem.space.parameters):
+        for code in possible_codes(problem.space, column):
+            has_code = known_rows[:, column] == code
+            if has_code.any() and not (has_code & is_kept).any():
+                value = parameter.values[code] if code >= 0 else None
+                found = tuple(np.unique(places[has_code]).tolist())
+                choices.append(FoldedChoice(parameter.name, value, found))
+    return choices
 
 
 @dataclass(frozen=True)

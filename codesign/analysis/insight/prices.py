@@ -114,8 +114,8 @@ def shared_reference(
         for limit in limits:
             is_bad_side = limit.is_upper == (objective.sense == "minimize")
             if limit.quantity == objective.metric.name and is_bad_side:
-                bound = objective.sign * in_metric_unit(
-                    limit, limit.bound_loosened_by(step), objective.metric
+                bound = objective.flipped(
+                    in_metric_unit(limit, limit.bound_loosened_by(step), objective.metric)
                 )
                 beyond = _BEYOND * (bound - front.objectives[:, j].min())
                 wide[j] = max(wide[j], bound + beyond)
@@ -189,7 +189,7 @@ class _Pricing:
         self.fronts.progress.end()
         objective = self.fronts.problem.objectives[j]
         number = in_metric_unit(limit, limit.bound_loosened_by(self.step), objective.metric)
-        column, bound = without[:, j], objective.sign * number
+        column, bound = without[:, j], objective.flipped(number)
         return np.asarray(without[column < bound if limit.is_strict else column <= bound])
 
     def _loosened(self, limit: Limit, step: float | None, label: str) -> FloatArray | None:

@@ -12,6 +12,19 @@ from codesign.units import format_engineering
 
 
 @dataclass(frozen=True)
+class NearestMiss:
+    """The request that comes nearest to limits which none keeps.
+
+    Attributes:
+        number: Of the request, from 1.
+        words: Its times beside the limits, and what held it up.
+    """
+
+    number: int
+    words: str
+
+
+@dataclass(frozen=True)
 class ServiceLevel:
     """The two times within which a request should be served, in seconds."""
 
@@ -32,8 +45,16 @@ class ServiceLevel:
         Raises:
             InputError: No request kept both; says how near the nearest came, and what held it up.
         """
+        miss = self.nearest_miss(served)
+        if miss is not None:
+            raise InputError(
+                f"no request keeps both limits; the nearest is request {miss.number}: {miss.words}"
+            )
+
+    def nearest_miss(self, served: ServedRequests) -> NearestMiss | None:
+        """What the nearest of the requests lacks; None: some request keeps both limits."""
         if self._meets(served).any():
-            return
+            return None
         first, output = served.time_to_first_token_s, served.time_per_output_token_s
         misses = np.maximum(
             first / self.time_to_first_token_s,
@@ -48,10 +69,7 @@ class ServiceLevel:
         if not np.isnan(output[nearest]):
             limit = _time(self.time_per_output_token_s)
             words.append(f"output token {_time(output[nearest])} of {limit}")
-        raise InputError(
-            "no request keeps both limits; the nearest is request "
-            f"{nearest + 1}: {'; '.join(words)}"
-        )
+        return NearestMiss(nearest + 1, "; ".join(words))
 
     def _meets(self, served: ServedRequests) -> np.ndarray:
         return served.meets(self.time_to_first_token_s, self.time_per_output_token_s)

@@ -43,9 +43,9 @@ from codesign.hardware.device import load_device
 from codesign.hardware.nccl import Fabric
 from codesign.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
+from codesign.workload.precision import FORMAT_KEYS
 
 _SPLIT = ("pipeline_parallel", "expert_parallel", "attention_parallel")
-_FORMATS = ("weight_format", "activation_format", "kv_format")
 _WIDE_FORMAT = "bf16"
 """Format of an element where the space does not say (Epoch section 4)."""
 _CHUNK = 4096
@@ -73,7 +73,7 @@ class EconomicsEvaluator:
 
     metrics: tuple[Metric, ...] = tuple(ECONOMICS_METRICS.values())
     required_parameters = frozenset({"device", "n_devices", "batch_size"})
-    optional_parameters = frozenset({*_SPLIT, *_FORMATS, "tensor_layout", "speculation"})
+    optional_parameters = frozenset({*_SPLIT, *FORMAT_KEYS, "tensor_layout", "speculation"})
 
     def __init__(
         self, workload: EconomicsWorkload, options: EconomicsOptions | None = None
@@ -170,7 +170,7 @@ class EconomicsEvaluator:
 
     def _prepare(self, designs: Columns) -> _PreparedDesigns:
         """Machines, precisions and splits of a batch as arrays."""
-        precision = ElementBytes(*(_bits(designs, name) / 8 for name in _FORMATS))
+        precision = ElementBytes(*(_bits(designs, name) / 8 for name in FORMAT_KEYS))
         draft_bytes = np.full(len(designs["n_devices"]), self.workload.draft_weight_bits / 8)
         n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
         fixed = Fixed(

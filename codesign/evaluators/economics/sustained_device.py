@@ -104,9 +104,11 @@ _WIDE_FORMATS = ("fp16", "bf16", "fp32")
 """Formats in which a device multiplies what it has no narrower rate for, in order of choice."""
 _NARROW_FORMATS = {
     "fp4": ("fp4", "fp8"),
+    "nvfp4": ("fp4", "fp8"),
     "mxfp4": ("fp4", "fp8"),
     "fp8": ("fp8",),
     "mxfp8": ("fp8",),
+    "fp8_block128": ("fp8",),
     "int4": ("int4", "int8"),
     "mxint4": ("int4", "int8"),
     "int8": ("int8",),

@@ -21,23 +21,21 @@ from codesign.evaluators.forecast.forecast_explanation import Forecast, to_expla
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import (
     Demand,
-    compute_time_s,
     demand,
-    memory_time_s,
     phase_time_s,
+    times_s,
 )
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.variants import Variant
 from codesign.metrics import METRICS, Metric, chosen_metrics
 from codesign.schema import Document, Record, to_record
-from codesign.workload.precision import find_format
+from codesign.workload.precision import FORMAT_KEYS, find_format
 
 _HARDWARE = frozenset({"peak_ops_per_s", "bandwidth_bytes_per_s"})
 _SHARES = ("compute_efficiency", "memory_efficiency")
 _CAPACITY, _LATENCY = "memory_capacity_bytes", "dispatch_latency_s"
 _OF_OPTIONS = ("chunk_tokens", "attention_tile")
 _BATCH = "batch_size"
-_FORMATS = ("weight_format", "activation_format", "kv_format")
 _SOFTWARE = (*Variant.model_fields, *_OF_OPTIONS, _BATCH)
 _METRICS = (
     "time_to_first_token_s",
@@ -61,7 +59,6 @@ class Machines:
         compute_efficiency: Factor on the operators' own shares of the peak.
         memory_efficiency: Factor on the operators' own shares of the bandwidth.
         dispatch_latency_s: Time to launch one kernel.
-        capacity_bytes: Capacity of the memory; infinite if the space does not say.
     """
 
     peak_ops_per_s: FloatArray
@@ -69,7 +66,17 @@ class Machines:
     compute_efficiency: FloatArray
     memory_efficiency: FloatArray
     dispatch_latency_s: FloatArray
-    capacity_bytes: FloatArray
+
+    def times_s(self, phase_demand: Demand) -> tuple[FloatArray, FloatArray]:
+        """(n,) compute and memory time of what is asked (LIFE Eqs. 1 and 2)."""
+        return times_s(
+            phase_demand,
+            self.peak_ops_per_s,
+            self.bandwidth_bytes_per_s,
+            self.dispatch_latency_s,
+            self.compute_efficiency,
+            self.memory_efficiency,
+        )
 
 
 class ForecastEvaluator:
@@ -185,7 +192,7 @@ class ForecastEvaluator:
         """
         definition = self.options.variant.model_dump()
         definition |= {name: settings[name] for name in Variant.model_fields if name in settings}
-        for name in _FORMATS:
+        for name in FORMAT_KEYS:
             if name in settings:
                 find_format(str(settings[name]))  # its error finds the line in the space
         variant = to_record(Document("design", definition, {}), Variant)
@@ -245,7 +252,6 @@ class ForecastEvaluator:
             compute_efficiency=compute,
             memory_efficiency=memory,
             dispatch_latency_s=self._latency(designs),
-            capacity_bytes=self._column(designs, _CAPACITY, np.inf),
         )
 
     def _column(self, designs: Columns, name: str, absent: float) -> FloatArray:
@@ -298,20 +304,13 @@ class _ForecastMetrics:
         return _gathered(self.forecasts, self._position, value)
 
     def _time_s(self, demand_of: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
-        ops = self._of(lambda forecast: float(demand_of(forecast).ops))
-        moved = self._of(lambda forecast: float(demand_of(forecast).bytes_moved))
-        launches = self._of(lambda forecast: float(demand_of(forecast).dispatches))
-        machines = self.machines
-        latency = machines.dispatch_latency_s
-        memory = memory_time_s(
-            moved, launches, machines.bandwidth_bytes_per_s, machines.memory_efficiency, latency
+        demands = Demand(
+            ops=self._of(lambda forecast: float(demand_of(forecast).ops)),
+            bytes_moved=self._of(lambda forecast: float(demand_of(forecast).bytes_moved)),
+            dispatches=self._of(lambda forecast: float(demand_of(forecast).dispatches)),
         )
-        if is_memory_bound:
-            return memory
-        compute = compute_time_s(
-            ops, launches, machines.peak_ops_per_s, machines.compute_efficiency, latency
-        )
-        return phase_time_s(compute, memory)
+        compute, memory = self.machines.times_s(demands)
+        return memory if is_memory_bound else phase_time_s(compute, memory)
 
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:

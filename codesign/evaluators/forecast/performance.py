@@ -121,6 +121,24 @@ def memory_time_s(
     return np.asarray(moving + dispatches * dispatch_latency_s)
 
 
+def times_s(
+    phase_demand: Demand,
+    peak_ops_per_s: FloatArray | float,
+    bandwidth_bytes_per_s: FloatArray | float,
+    dispatch_latency_s: FloatArray | float = 0.0,
+    compute_efficiency: FloatArray | float = 1.0,
+    memory_efficiency: FloatArray | float = 1.0,
+) -> tuple[FloatArray, FloatArray]:
+    """Compute and memory time of what is asked (LIFE Eqs. 1 and 2). The arguments broadcast."""
+    launches, latency = phase_demand.dispatches, dispatch_latency_s
+    return (
+        compute_time_s(phase_demand.ops, launches, peak_ops_per_s, compute_efficiency, latency),
+        memory_time_s(
+            phase_demand.bytes_moved, launches, bandwidth_bytes_per_s, memory_efficiency, latency
+        ),
+    )
+
+
 def phase_time_s(compute_s: FloatArray, memory_s: FloatArray) -> FloatArray:
     """Compute and traffic overlap: the longer of the two (LIFE Eq. 3)."""
     return np.maximum(compute_s, memory_s)

@@ -14,10 +14,9 @@ from codesign.columns import FloatArray
 from codesign.evaluators.forecast.performance import (
     Demand,
     Efficiencies,
-    compute_time_s,
     demand,
-    memory_time_s,
     phase_time_s,
+    times_s,
 )
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import lora_merge_ops
@@ -51,6 +50,15 @@ class ForecastMachine:
     bandwidth_bytes_per_s: float
     dispatch_latency_s: float = 0.0
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
+
+    def times_s(self, phase_demand: Demand) -> tuple[FloatArray, FloatArray]:
+        """Compute and memory time of what is asked (LIFE Eqs. 1 and 2)."""
+        return times_s(
+            phase_demand,
+            self.peak_ops_per_s,
+            self.bandwidth_bytes_per_s,
+            self.dispatch_latency_s,
+        )
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ def timeline(
     token = np.unique(np.linspace(1, generated_tokens, count).round())
     steps = inference.decode(prompt_tokens + token, batch_size)
     moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
-    compute, memory = times_s(demand(steps, machine.efficiencies), machine)
+    compute, memory = machine.times_s(demand(steps, machine.efficiencies))
     bound_by_memory = inference.conventions.is_decode_memory_bound
     return DecodeTimeline(
         token=token,
@@ -127,42 +135,6 @@ def timeline(
         kv_bytes=steps.total("kv_read_bytes", "kv_written_bytes"),
         ops=ops,
         time_per_output_token_s=memory if bound_by_memory else phase_time_s(compute, memory),
-    )
-
-
-def times_s(phase_demand: Demand, machine: ForecastMachine) -> tuple[FloatArray, FloatArray]:
-    """Compute and memory time of what is asked, on a machine (LIFE Eqs. 1 and 2)."""
-    latency = machine.dispatch_latency_s
-    return (
-        compute_time_s(
-            phase_demand.ops, phase_demand.dispatches, machine.peak_ops_per_s, 1.0, latency
-        ),
-        memory_time_s(
-            phase_demand.bytes_moved,
-            phase_demand.dispatches,
-            machine.bandwidth_bytes_per_s,
-            1.0,
-            latency,
-        ),
-    )
-
-
-def prefill_times_s(
-    inference: Inference,
-    prompt_tokens: int,
-    peak_ops_per_s: FloatArray,
-    bandwidth_bytes_per_s: FloatArray,
-    efficiencies: Efficiencies,
-    dispatch_latency_s: float = 0.0,
-) -> tuple[FloatArray, FloatArray]:
-    """Compute and memory time of a prefill; the machines broadcast (LIFE Eqs. 1 and 2)."""
-    prefill_demand = demand(inference.prefill(prompt_tokens), efficiencies)
-    launches = prefill_demand.dispatches
-    return (
-        compute_time_s(prefill_demand.ops, launches, peak_ops_per_s, 1.0, dispatch_latency_s),
-        memory_time_s(
-            prefill_demand.bytes_moved, launches, bandwidth_bytes_per_s, 1.0, dispatch_latency_s
-        ),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ValidationError
 
 from codesign.errors import InputError, UnknownNameError
-from codesign.schema import Positive, Record, checked
+from codesign.schema import Positive, Record, checked, sentence_of
 from codesign.workload import LanguageModel
 from codesign.workload.precision import bits_per_element, find_format
 
@@ -155,7 +155,7 @@ def with_attention(model: LanguageModel, variant: Variant) -> LanguageModel:
     try:
         return LanguageModel.model_validate({**model.model_dump(), **changed})
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        reason = sentence_of(error.errors()[0])
         raise InputError(
             f"{model.name} cannot have {variant.attention}: {reason}", "attention"
         ) from None

@@ -29,8 +29,8 @@ from codesign.evaluators.npu.cost_metrics import (
     SiliconMetrics,
 )
 from codesign.evaluators.npu.footprint import requests_that_fit
-from codesign.evaluators.npu.formats import FORMATS, element_bytes, meaning, operand_bits
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.formats import element_bytes, meaning, operand_bits
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions, account_constants
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.partial_designs import PartialDesigns
 from codesign.evaluators.npu.pass_bounds import ArrayChoice, BestInputs, PassBounds
@@ -43,6 +43,7 @@ from codesign.hardware.power import thermal_design_watts
 from codesign.hardware.tier_order import fastest_first
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request
+from codesign.workload.precision import FORMAT_KEYS
 
 UNDECIDED_PARAMETERS = (
     "activation_format",
@@ -83,11 +84,12 @@ class BestCase:
         self._options = options
         self._library = library
         self._part = preparation.part
+        self._energies = account_constants(options).operation_energies
         self._of_pass = PassBounds(pass_, preparation, options, workload.phase)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Formats of equal widths are; all other values differ."""
-        if parameter not in FORMATS:
+        if parameter not in FORMAT_KEYS:
             return values
         key = meaning(parameter, self._workload.format_convention, is_whole=True)
         return [key(str(value)) for value in values]
@@ -132,13 +134,15 @@ class BestCase:
         """
         lanes, _ = partial.extremes("vector_length", float)
         convention = self._workload.format_convention
-        widths = {name: partial.extremes(name, element_bytes(name, convention)) for name in FORMATS}
+        widths = {
+            name: partial.extremes(name, element_bytes(name, convention)) for name in FORMAT_KEYS
+        }
         least = {name: ends[0] for name, ends in widths.items()}
         most = {name: ends[1] for name, ends in widths.items()}
-        bits = {name: partial.extremes(name, operand_bits(name))[0] for name in FORMATS}
+        bits = {name: partial.extremes(name, operand_bits(name))[0] for name in FORMAT_KEYS}
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         slowest = replace(hardware, vector_length=lanes)
-        watts = thermal_design_watts(slowest, bits["activation_format"], wider)
+        watts = thermal_design_watts(slowest, bits["activation_format"], wider, self._energies)
         array, arrays = self._arrays(partial)
         smallest, largest = self._batch_range(partial, hardware, least, most)
         case = BestInputs(
@@ -190,7 +194,7 @@ class BestCase:
         self, partial: PartialDesigns, hardware: AcceleratorBatch, end: int
     ) -> SiliconMetrics:
         """Of designs with the narrowest operands and shortest vectors (0), or the other end (1)."""
-        bits = {name: partial.extremes(name, operand_bits(name))[end] for name in FORMATS}
+        bits = {name: partial.extremes(name, operand_bits(name))[end] for name in FORMAT_KEYS}
         wider = np.maximum(bits["weight_format"], bits["kv_format"])
         lanes = partial.extremes("vector_length", float)[end]
         operands = np.stack([bits["activation_format"], wider])

@@ -93,8 +93,8 @@ def choose_compiled(
 
 def _padded(values: FloatArray) -> FloatArray:
     """(..., o) values of operators, the last one repeated up to whole blocks of ``LANES``."""
-    missing = -values.shape[-1] % LANES
-    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)], mode="edge")
+    n = values.shape[-1]
+    return values[..., np.minimum(np.arange(n + -n % LANES), n - 1)]
 
 
 def _blocks(values: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from codesign.accounts.area import Floorplan, floorplan
 from codesign.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
-from codesign.accounts.constants import Constants, constants_at
+from codesign.accounts.constants import Constants
 from codesign.accounts.heat import Heat, heat_of
 from codesign.accounts.ownership import (
     owned_usd_per_hour,
@@ -29,7 +28,7 @@ from codesign.deployments import ModelPart
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.compiled import is_in_use
 from codesign.evaluators.npu.compiled_accounts import compiled_cheapest_unit
-from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.hardware.accelerator import AcceleratorBatch
 from codesign.hardware.power import thermal_design_watts
 from codesign.memtech import MemoryTechnology
@@ -48,12 +47,6 @@ STANDING, WEAR = "standing_usd_per_hour", "wear_usd_per_token"
 STANDING_CARBON, WEAR_CARBON = "standing_kgco2e_per_hour", "wear_kgco2e_per_token"
 PARTS_OF_COST = (STANDING, WEAR, STANDING_CARBON, WEAR_CARBON)
 """What price and carbon of a system's tokens follow from, besides energy."""
-
-
-def account_constants(options: NpuOptions) -> Constants:
-    """Constants of what designs cost: of the process, at the level of the options, or stated."""
-    constants = constants_at(options.process, options.technology_level)
-    return replace(constants, **options.constants)
 
 
 def capital_usd_per_hour(options: NpuOptions) -> float:
@@ -100,7 +93,7 @@ class SiliconMetrics:
 
     @cached_property
     def constants(self) -> Constants:
-        """See :func:`account_constants`."""
+        """What the options say."""
         return account_constants(self._options)
 
     @cached_property
@@ -150,7 +143,9 @@ class SiliconMetrics:
     @cached_property
     def tdp_by_component(self) -> dict[str, FloatArray]:
         """TDP of each component of one device."""
-        return thermal_design_watts(self._hardware, *self._bits)
+        first, second = self._bits
+        energies = self.constants.operation_energies
+        return thermal_design_watts(self._hardware, first, second, energies)
 
     @property
     def power_density_w_per_mm2(self) -> FloatArray:

@@ -18,7 +18,6 @@ from codesign.evaluators.npu.placement import KINDS
 from codesign.format_mixture import is_mixed, mixture_words
 from codesign.hardware.accelerator import UNCHARGED_EDGE
 from codesign.hardware.array import ORGANIZATIONS
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
 
 
@@ -60,6 +59,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
     hardware = design.batch.setup.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
+    lane_joules = design.silicon.constants.lane_energy_joules
     joined = max if pass_.options.vector == "overlapped" else float.__add__
     moving = _moving_operators(pass_, design, present)
     rows: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
             name, _NOTHING | {"traffic_bytes": {_name(design, level): 0.0 for level in present}}
         )
         vector_s = float(lane_cycles[i]) * batch / lanes_per_s
-        bounds = {bound: own[key] for bound, key in _BOUNDS.items()} | {"vector": vector_s}
+        bounds = {bound: own[key] for bound, key in TIME_OF_BOUND.items()} | {"vector": vector_s}
         slowest = max(bounds, key=lambda bound: bounds[bound])
         rows.append(
             {
@@ -79,12 +79,11 @@ def _operators(pass_: Pass, design: DesignMetrics, present: list[int]) -> list[d
                 "count": count,
                 "bound": slowest if bounds[slowest] > 0 else "none",
                 "time_s": count * joined(own["time_s"], vector_s),
-                **{key: count * own[key] for key in _BOUNDS.values()},
+                **{key: count * own[key] for key in TIME_OF_BOUND.values()},
                 "matrix_time_s": count * own["time_s"],
                 "vector_time_s": count * vector_s,
                 "multiply_accumulates": count * float(table.mac_per_request[i]) * batch,
-                "energy_joules": count
-                * (own["energy_joules"] + operations * VECTOR_LANE_ENERGY_JOULES),
+                "energy_joules": count * (own["energy_joules"] + operations * lane_joules),
                 "traffic_bytes": {
                     level: count * moved for level, moved in own["traffic_bytes"].items()
                 },
@@ -121,12 +120,13 @@ def _power_note(design: DesignMetrics) -> list[str]:
     ]
 
 
-_BOUNDS = {
+TIME_OF_BOUND = {
     "compute": "compute_time_s",
     "on-chip port": "on_chip_time_s",
     "off-chip": "off_chip_time_s",
 }
-_NOTHING: dict[str, Any] = dict.fromkeys([*_BOUNDS.values(), "time_s", "energy_joules"], 0.0)
+"""What may bound an operator of array and memories, and the key of its time."""
+_NOTHING: dict[str, Any] = dict.fromkeys([*TIME_OF_BOUND.values(), "time_s", "energy_joules"], 0.0)
 
 
 def _moving_operators(

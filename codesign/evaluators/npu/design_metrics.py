@@ -18,7 +18,6 @@ from codesign.evaluators.npu.pass_setup import modelling_of
 from codesign.evaluators.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.evaluators.npu.records import Moved, PassTimes
 from codesign.hardware.hierarchy import inverse
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.workload import Request
 
 
@@ -206,7 +205,7 @@ class DesignMetrics(CostMetrics):
             self._each(totals.reads),
             self._each(totals.writes),
             self._each(totals.cycles) * self.cycle_joules,
-            operations * VECTOR_LANE_ENERGY_JOULES,
+            operations * self.silicon.constants.lane_energy_joules,
         )
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:

@@ -14,7 +14,7 @@ from codesign.columns import FloatArray
 from codesign.deployments import ModelPart
 from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
 from codesign.hardware.hierarchy import inverse
-from codesign.hardware.power import thermal_design_watts
+from codesign.hardware.power import OperationEnergies, thermal_design_watts
 
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``bounds.py``) are features too."""
@@ -24,7 +24,9 @@ _KV, _WEIGHTS = 1, 2
 """Positions in a setup's ``pinned`` and ``tails``."""
 
 
-def features(footprint: Footprint, batch: PreparedBatch, part: ModelPart) -> dict[str, FloatArray]:
+def features(
+    footprint: Footprint, batch: PreparedBatch, part: ModelPart, energies: OperationEnergies
+) -> dict[str, FloatArray]:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
     Power, rates, capacity and batch size are of all devices that serve the model, the rest of one.
@@ -34,7 +36,9 @@ def features(footprint: Footprint, batch: PreparedBatch, part: ModelPart) -> dic
     """
     hardware, n_devices = footprint.accelerators, part.n_devices
     levels = hardware.levels
-    watts = sum(thermal_design_watts(hardware, *footprint.operand_bits).values(), start=np.zeros(1))
+    first_bits, second_bits = footprint.operand_bits
+    parts = thermal_design_watts(hardware, first_bits, second_bits, energies)
+    watts = sum(parts.values(), start=np.zeros(1))
     off_chip = 1.0 - batch.setup.pinned
     kv_bytes = batch.kv_bytes * batch.batch_size * off_chip[_KV]
     weight_bytes = batch.weight_bytes * off_chip[_WEIGHTS]

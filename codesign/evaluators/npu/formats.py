@@ -16,10 +16,7 @@ from codesign.workload import (
     weight_groups,
     weight_multiply_bits,
 )
-from codesign.workload.precision import Convention
-
-FORMATS = ("weight_format", "activation_format", "kv_format")
-"""Parameters that say how wide each kind of data is."""
+from codesign.workload.precision import FORMAT_KEYS, Convention
 
 
 def element_bytes(parameter: str, convention: Convention) -> Callable[[str], float]:
@@ -30,7 +27,7 @@ def element_bytes(parameter: str, convention: Convention) -> Callable[[str], flo
 
 def widths_of_operands(designs: Columns) -> FloatArray:
     """(2, n) widths of the array's two operands."""
-    bits = {name: designs[name].lookup(operand_bits(name)) for name in FORMATS}
+    bits = {name: designs[name].lookup(operand_bits(name)) for name in FORMAT_KEYS}
     wider = np.maximum(bits["weight_format"], bits["kv_format"])
     return np.stack([bits["activation_format"], wider])
 

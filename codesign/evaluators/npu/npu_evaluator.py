@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.accounts.constants import constant_ranges
+from codesign.accounts.constants import ENERGIES, constant_ranges
 from codesign.columns import Columns, FloatArray, IntArray, Value, taken
 from codesign.deployments import SINGLE, Parallelism, model_part
 from codesign.deployments.grouping import groups, has_degrees
@@ -30,8 +30,7 @@ from codesign.evaluators.npu.cost_metrics import COST_METRICS, PARTS_OF_COST, ab
 from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.features import BOUNDED, BOUNDED_ALIKE, features
-from codesign.evaluators.npu.formats import FORMATS
-from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.evaluators.npu.operators import Pass
 from codesign.evaluators.npu.preparation import BATCH_SIZE, STRATEGIES, Preparation
 from codesign.hardware.accelerator import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
@@ -39,6 +38,7 @@ from codesign.memtech import MemoryTechnology, Range, load_library
 from codesign.metrics import ECONOMICS_METRICS, METRICS, POOL_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
 from codesign.workload import Request
+from codesign.workload.precision import FORMAT_KEYS
 
 CHUNK = 2048
 """Distinct designs evaluated at a time, so that the (n, o) tables stay in the cache."""
@@ -53,6 +53,19 @@ _OTHER_PHASE = {"prefill": "time_per_output_token_s", "decode": "time_to_first_t
 
 _LATENCIES = ("time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s")
 """Metrics within whose limits a batch size is chosen."""
+
+POWER_METRICS = frozenset(
+    {
+        "tdp_watts",
+        "average_power_watts",
+        "energy_joules_per_token",
+        "energy_joules_per_request",
+        "tokens_per_joule",
+        "tokens_per_joule_tdp",
+        "dynamic_joules_per_token",
+    }
+)
+"""Metrics that depend on what an operation takes, besides what designs cost."""
 
 _NO_CONSEQUENCE = {"name", "note", "sources", "data_pins"}
 """What a technology's file says that changes no metric."""
@@ -76,7 +89,7 @@ class NpuEvaluator:
     Workload: ClassVar[type[Record]] = Request
     Options: ClassVar[type[Record]] = NpuOptions
 
-    required_parameters = REQUIRED_PARAMETERS | {*FORMATS, *STRATEGIES}
+    required_parameters = REQUIRED_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES}
     optional_parameters = OPTIONAL_PARAMETERS | {BATCH_SIZE, *DEGREES}
 
     def __init__(
@@ -101,7 +114,8 @@ class NpuEvaluator:
             self._accuracy = FormatAccuracy(workload.language_model, self.options)
             self.metrics += tuple(self._accuracy.declared.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
-            self.undecided_parameters = (*FORMATS, ALGORITHM, *UNDECIDED_PARAMETERS[len(FORMATS) :])
+            later = UNDECIDED_PARAMETERS[len(FORMAT_KEYS) :]
+            self.undecided_parameters = (*FORMAT_KEYS, ALGORITHM, *later)
 
     undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
     kept_limits = frozenset({"time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s"})
@@ -129,9 +143,9 @@ class NpuEvaluator:
             return {}
         keys = {
             name: self._best_case.interchangeable(name, values[name])
-            if name in FORMATS
+            if name in FORMAT_KEYS
             else [""] * len(values[name])
-            for name in (*FORMATS, ALGORITHM)
+            for name in (*FORMAT_KEYS, ALGORITHM)
             if name in values
         }
         return self._accuracy.superseded(values, keys, objectives)
@@ -177,10 +191,11 @@ class NpuEvaluator:
         return evaluator
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
-        """Of the constants of what designs cost, without those that the options state."""
-        if not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
-            return {}
+        """Of the constants that these metrics depend on, without those that the options state."""
         ranges = constant_ranges(self.options.process)
+        if not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
+            names = ENERGIES if set(metrics) & POWER_METRICS else ()
+            ranges = {name: ranges[name] for name in names}
         return {
             name: Range(low=item.low, typical=item.typical, high=item.high)
             for name, item in ranges.items()
@@ -188,7 +203,7 @@ class NpuEvaluator:
         }
 
     def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
-        """The same evaluator with other constants of what designs cost."""
+        """The same evaluator with other constants."""
         evaluator = copy.copy(self)
         constants = {**self.options.constants, **values}
         evaluator.options = self.options.model_copy(update={"constants": constants})
@@ -332,7 +347,8 @@ class NpuEvaluator:
             return self._by_group(designs, NpuEvaluator.features)
         footprint = self.preparation.footprint(designs)
         batch = self.preparation.batch(designs, footprint)
-        known = features(footprint, batch, self.part)
+        energies = account_constants(self.options).operation_energies
+        known = features(footprint, batch, self.part, energies)
         best = self.best_case(designs, {}, BOUNDED)
         return known | {f"best_{name}": values for name, values in best.items()}
 

@@ -8,11 +8,12 @@ formulas). ``codesign validate memexplorer`` shows every cell, all of them in-sa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from codesign.accounts.constants import CONSTANTS, Cooling, Process
+from codesign.accounts.constants import CONSTANTS, Constants, Cooling, Process, constants_at
 from codesign.deployments import LinkTime, ModelPart
 from codesign.errors import describe_unknown
 from codesign.evaluators.format_accuracy import AccuracyOptions
@@ -115,8 +116,8 @@ class NpuOptions(AccuracyOptions):
     """Units that share the cost of design and masks in the price of tokens; without it, that cost
     stands apart."""
     constants: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field({})
-    """Constants of what a design costs, by name, in place of those of ``technology_level``; see
-    ``codesign/accounts/constants.yaml``."""
+    """Constants of what a design costs and an operation takes, by name, in place of those of
+    ``technology_level``; see ``codesign/accounts/constants.yaml``."""
 
     @field_validator("constants")
     @classmethod
@@ -134,6 +135,12 @@ class NpuOptions(AccuracyOptions):
             if getattr(self, name) is None
         }
         return self.model_copy(update=chosen)
+
+
+def account_constants(options: NpuOptions) -> Constants:
+    """Constants of the process, at the level of the options, or stated."""
+    constants = constants_at(options.process, options.technology_level)
+    return replace(constants, **options.constants) if options.constants else constants
 
 
 def link_time(part: ModelPart, options: NpuOptions) -> LinkTime:

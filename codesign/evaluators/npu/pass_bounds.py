@@ -30,6 +30,7 @@ from codesign.evaluators.npu.npu_options import (
     ACCUMULATOR_BYTES,
     TILE_BUFFER_SHARE,
     NpuOptions,
+    account_constants,
     link_time,
 )
 from codesign.evaluators.npu.operators import Pass
@@ -38,7 +39,6 @@ from codesign.evaluators.npu.pass_time import ROUNDING, whole_pass_s
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.hardware.accelerator import AcceleratorBatch, take
 from codesign.hardware.hierarchy import inverse
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.hardware.tier_order import worth_trying
 from codesign.workload.lowering import Phase
 
@@ -140,6 +140,7 @@ class PassBounds:
         self._largest_activations = preparation.largest_activations
         self._options = options
         self._link = link_time(preparation.part, options)
+        self._lane_joules = account_constants(options).lane_energy_joules
         self._totals: dict[tuple[float, float, int, int, float], _Totals] = {}
 
     def least(
@@ -180,7 +181,7 @@ class PassBounds:
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
-        energy = energy + compute * case.array_watts + operations * VECTOR_LANE_ENERGY_JOULES
+        energy = energy + compute * case.array_watts + operations * self._lane_joules
         sent = self._link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
         at_rest = levels.background_watts.sum(axis=0) * self._part.n_devices

@@ -26,7 +26,6 @@ from codesign.deployments import ModelPart
 from codesign.errors import InputError, UnknownNameError
 from codesign.evaluators.npu.footprint import Footprint, PreparedBatch
 from codesign.evaluators.npu.formats import (
-    FORMATS,
     element_bytes,
     groups_of_weights,
     meaning,
@@ -49,6 +48,7 @@ from codesign.hardware.tier_order import fastest_first
 from codesign.memtech import MemoryTechnology
 from codesign.workload import Request
 from codesign.workload.lowering import Phase
+from codesign.workload.precision import FORMAT_KEYS
 
 STRATEGIES = ("storage_priority", "dataflow", "bandwidth_priority")
 """Parameters of the software (MemExplorer §4.2)."""
@@ -58,7 +58,9 @@ BATCH_SIZE = "batch_size"
 """Parameter of a space that says how many requests are processed together."""
 _FREE_PARAMETERS = ("vector_length", "stated_tdp_watts")
 """What the operator stage does not depend on: the vector unit works beside a whole pass."""
-_READ_PARAMETERS = REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMATS, *STRATEGIES, BATCH_SIZE}
+_READ_PARAMETERS = (
+    REQUIRED_PARAMETERS | OPTIONAL_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES, BATCH_SIZE}
+)
 _SAMPLE = 1024
 """Designs looked at for repetitions."""
 
@@ -213,7 +215,9 @@ class Preparation:
         convention = self._workload.format_convention
 
         codes = [
-            _classes(item, meaning(name, convention, is_whole)) if name in FORMATS else item.codes
+            _classes(item, meaning(name, convention, is_whole))
+            if name in FORMAT_KEYS
+            else item.codes
             for name, item in sorted(designs.items())
             if name in _READ_PARAMETERS and (is_whole or name not in free)
         ]

@@ -34,11 +34,18 @@ from codesign.machines.device.attention import (
     AttentionConstants,
     attention_case,
     attention_time_s,
+    has_portable_kernels_only,
 )
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.corrections import KernelCase, correction
 from codesign.machines.device.elementwise import ElementwiseConstants, row_time_s, stream_time_s
-from codesign.machines.device.energy import EnergyConstants, idle_watts, kernel_energy_joules
+from codesign.machines.device.energy import (
+    EnergyConstants,
+    KernelWork,
+    idle_watts,
+    kernel_energy_joules,
+    sustained_time_s,
+)
 from codesign.machines.device.engine import EngineConstants
 from codesign.machines.device.expected_error import (
     describe_energy_error,
@@ -117,7 +124,7 @@ class FittedRules(ServingRules):
         """The time of kernels that a serving engine starts."""
         return FittedKernels(model, platform, self.options, residence)
 
-    def timing_notes(self, device: str) -> list[str]:
+    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """How kernels are started, and how far the laws are from measurements."""
         started = {
             "graphs": "replayed from graphs",
@@ -127,7 +134,7 @@ class FittedRules(ServingRules):
         return [
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
             "sampling and scheduling between steps cost nothing.",
-            *describe_expected_error(device, self.options.engine == "eager"),
+            *describe_expected_error(device, self.options.engine == "eager", chip),
             describe_energy_error(device),
         ]
 
@@ -167,22 +174,30 @@ class FittedKernels(Rooflines):
             memory_s=_sum([bound.memory_s for bound in bounds]),
             mac=_sum([bound.mac for bound in bounds]),
             bytes=_sum([bound.bytes for bound in bounds]),
-            joules=self._joules(first, first.count * once, bounds),
+            joules=self._joules(group, first.count * once, bounds),
         )
 
     def _joules(
-        self, first: DeviceWork, time_s: FloatArray, bounds: Sequence[OperatorTime]
+        self, group: Sequence[DeviceWork], time_s: FloatArray, bounds: Sequence[OperatorTime]
     ) -> FloatArray:
-        """(n,) energy of one device in all instances of a kernel."""
-        work_flop = 2.0 * _sum([bound.mac for bound in bounds])
-        traffic_bytes = _sum([bound.bytes for bound in bounds])
-        bits = 16.0 if first.kernel == "attention" else self.platform.products.multiply_bits
-        return self.by_class(
-            "energy", EnergyConstants,
-            lambda constants: kernel_energy_joules(
-                time_s, work_flop, traffic_bytes, bits, self.platform.rates, constants
+        """(n,) energy of one device in all instances of a kernel, at sustained clocks."""
+        is_attention, rates = group[0].kernel == "attention", self.platform.rates
+        work = KernelWork(
+            flop=2.0 * _sum([bound.mac for bound in bounds]),
+            traffic_bytes=_sum([bound.bytes for bound in bounds]),
+            multiply_bits=16.0 if is_attention else self.platform.products.multiply_bits,
+            scores=sum(
+                bound.mac / item.inner
+                for item, bound in zip(group, bounds, strict=True)
+                if item.kind == "attention_qk"
             ),
-        )  # fmt: skip
+        )
+
+        def law(constants: EnergyConstants) -> FloatArray:
+            sustained_s = sustained_time_s(time_s, work, rates, constants)
+            return kernel_energy_joules(sustained_s, work, rates, constants)
+
+        return self.by_class("energy", EnergyConstants, law)
 
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others."""
@@ -225,7 +240,7 @@ class FittedKernels(Rooflines):
 
         Never below the roofline, unless the law, which counts what caches hold, is already.
         """
-        factors = correction(family, self.platform.devices, case)
+        factors = correction(family, self.platform.measured_names, case)
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 
@@ -258,6 +273,7 @@ def _gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         is_input_quantized=quantized,
         is_integer=formats.is_integer,
         has_fine_scales=formats.has_fine_scales,
+        has_block_scales=formats.has_block_scales,
     )
     law_s = kernels.by_class(
         "gemm", GemmConstants, lambda constants: gemm_time_s(products, kernels.rates, constants)
@@ -278,7 +294,16 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     # Queries of a part of a prompt see as many keys on average as those of the whole.
     past = stream.past_tokens + (new - own_new) / 2
     past = past if stream.is_prefill else past / platform.sp
-    is_narrow = (platform.kv_bytes < 1.5) & (np.asarray(platform.rates.has_fp4) > 0)
+    is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
+    is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp4) > 0)
+    is_converted = np.zeros_like(is_narrow)
+    if is_latent:
+        # Measured kernels multiply the latents of a narrow cache as they are, and convert a
+        # prompt's expanded ones before, on devices for which somebody wrote such kernels.
+        has_fp8 = np.asarray(platform.rates.has_fp8) > 0
+        is_narrow = has_narrow_cache & has_fp8 & (not stream.is_prefill)
+        has_own = np.asarray(platform.rates.has_asynchronous_cores) > 0
+        is_converted = has_narrow_cache & has_own & stream.is_prefill
     shape = Attention(
         sequences=platform.own_requests(stream.attention_requests),
         new_tokens=own_new,
@@ -290,9 +315,13 @@ def _attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         window=0.0 if is_whole else float(kernels.model.sliding_window or 0),
         kv_bits=platform.kv_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
-        shares_values=kernels.model.is_latent and not stream.is_prefill,
+        shares_values=is_latent and not stream.is_prefill,
+        is_prepared=is_converted,
     )
-    family = "mla" if kernels.model.is_latent else "attention"
+    family = "mla" if is_latent else "attention"
+    if family == "attention":
+        is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
+        shape = replace(shape, is_synchronous=is_portable)
     law_s = kernels.by_class(
         family, AttentionConstants,
         lambda constants: attention_time_s(shape, kernels.rates, constants),

@@ -95,9 +95,10 @@ def smallest_fleet(
     try:
         machine = serving_machine(evaluator, design, EngineLimits(plans_ahead=True), arrivals)
         alone = _serve(machine, 1, _first(arrivals))
-        load.level.check_that_any_meets(alone)
     except InputError as error:
-        return {"devices": None, "note": _as_lone("; ".join(error.problems))}
+        return {"devices": None, "note": "; ".join(error.problems)}
+    if (miss := load.level.nearest_miss(alone)) is not None:
+        return {"devices": None, "note": f"a request alone: {miss.words}"}
     most = most_devices // machine.n_devices
     served: dict[int, ServedRequests] = {}
 
@@ -141,12 +142,6 @@ def _first(arrivals: Arrivals) -> Arrivals:
     return Arrivals(
         arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
     )
-
-
-def _as_lone(problem: str) -> str:
-    """What is wrong, of a request that has a machine for itself."""
-    _, miss, words = problem.partition("the nearest is request 1: ")
-    return f"a request alone: {words}" if miss else problem
 
 
 def _fleet_row(

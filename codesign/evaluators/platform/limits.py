@@ -74,10 +74,15 @@ def _links(serving: PlatformServing) -> FloatArray:
     return np.where(is_joined, 0.0, 1.0)
 
 
-def describe_limits(serving: PlatformServing) -> list[str]:
-    """One sentence for each limit that a single platform breaks, with what would keep it."""
+def describe_limits(serving: PlatformServing, besides: str = "") -> list[str]:
+    """One sentence for each limit that a single platform breaks, with what would keep it.
+
+    Args:
+        serving: One platform.
+        besides: Name of a limit that is left out.
+    """
     broken = [name for name, values in limits(serving).items() if values[0] > 0]
-    return [_SENTENCES[name](serving) for name in broken]
+    return [_SENTENCES[name](serving) for name in broken if name != besides]
 
 
 def _divisors(amount: int, most: int = 12) -> str:

@@ -109,7 +109,7 @@ def evaluate_choices(
 
 def ranked(choices: ParallelismChoices, by: Metric) -> list[dict[str, Any]]:
     """The feasible ways, the best first, each with its degrees and metrics."""
-    order = np.argsort(by.sign * choices.values(by.name), kind="stable")
+    order = np.argsort(by.flipped(choices.values(by.name)), kind="stable")
     order = order[choices.feasible[order]]
     metrics = {name: choices.values(name) for name in PLATFORM_METRICS}
     return [

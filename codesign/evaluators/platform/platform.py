@@ -23,6 +23,7 @@ class Platform:
         rates: Datasheet numbers that the laws of kernels need.
         links: Numbers of the devices' links that the laws of messages need.
         devices: Key of each device.
+        measured_names: Name under which kernels were measured that correct each device's laws.
         device_class: Class of each device, whose efficiencies its kernels have.
         fast_bandwidth: Peak bytes per second of a device's memory.
         fast_capacity: Capacity of a device's memory, bytes.
@@ -49,6 +50,7 @@ class Platform:
     rates: DeviceRates
     links: LinkRates
     devices: Column
+    measured_names: Column
     device_class: Column
     fast_bandwidth: FloatArray
     fast_capacity: FloatArray

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.columns import Columns, FloatArray, Value
+from codesign.columns import Column, Columns, FloatArray, Value
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, Explanation
 from codesign.evaluators.format_accuracy import FormatAccuracy
@@ -30,8 +30,13 @@ from codesign.evaluators.platform.request import PlatformRequest
 from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.hardware.device import Device, list_devices, load_device
+from codesign.machines.device.formats import BLOCK_SCALED
 from codesign.metrics import PLATFORM_METRICS, Metric, chosen_metrics
 from codesign.schema import Record
+from codesign.workload.model import LanguageModel
+
+_BLOCK = (128, 128)
+"""Weights that share a scale in the format ``BLOCK_SCALED``."""
 
 _BOUNDED = (
     "time_to_first_token_s",
@@ -95,9 +100,12 @@ class PlatformEvaluator:
 
     def provenance(self) -> Mapping[str, Any]:
         """Workload, model, options and devices, as plain JSON values."""
+        model = self.workload.language_model
+        blocks = model.weight_block_size
         return {
             "workload": self.workload.model_dump(mode="json"),
-            "model": self.workload.language_model.model_dump(mode="json"),
+            "model": model.model_dump(mode="json"),
+            **({} if blocks is None else {"weight_block_size": list(blocks)}),
             "options": self.options.model_dump(mode="json"),
             "devices": {
                 name: device.model_dump(
@@ -126,6 +134,7 @@ class PlatformEvaluator:
                     f"{name}: expected profile {self.options.other_profiles} with it; under "
                     f"{self.profile} messages have latencies that are fitted to measurements"
                 )
+        designs = _as_published(designs, self.workload.language_model)
         return build_platform(designs, self.devices, self.options)
 
     def serving(self, designs: Columns) -> PlatformServing:
@@ -193,6 +202,15 @@ class PlatformEvaluator:
         """The full account of one platform."""
         account = explain(self.serving(designs), list(PLATFORM_METRICS))
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
+
+
+def _as_published(designs: Columns, model: LanguageModel) -> Columns:
+    """The designs, with the block scales that a model's published 8-bit weights have."""
+    if model.weight_block_size != _BLOCK or "weight_format" not in designs:
+        return designs
+    column = designs["weight_format"]
+    values = tuple(BLOCK_SCALED if value == "fp8" else value for value in column.values)
+    return {**designs, "weight_format": Column(values, column.codes)}
 
 
 def _all_devices(options: PlatformOptions) -> dict[str, Device]:

@@ -103,12 +103,19 @@ def _power(serving: PlatformServing) -> list[dict[str, Any]]:
 
 def _notes(serving: PlatformServing) -> list[str]:
     options, request = serving.options, serving.request
-    notes = serving.rules.notes(serving.device_key, serving.platform.products)
+    chips = serving.platform.measured_names
+    chip = str(chips.values[chips.codes[0]])
+    notes = serving.rules.notes(serving.device_key, serving.platform.products, chip)
     notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap
         else "Collectives and operators follow one another."
     )
+    if serving.platform.products.has_block_scales[0]:
+        notes.append(
+            "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
+            "blocks."
+        )
     if request.mixed:
         notes.append(
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "

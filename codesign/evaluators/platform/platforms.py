@@ -17,7 +17,7 @@ from codesign.hardware.collectives import Link
 from codesign.hardware.device import Device
 from codesign.machines.device.links import LinkRates, link_rates
 from codesign.machines.device.rates import DeviceRates, device_rates
-from codesign.workload.precision import bits_per_element
+from codesign.workload.precision import FORMAT_KEYS, bits_per_element
 
 DEGREES = (
     "tensor_parallel",
@@ -27,8 +27,6 @@ DEGREES = (
     "data_parallel",
 )
 """Parameters that say over how many devices each dimension of the work is spread."""
-FORMATS = ("weight_format", "activation_format", "kv_format")
-"""Parameters that say how wide each kind of data is."""
 OVERRIDES = (
     "compute_flop_per_s",
     "fast_bandwidth_bytes_per_s",
@@ -41,7 +39,7 @@ OVERRIDES = (
 """Parameters that replace a number of the device's file; the arithmetic rate is that at 16 bits,
 and narrower formats run as much faster as they are narrower."""
 REQUIRED_PARAMETERS = frozenset({"device", "batch_size"})
-OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMATS, *OVERRIDES})
+OPTIONAL_PARAMETERS = frozenset({*DEGREES, *FORMAT_KEYS, *OVERRIDES})
 
 
 def build_platform(
@@ -60,7 +58,7 @@ def build_platform(
     chosen = _Chosen(designs, devices)
     degrees = {name: _number(designs, name, 1.0, chosen.n) for name in DEGREES}
     batch = _number(designs, "batch_size", 1.0, chosen.n)
-    sizes = {name: _bytes(designs, name, chosen.n) for name in FORMATS}
+    sizes = {name: _bytes(designs, name, chosen.n) for name in FORMAT_KEYS}
     slow = chosen.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
     if options.slow_bandwidth is not None:
         slow = np.full(chosen.n, options.slow_bandwidth)
@@ -72,7 +70,8 @@ def build_platform(
         rates=_rates(designs, chosen),
         links=_link_rates(chosen),
         devices=chosen.column,
-        device_class=chosen.classes(),
+        measured_names=chosen.words(lambda device: device.measured_name),
+        device_class=chosen.words(lambda device: device.device_class),
         fast_bandwidth=chosen.number("bandwidth", "fast_bandwidth_bytes_per_s"),
         fast_capacity=chosen.number("capacity", "fast_capacity_bytes") * options.usable_memory,
         slow_bandwidth=slow,
@@ -113,10 +112,10 @@ class _Chosen:
     def lookup(self, function: Callable[[Device], float]) -> FloatArray:
         return self.column.lookup(lambda name: function(self.find(name)))
 
-    def classes(self) -> Column:
-        """The class of each design's device."""
-        classes = [self.find(str(name)).device_class for name in self.column.values]
-        return Column(tuple(classes), self.column.codes)
+    def words(self, word: Callable[[Device], str]) -> Column:
+        """A word of each design's device."""
+        words = [word(self.find(str(name))) for name in self.column.values]
+        return Column(tuple(words), self.column.codes)
 
     def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
         """A number of the device's file, or the number that the design sets instead."""

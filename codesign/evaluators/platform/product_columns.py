@@ -29,8 +29,10 @@ class ProductColumns:
         is_weight_converted: Whether weights are converted on the way to the multiplier.
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
+        has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
         wanted: Format in which the operands would multiply.
         multiply: Format in which the device multiplies them.
+        rate: Format of the datasheet whose peak that is.
         expert_kernels: Name of the kernels that multiply experts of these formats.
     """
 
@@ -40,8 +42,10 @@ class ProductColumns:
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
+    has_block_scales: BoolArray
     wanted: NDArray[np.str_]
     multiply: NDArray[np.str_]
+    rate: NDArray[np.str_]
     expert_kernels: NDArray[np.str_]
 
     @property
@@ -71,27 +75,30 @@ def product_columns(
         _kernel(devices, find, weights, activations, position) for position in positions.tolist()
     ]
     return ProductColumns(
-        peak_flop_per_s=_gathered(number, [peak for _, peak, _ in kernels]),
+        peak_flop_per_s=_gathered(number, [peak for _, peak, *_ in kernels]),
         multiply_bits=_gathered(number, [_WIDTHS[kernel.multiply] for *_, kernel in kernels]),
         is_integer=_gathered(number, [kernel.is_integer for *_, kernel in kernels]) > 0,
         is_weight_converted=_gathered(number, [k.is_weight_converted for *_, k in kernels]) > 0,
         is_input_quantized=_gathered(number, [k.is_input_quantized for *_, k in kernels]) > 0,
         has_fine_scales=_gathered(number, [k.has_fine_scales for *_, k in kernels]) > 0,
-        wanted=np.array([wanted for wanted, _, _ in kernels])[number],
-        multiply=np.array([kernel.multiply for _, _, kernel in kernels])[number],
+        has_block_scales=_gathered(number, [k.has_block_scales for *_, k in kernels]) > 0,
+        wanted=np.array([wanted for wanted, *_ in kernels])[number],
+        multiply=np.array([kernel.multiply for *_, kernel in kernels])[number],
+        rate=np.array([rate for _, _, rate, _ in kernels])[number],
         expert_kernels=np.array([expert_kernel(k) for *_, k in kernels])[number],
     )
 
 
 def _kernel(
     devices: Column, find: Callable[[str], Device], weights: Column, activations: Column, i: int
-) -> tuple[str, float, ProductFormat]:
+) -> tuple[str, float, str, ProductFormat]:
     device, weight, activation = (
         str(column.values[column.codes[i]]) for column in (devices, weights, activations)
     )
     wanted = product_format(weight, activation)
     kernel = format_on(find(device), wanted)
-    return wanted.multiply, find(device).peak_flop_per_s(kernel.multiply), kernel
+    rate = find(device).multiply_format(kernel.multiply)
+    return wanted.multiply, find(device).peak[rate], rate, kernel
 
 
 _WIDTHS = {

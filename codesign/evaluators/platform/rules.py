@@ -155,19 +155,22 @@ class ServingRules:
         """The time of operators and messages."""
         return Rooflines(model, platform, self.options, residence)
 
-    def notes(self, device: str, products: ProductColumns) -> list[str]:
-        """What a reader must know of the rules, on one device."""
+    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
+        """What a reader must know of the rules, on one device with measured kernels of a chip."""
         widened = [
             f"{device} does not multiply {products.wanted[0]}: products run in "
             f"{products.multiply[0]}, the weights keep their format in memory."
         ]
+        is_other_half = (products.multiply[0], products.rate[0]) == ("bf16", "fp16")
+        halved = [f"{device} does not multiply bf16: products of 16 bits run in fp16, at its rate."]
         return [
-            *self.timing_notes(device),
+            *self.timing_notes(device, chip),
             *(widened if products.is_widened[0] else []),
+            *(halved if is_other_half else []),
             "A decode step is the mean step of the answer.",
         ]
 
-    def timing_notes(self, device: str) -> list[str]:
+    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """What a reader must know of the time of operators, on one device."""
         shares = {
             "compute": self.options.compute_efficiency,

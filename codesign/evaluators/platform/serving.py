@@ -165,8 +165,12 @@ class PlatformServing:
 
     @property
     def average_power_watts(self) -> FloatArray:
-        """Energy of a decode step of all devices over its time."""
-        return self.energy_joules_per_token * self.throughput_tokens_per_s
+        """Energy of a decode step of all devices over its time, at most their power limits.
+
+        Energy is at the clocks that the limit leaves, at which a step takes longer.
+        """
+        watts = self.energy_joules_per_token * self.throughput_tokens_per_s
+        return np.fmin(watts, self.board_power_watts)
 
     @property
     def prefill_energy_joules_per_token(self) -> FloatArray:

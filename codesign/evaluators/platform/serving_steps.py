@@ -270,7 +270,7 @@ def cache_tokens(
     columns = design_columns({**design, "batch_size": 1})
     serving = evaluator.serving(columns)
     platform, model = serving.platform, serving.model
-    broken = [words for words in describe_limits(serving) if not words.startswith("memory")]
+    broken = describe_limits(serving, besides="memory")
     if broken:
         raise InputError(broken)
     groups = int(platform.attention_groups[0])

@@ -32,7 +32,6 @@ from codesign.evaluators.npu.records import PassTimes
 from codesign.evaluators.simulation.simulated_npu import SimulatedNpu, SimulatedOperator, simulate
 from codesign.evaluators.simulation.tiles import OperatorWork, Steps, Tiling, steps
 from codesign.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
 from codesign.memtech import MemoryTechnology
 from codesign.metrics import chosen_metrics
 from codesign.schema import Record
@@ -246,7 +245,7 @@ class SimulatedMetrics(DesignMetrics):
             reads,
             writes,
             cycles * self.cycle_joules,
-            operations * VECTOR_LANE_ENERGY_JOULES,
+            operations * self.silicon.constants.lane_energy_joules,
         )
 
     @cached_property

@@ -148,7 +148,8 @@ class DevicePool:
             rate = self._value("throughput_tokens_per_s", serving, designs)
             if name == "dynamic_joules_per_token":
                 return joules - self._value("idle_watts", serving, designs) / rate
-            return 1.0 / joules if name == "tokens_per_joule" else joules * rate
+            watts = np.fmin(joules * rate, serving.board_power_watts)
+            return 1.0 / joules if name == "tokens_per_joule" else watts
         values: FloatArray = getattr(serving, name)
         return values
 

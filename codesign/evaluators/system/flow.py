@@ -132,7 +132,10 @@ class SystemFlow:
     def average_power_watts(self) -> FloatArray:
         if self._alone is not None:
             return self._alone.machines * self._alone.metrics["average_power_watts"]
-        return self.energy_joules_per_token * self.throughput_tokens_per_s
+        # Devices at their power limit take longer than the rates say, so that energy is of more.
+        sent = sum((link.joules_per_request for link in self._crossings), 0.0)
+        most = self.tdp_watts + sent * self.requests_per_s
+        return np.fmin(self.energy_joules_per_token * self.throughput_tokens_per_s, most)
 
     @property
     def usd_per_million_tokens(self) -> FloatArray:

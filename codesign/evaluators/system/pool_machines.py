@@ -15,7 +15,7 @@ from codesign.evaluators.system.npu_pool import NpuPool
 from codesign.evaluators.system.roles import PoolTask
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from codesign.workload.precision import bits_per_element, bits_per_weight
+from codesign.workload.precision import FORMAT_KEYS, bits_per_element, bits_per_weight
 
 
 def pool_machine(
@@ -47,12 +47,9 @@ def pool_machine(
     )
 
 
-_FORMATS = ("weight_format", "activation_format", "kv_format")
-
-
 def _check_formats(pool: PoolDescription) -> None:
     can_mix = "pe_array" in pool.parameters
-    for name in _FORMATS:
+    for name in FORMAT_KEYS:
         bits = bits_per_weight if can_mix and name == "weight_format" else bits_per_element
         for value in pool.choices.get(name, ()):
             try:
@@ -65,7 +62,7 @@ def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
     """Try every device with every format, the rest being what is listed first."""
     if not pool.choices:  # as where designs come from no space
         return
-    tried = {name: list(pool.choices.get(name, ())) for name in ("device", *_FORMATS)}
+    tried = {name: list(pool.choices.get(name, ())) for name in ("device", *FORMAT_KEYS)}
     rows = list(itertools.product(*(values or [None] for values in tried.values())))
     columns = {
         name: Column(tuple(values), np.array([values.index(row[place]) for row in rows]))

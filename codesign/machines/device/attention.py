@@ -60,6 +60,8 @@ class Attention:
         shares_values: Whether the values are part of the keys, as in absorbed latent attention.
         is_prepared: Whether the call also rotates queries and keys, or converts them to 8 bits, in
             a kernel before; such kernels take each query head apart.
+        is_synchronous: Whether the kernel is a portable one (Triton's) with the matrix instructions
+            of devices before Hopper, as runs where nobody wrote a better one for a shape.
     """
 
     sequences: Floats
@@ -75,6 +77,7 @@ class Attention:
     math_bits: Floats = 16.0
     shares_values: BoolArray | bool = False
     is_prepared: BoolArray | bool = False
+    is_synchronous: BoolArray | bool = False
 
 
 class AttentionConstants(Record):
@@ -85,6 +88,8 @@ class AttentionConstants(Record):
     eight_bit_gain: Fraction
     """Part of the doubled peak that 8-bit products keep of it: values are transposed, scores are
     converted."""
+    synchronous_flop_per_cycle: Cycles
+    """Arithmetic per clock of a core that portable kernels reach at most, whatever its peak."""
     scores_per_cycle: Cycles
     """Scores that a core raises to a power and sums per clock, at the peak's clock; of it remains
     what the power limit sustains."""
@@ -116,6 +121,16 @@ class _Keys(NamedTuple):
     per_block: FloatArray
     most: FloatArray
     read: FloatArray
+
+
+def has_portable_kernels_only(head_dim: Floats, rates: DeviceRates) -> BoolArray:
+    """Whether devices have no kernel of their own for heads of a size.
+
+    Those of Blackwell's data center devices are for heads of 64, 128, 256 and 512 elements: all
+    measured kernels for 192 are Triton's, of every framework.
+    """
+    is_blackwell = (np.asarray(rates.has_fp4) > 0) & (np.asarray(rates.has_asynchronous_cores) > 0)
+    return np.asarray(is_blackwell & np.equal(head_dim, 192.0))
 
 
 def attention_work_flop(shape: Attention) -> FloatArray:
@@ -194,7 +209,7 @@ def attention_case(shape: Attention) -> KernelCase:
     context, is_decode = _context(shape), np.equal(shape.new_tokens, 1.0)
     cuts = (np.asarray(shape.window) > 0) & (np.asarray(shape.window) < context)
     return KernelCase(
-        (is_decode, shape.is_causal, shape.kv_bits, shape.math_bits),
+        (is_decode, shape.is_causal, shape.kv_bits, shape.math_bits, shape.is_synchronous),
         (
             np.log2(shape.sequences),
             np.log2(context),
@@ -234,6 +249,8 @@ def _core_score_s(
     peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
     flop = 2 * np.add(shape.head_dim, shape.value_head_dim)
     product_s = flop * rates.n_cores / (peak * constants.matrix_fraction * gain)
+    least_s = flop / (constants.synchronous_flop_per_cycle * np.asarray(rates.clock_hz))
+    product_s = np.maximum(product_s, np.where(shape.is_synchronous, least_s, 0.0))
     exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
     return np.asarray((product_s + exponential_s) / rates.sustained_fraction)
 

@@ -3,8 +3,9 @@
 A law of few constants knows no library's choice of tiles, splits and kernels. For devices that were
 measured, the time of a law is multiplied by what kernels of similar sizes took of it: the mean of a
 Gaussian process over the logarithms of measured over predicted times [Rasmussen2006]_, eq. 2.25.
-Far from measured sizes it ends at 1, and on other devices there is none. It depends on the kernel's
-sizes alone: a faster memory, link or multiplier stays faster.
+Far from measured sizes it ends at 1, and on other chips there is none. Devices of one chip share
+corrections (``kernels_of`` of their files), each measured time over what the law of its own device
+says. They depend on the kernel's sizes alone: a faster memory, link or multiplier stays faster.
 
 ``python -m codesign.studies.validation.fit_corrections`` writes ``corrections.npz`` from kernels of
 ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
@@ -76,7 +77,7 @@ class KernelCase:
 
 @dataclass(frozen=True)
 class MeasuredGroup:
-    """Kernels of one device and one kind that were measured.
+    """Kernels of one chip and one kind that were measured.
 
     Attributes:
         points: (q, s) logarithms of their sizes, to the base 2.
@@ -126,7 +127,7 @@ def correction(
 
     Args:
         family: Family of kernels, as its file of constants is called.
-        devices: (n,) keys of the devices.
+        devices: (n,) names of the devices' chips, ``measured_name`` of a device.
         case: What they run.
         measured: Measured kernels by group; None: those that are shipped.
     """

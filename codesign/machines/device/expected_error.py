@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from codesign.hardware.device import load_device
 from codesign.schema import Record, read_document, to_record
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
@@ -50,7 +51,7 @@ class MeasuredError(Record):
 
 
 class EnergyError(MeasuredError):
-    """Errors of the energy of kernels, time and power predicted by fits without their device."""
+    """Errors of the energy of kernels, time and power predicted by fits that have not seen them."""
 
     low: float = Field(gt=0)
     """Measured over predicted energy that 5 % of the kernels stay below."""
@@ -69,9 +70,13 @@ class MeasuredErrors(Record):
     kernels: dict[str, dict[str, MeasuredError]]
     """Of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
-    """Of kernels on a device that the fit has not seen: by family."""
+    """Of kernels on a device that the fit has not seen, corrected by others of its chip: by
+    family."""
+    unseen_chip: dict[str, MeasuredError]
+    """Of kernels on a chip that the fit has not seen: by family."""
     energy: dict[str, EnergyError]
-    """Of the energy of kernels: by device, which the fits have not seen; ``all`` is of all."""
+    """Of the energy of kernels whose geometry the fits have not seen: by device; ``all`` is of all
+    kernels by fits without their device."""
 
 
 @cache
@@ -80,12 +85,26 @@ def measured_errors() -> MeasuredErrors:
     return to_record(read_document(ERRORS_FILE), MeasuredErrors)
 
 
-def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
+@cache
+def measured_chips() -> Mapping[str, tuple[str, ...]]:
+    """The devices of which kernels were measured, by the chip that their files name."""
+    keys = {key for by_device in measured_errors().kernels.values() for key in by_device}
+    chips: dict[str, tuple[str, ...]] = {}
+    for key in sorted(keys - {"all"}):
+        chip = load_device(key).measured_name
+        chips[chip] = (*chips.get(chip, ()), key)
+    return chips
+
+
+def describe_expected_error(
+    device: str, is_eager: bool = False, chip: str | None = None
+) -> list[str]:
     """What is known of the errors of predictions for a device, in sentences.
 
     Args:
         device: Key of the device's file.
         is_eager: Whether the host starts the kernels one by one; else they are queued ahead.
+        chip: Whose measured kernels correct its laws; None: its own.
     """
     errors = measured_errors()
     engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
@@ -100,10 +119,16 @@ def describe_expected_error(device: str, is_eager: bool = False) -> list[str]:
         sentences.append(f"Where {words}: {'; '.join(_of_requests(elsewhere))}.")
     if kernels:
         sentences.append(f"Errors of kernels measured on this device: {_of_kernels(kernels)}.")
+    elif chip is not None and chip in measured_chips():
+        sentences.append(
+            "No kernel was measured on this device; those of its chip correct its laws "
+            f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "
+            f"with others of their chip: {_of_kernels(errors.unseen_device)}."
+        )
     elif not own:
         sentences.append(
-            "No kernel was measured on this device. Those of devices that the fit had not seen: "
-            f"{_of_kernels(errors.unseen_device)}."
+            "No kernel was measured on this device. Those of chips that the fit had not seen: "
+            f"{_of_kernels(errors.unseen_chip)}."
         )
     if not own:
         sentences.append(f"Requests on other devices: {every}.")
@@ -119,12 +144,15 @@ def energy_error(device: str) -> EnergyError:
 def describe_energy_error(device: str) -> str:
     """What the ranges of energy on a device rest on, in two sentences."""
     error = energy_error(device)
-    place = "on this device" if device in measured_errors().energy else "on others"
+    is_own = device in measured_errors().energy
+    place = "this device" if is_own else "others"
+    unseen = "geometry" if is_own else "device"
     return (
-        f"Energy of {error.cases:,} kernels measured {place}, predicted by fits without their "
-        f"device: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
+        f"Energy of {error.cases:,} kernels measured on {place}, predicted by fits without their "
+        f"{unseen}: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
         f"{error.high:.2g} times the predicted energy. Ranges of energy are these; "
-        "errors of many kernels partly cancel in a request."
+        "errors of many kernels partly cancel in a request. It is of whole boards, without hosts, "
+        "at the clocks that the power limit leaves them."
     )
 
 

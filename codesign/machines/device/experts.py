@@ -25,6 +25,7 @@ from codesign.machines.device.formats import ProductFormat
 from codesign.machines.device.links import Texts, by_kind
 from codesign.machines.device.memory import memory_time_s
 from codesign.machines.device.rates import DeviceRates, Floats
+from codesign.machines.device.sustained import sustained_share
 from codesign.schema import Fraction, Record, quantity
 
 TILE_ROWS = (16, 32, 64, 128, 256)
@@ -41,6 +42,8 @@ EXPERT_KERNELS = (
     "bf16", "fp8", "fp8-block", "int4-weights", "mxfp4-weights", "mxfp8", "nvfp4",
 )  # fmt: skip
 """Kernels of grouped products that somebody measured, by which a core is limited."""
+_MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}
+"""Width at which those multiply that do not in 16 bits."""
 
 
 def expert_kernel(kernel: ProductFormat) -> str:
@@ -60,6 +63,8 @@ def expert_kernel(kernel: ProductFormat) -> str:
         if kernel.multiply in ("bf16", "fp16"):
             return "mxfp4-weights" if has_scales else "int4-weights"
         return "mxfp8" if has_scales else "fp8"
+    if kernel.has_block_scales:
+        return "fp8-block"
     names = {"fp4": "nvfp4", "fp8": "fp8", "int8": "fp8", "int4": "nvfp4"}
     return names.get(kernel.multiply, "bf16")
 
@@ -86,7 +91,7 @@ class ExpertConstants(Record):
     wave: Annotated[float, Field(ge=0, le=1)]
     """Rounds of tiles for which cores wait in the last of them, in which few have a tile."""
     compute: _Share
-    """Rate of large products, in parts of the peak."""
+    """Rate of large products, in parts of what the power limit sustains at their width."""
     core_flop_per_cycle: dict[str, _PerCycle]
     """Arithmetic per clock of a core that the kernels of a format reach, whatever its peak: those
     for mixed or blockwise formats use instructions of older devices."""
@@ -148,7 +153,9 @@ def experts_time_s(
     """
     clock_hz = np.asarray(rates.clock_hz)
     limit = by_kind(work.core_limit, constants.core_flop_per_cycle, np.inf)
-    flop_per_s = np.minimum(constants.compute * peak_flop_per_s, limit * rates.n_cores * clock_hz)
+    bits = by_kind(work.core_limit, _MULTIPLY_BITS, 16.0)
+    sustained = constants.compute * sustained_share(rates, bits) * peak_flop_per_s
+    flop_per_s = np.minimum(sustained, limit * rates.n_cores * clock_hz)
     missed = _missed_part(work, rates, constants)
     inner = np.asarray(work.expert_hidden)
     first = _grouped_s(

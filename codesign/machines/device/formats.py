@@ -45,8 +45,11 @@ OPERANDS = {
     "fp8_group128": OperandFormat(8, "float", 8),
 }
 """Formats as :mod:`codesign.workload.precision` names them, then those that only the table of
-measured kernels names (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0): NVFP4 has an 8-bit
-scale for 16 elements, ``fp8_block128`` a 32-bit one for 128 x 128."""
+measured kernels names (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0): ``fp8_static`` comes
+quantized, ``fp8_group128`` are the activations of ``fp8_block128``."""
+BLOCK_SCALED = "fp8_block128"
+"""Weights whose products are scaled for every 128 elements that they add up: tensor cores do not,
+so that sums leave them and come back [DeepSeek-V3 (2024), section 3.3.2]."""
 
 _RATES: dict[tuple[Kind, int], str] = {
     ("float", 16): "bf16",
@@ -72,6 +75,7 @@ class ProductFormat:
             kernel of their own.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements, as that
             of 4-bit floating point does.
+        has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
     """
 
     weight_bits: float
@@ -80,6 +84,7 @@ class ProductFormat:
     is_weight_converted: bool
     is_input_quantized: bool
     has_fine_scales: bool
+    has_block_scales: bool = False
 
     @property
     def is_integer(self) -> bool:
@@ -127,6 +132,7 @@ def product_format(
         is_weight_converted=not is_native,
         is_input_quantized=quantized if is_input_quantized is None else is_input_quantized,
         has_fine_scales=wider == 4 and kind == "float",
+        has_block_scales=weight == BLOCK_SCALED and (wider, kind) == (8, "float"),
     )
 
 
@@ -150,6 +156,7 @@ def format_on(device: Device, wanted: ProductFormat) -> ProductFormat:
         is_weight_converted=True,
         is_input_quantized=wanted.is_input_quantized and width < 16,
         has_fine_scales=False,
+        has_block_scales=False,
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import Field
 from codesign.columns import BoolArray, FloatArray
 from codesign.machines.device.corrections import KernelCase
 from codesign.machines.device.rates import DeviceRates, Floats
+from codesign.machines.device.sustained import sustained_share
 from codesign.schema import Record, quantity
 
 Flags: TypeAlias = BoolArray | bool
@@ -56,10 +57,8 @@ class GemmConstants(Record):
     """The free constants of products on a class of devices."""
 
     compute: _Positive
-    """Rate of a large product, in parts of the sustained peak; at most the peak counts."""
-    narrow_compute: _Share
-    """The same for products of 8-bit or 4-bit floating point, in parts of ``compute``: they draw
-    more power at their peak and need scaling."""
+    """Rate of a large product, in parts of what the power limit sustains at its width
+    (:mod:`codesign.machines.device.sustained`); at most the peak counts."""
     integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
     """The most that one core multiplies in integers: libraries kept the instructions of Ampere,
     whose rate newer cores did not raise."""
@@ -120,6 +119,7 @@ class Products:
         is_input_quantized: Whether the launch quantizes its input from 16 bits first.
         is_integer: Whether integers are multiplied.
         has_fine_scales: Whether the multiplication scales every 16 or 32 elements.
+        has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
         cached_weight_share: Part of the weights that the last cache still holds. 0 in a model,
             whose layers take turns; a benchmark that repeats one product may find them all.
     """
@@ -136,6 +136,7 @@ class Products:
     is_input_quantized: Flags = False
     is_integer: Flags = False
     has_fine_scales: Flags = False
+    has_block_scales: Flags = False
     cached_weight_share: Floats = 0.0
 
     @property
@@ -201,6 +202,7 @@ def gemm_case(products: Products) -> KernelCase:
         products.is_input_quantized,
         products.is_integer,
         products.has_fine_scales,
+        products.has_block_scales,
     )
     sizes = np.log2(products.m), np.log2(products.n), np.log2(products.k)
     return KernelCase(formats, sizes, least)
@@ -210,10 +212,9 @@ def _power_limited_s(
     products: Products, rates: DeviceRates, constants: GemmConstants
 ) -> FloatArray:
     """Time of the work alone at the rate that the power limit sustains."""
-    is_narrow = np.less(products.weight_bits, 16) & ~np.asarray(products.is_integer)
-    is_narrow = is_narrow & ~np.asarray(products.is_weight_converted)
-    share = constants.compute * np.where(is_narrow, constants.narrow_compute, 1.0)
-    share = np.minimum(share * rates.sustained_fraction, 1.0)
+    # Integers are bound by their cores.
+    bits = np.where(products.is_integer, 16.0, products.activation_bits)
+    share = np.minimum(constants.compute * sustained_share(rates, bits), 1.0)
     return np.asarray(products.work_flop / (share * products.peak_flop_per_s))
 
 

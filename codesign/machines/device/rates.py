@@ -40,6 +40,7 @@ class DeviceRates:
             bound.
         has_fp4: 1 where the matrix units multiply 4-bit floats, else 0. Such devices are recent:
             their kernels start while the one before ends.
+        has_fp8: 1 where the matrix units multiply 8-bit floats, else 0.
         has_asynchronous_cores: 1 where matrix units fetch operands while threads do other work.
     """
 
@@ -54,6 +55,7 @@ class DeviceRates:
     quantize_start_s: Floats = np.nan
     clock_hz: Floats = TYPICAL_CLOCK_HZ
     has_fp4: Floats = 0.0
+    has_fp8: Floats = 0.0
     has_asynchronous_cores: Floats = 0.0
 
 
@@ -85,5 +87,6 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         quantize_start_s=lookup(lambda device: or_else(device.quantize_start, np.nan)),
         clock_hz=lookup(lambda device: or_else(device.clock, TYPICAL_CLOCK_HZ)),
         has_fp4=lookup(lambda device: float("fp4" in device.peak)),
+        has_fp8=lookup(lambda device: float("fp8" in device.peak)),
         has_asynchronous_cores=lookup(lambda device: float(device.has_asynchronous_cores)),
     )

@@ -85,8 +85,6 @@ def _node_name(level: MachineLevel) -> str:
 
 def _compute(machine: Machine) -> list[str]:
     """The vector unit; the grid of multiply-accumulate units with what stays in each."""
-    from codesign.hardware.power import VECTOR_LANE_ENERGY_JOULES
-
     flow = machine.dataflow or "ws"
     kept = _STATIONARY[flow]
     rows, columns = _REUSED[flow]
@@ -96,7 +94,7 @@ def _compute(machine: Machine) -> list[str]:
         "    leak_power: 0\n"
         "    area: 0\n"
         "    actions:\n"
-        f"    - {{name: compute, energy: {VECTOR_LANE_ENERGY_JOULES:.17g}, "
+        f"    - {{name: compute, energy: {machine.lane_energy_joules:.17g}, "
         f"throughput: {machine.vector_lanes * machine.clock_hz:.17g}}}\n"
         "    enabled: len(All) <= 2\n"
     )

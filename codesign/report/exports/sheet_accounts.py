@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.accounts.constants import constant_ranges
 from codesign.analysis.sweep import Sweep
+from codesign.analysis.uncertainty import design_intervals
 from codesign.errors import InputError
 from codesign.evaluators.base import Explains, Explanation
 from codesign.report.exports.block_diagram import interface_words
-from codesign.report.labels import format_value
+from codesign.report.labels import format_metric, format_value, metric_of
+from codesign.report.uncertainty import NO_RANGE
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
     from codesign.report.machine import Machine
 
-BUDGETS = (
-    ("Area budget of one device", "costs", "part", "area_mm2", "mm²"),
-    ("Power budget of one device, thermal design power", "power", "component", "tdp_watts", "W"),
-    ("Price budget of one device", "costs", "part", "usd", "USD"),
+SAMPLES = 200
+"""Draws for the intervals of a sheet: as many as for a page."""
+_BUDGETS = (
+    ("area (mm²)", "costs", "part", "area_mm2"),
+    ("TDP (W)", "power", "component", "tdp_watts"),
+    ("price (USD)", "costs", "part", "usd"),
 )
-"""Title, rows of an explanation, what names a row, its number, the number's unit."""
+"""Header, rows of an explanation, what names a row, its number."""
+BUDGET_COLUMNS = ("part", *(header for header, *_ in _BUDGETS))
 NOT_MODELLED = (
     "floor plan: where blocks are on a die, and how wires reach them; areas are sums",
     "clock trees, timing closure, reset, test and debug logic; `uncore` stands for all of them",
@@ -38,12 +43,26 @@ INTERFACE_COLUMNS = (
 )  # fmt: skip
 
 
-def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str, ...]]]]:
-    """Area, power and price by part, with every range low, typical and high.
+def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
+    """The interval of every metric, or that it has none."""
+    try:
+        intervals = design_intervals(evaluated, SAMPLES)
+    except InputError:
+        intervals = {}
+    words = {}
+    for name in evaluated.metrics:
+        metric = metric_of(name, evaluated.evaluator.metrics)
+        ends = [format_metric(float(value), metric) for value in intervals.get(name, ())]
+        words[name] = " to ".join(ends) or NO_RANGE
+    return words
+
+
+def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+    """Area, power and price by part, every range low / typical / high, and their totals.
 
     Limiting assumption: a part is least where all ranges are low, and most where all are high. A
-    range that is not published has no width. The evaluator may have no ranges at all: then the
-    three numbers are equal, and there are as many tables as the design has accounts.
+    range that is not published has no width. The evaluator may have no ranges at all: then there
+    is one number of each, and none in the columns of which the design has no account.
     """
     columns = evaluated.space.columns(evaluated.space.encode(evaluated.design))
     ends: list[Explanation] = [evaluated.explanation] * 3
@@ -55,19 +74,25 @@ def budget_tables(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str,
         levels = (sweep.low, sweep.typical, sweep.high)
         evaluators = [sweep.evaluator_at(values) for values in levels]
         ends = [item.explain(columns) for item in evaluators if isinstance(item, Explains)]
-    tables = []
-    for title, rows, key, number, unit in BUDGETS:
-        numbers_at_ends = [_numbers(getattr(end, rows), key, number) for end in ends]
-        names = dict.fromkeys(name for numbers in numbers_at_ends for name in numbers)
-        if not names:
-            continue
-        lines = [
-            (name, *(format_value(numbers.get(name, 0.0), unit) for numbers in numbers_at_ends))
-            for name in names
-        ]
-        totals = (format_value(sum(numbers.values()), unit) for numbers in numbers_at_ends)
-        tables.append((title, [*lines, ("total", *totals)]))
-    return tables
+    accounts = [
+        [_numbers(getattr(end, rows), key, number) for end in ends]
+        for _, rows, key, number in _BUDGETS
+    ]
+    names = dict.fromkeys(name for numbers in accounts for end in numbers for name in end)
+    if not names:
+        return []
+    lines = [
+        (name, *(_ends_words([end.get(name) for end in numbers]) for numbers in accounts))
+        for name in names
+    ]
+    totals = (_ends_words([sum(end.values()) or None for end in numbers]) for numbers in accounts)
+    return [*lines, ("total", *totals)]
+
+
+def _ends_words(values: Sequence[float | None]) -> str:
+    """``144 / 311 / 589``, or the number if all agree."""
+    words = [format_value(value, "", 4) for value in values]
+    return words[0] if len(set(words)) == 1 else " / ".join(words)
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], key: str, number: str) -> dict[str, float]:
@@ -98,7 +123,7 @@ def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
 
 
 def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
-    """Every constant of area, price, heat and carbon: its range, its date and its source."""
+    """Every constant of area, energy, price, heat and carbon: its range, date and source."""
     options = getattr(evaluated.evaluator, "options", None)
     process = getattr(options, "process", None)
     if process is None:

@@ -1,8 +1,11 @@
-"""One design as a page of Markdown: what to build, in numbers with units, and what it achieves."""
+"""One design on two or three printed pages of Markdown: what to build and what it achieves.
+
+What one looks up stands in a second file: meanings of all metrics, constants, sources, provenance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,14 +16,19 @@ from codesign.report.edge import edge_words
 from codesign.report.exports.block_diagram import block_diagram
 from codesign.report.exports.designs import Written, path_of_pool, write_texts
 from codesign.report.exports.sheet_accounts import (
+    BUDGET_COLUMNS,
     INTERFACE_COLUMNS,
     NOT_MODELLED,
-    budget_tables,
+    SAMPLES,
+    budget_table,
     constant_lines,
     interface_lines,
+    interval_words,
 )
 from codesign.report.exports.tables import markdown_line
 from codesign.report.labels import (
+    KEY_METRICS,
+    MAIN_METRICS,
     evaluator_words,
     format_metric,
     format_setting,
@@ -32,22 +40,25 @@ from codesign.report.labels import (
 )
 from codesign.report.plain import to_json_text
 from codesign.report.tables import format_cell, unit_and_title
+from codesign.report.uncertainty import NO_RANGE, PERCENTS
 from codesign.text import markdown_text
 
 if TYPE_CHECKING:
     from codesign.report.chosen import ChosenDesign
     from codesign.report.machine import Bank, Machine
 
-_OPERATOR_KEYS = ("name", "count", "bound", "time_s", "time_share", "energy_joules")
+_OPERATORS = ("name", "count", "bound", "time_s", "time_share", "energy_joules")
 _WAY_KEYS = (
     "name", "machines", "start_s", "end_s", "step_s", "batch_size", "requests_per_s", "utilization",
     "joules_per_request", "bytes",
 )  # fmt: skip
-_POWER_KEYS = ("component", "tdp_watts", "average_watts")
+_POWER = ("component", "tdp_watts", "average_watts")
+_LEAST = 0.01
+"""Share of the time from which on an operator is listed."""
 
 
 def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
-    """What to build, what it achieves, where time and power go, and where the numbers are from.
+    """What to build, what it achieves and its budgets; beside it, where the numbers are from.
 
     A design of an evaluator without an array gets its parameters instead of parts. A system gets a
     sheet of its own, and one for a machine of each pool.
@@ -57,7 +68,9 @@ def to_spec_sheet(chosen: ChosenDesign, path: Path) -> Written:
     for place, item in places.items():
         drawing = place.with_name(f"{place.stem}-blocks.svg")
         machine = _machine(item)
-        texts[place] = _sheet(item, machine, drawing.name)
+        sources = place.with_name(f"{place.stem}-sources.md")
+        texts[place] = _sheet(item, machine, drawing.name, sources.name)
+        texts[sources] = _looked_up(item, machine)
         if machine is not None:
             texts[drawing] = block_diagram(machine, item.evaluated.costs, item.title)
     return Written(write_texts(texts))
@@ -71,17 +84,8 @@ def _machine(chosen: ChosenDesign) -> Machine | None:
         return None
 
 
-def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str) -> str:
+def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str, sources: str) -> str:
     evaluated = chosen.evaluated
-    metrics = [
-        (metric_title(metric), format_metric(value, metric), metric.meaning)
-        for name, value in evaluated.metrics.items()
-        for metric in [metric_of(name, evaluated.evaluator.metrics)]
-    ]
-    limits = [
-        (name, "kept" if value <= 0 else f"BROKEN by {value:.1%}")
-        for name, value in evaluated.violations.items()
-    ]
     return "\n".join(
         [
             markdown_text(
@@ -92,18 +96,73 @@ def _sheet(chosen: ChosenDesign, machine: Machine | None, drawing: str) -> str:
             markdown_text(f"Evaluated by {evaluator_words(evaluated.reading)}.\n"),
             *(_system(chosen) if chosen.pools else []),
             *([] if machine is None else _parts(chosen, machine, drawing)),
-            _table("What it achieves", ("metric", "value", "meaning"), metrics),
+            _table("What it achieves", ("metric", "value", PERCENTS), _main_metrics(chosen)),
+            f"{PERCENTS}: 5 % of {SAMPLES} draws of all ranges are below, 5 % above. "
+            f"{NO_RANGE.capitalize()}: the metric depends on no number with a range.\n",
+            _list("Limits", _limits(evaluated.violations)),
             _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS),
-            _table("Limits", ("limit", "state"), limits),
-            *([] if chosen.pools else _breakdowns(chosen)),
             *([] if chosen.pools else _accounts(chosen)),
             *([] if chosen.pools else [_settings(evaluated.design)]),
             _list("Assumed: how it is computed", evaluated.notes),
-            *([] if chosen.pools else _assumed(chosen, machine)),
             _list("Not modelled", NOT_MODELLED),
+            f"## Provenance\n\n{markdown_text(_provenance_words(chosen))}. All metrics with their "
+            f"meanings, constants and sources: [{sources}]({quote(sources)}).\n",
+        ]
+    )
+
+
+def _provenance_words(chosen: ChosenDesign) -> str:
+    note = chosen.provenance()
+    return (
+        f"Made by {note['made_by']} from the campaign {note['campaign']}: {note['state']}; "
+        f"evaluated: {note['evaluated']}"
+    )
+
+
+def _looked_up(chosen: ChosenDesign, machine: Machine | None) -> str:
+    """Meanings, constants, sources and provenance."""
+    evaluated = chosen.evaluated
+    metrics = [
+        (metric_title(metric), format_metric(value, metric), metric.meaning)
+        for name, value in evaluated.metrics.items()
+        for metric in [metric_of(name, evaluated.evaluator.metrics)]
+    ]
+    return "\n".join(
+        [
+            markdown_text(f"# {chosen.title}: sources\n"),
+            _table("All metrics", ("metric", "value", "meaning"), metrics),
+            *([] if chosen.pools else [_rows("Time by operator", evaluated.operators, _OPERATORS)]),
+            *([] if chosen.pools else [_rows("Power", evaluated.power, _POWER)]),
+            *([] if chosen.pools else _assumed(chosen, machine)),
             f"## Provenance\n\n```json\n{to_json_text(chosen.provenance())}\n```\n",
         ]
     )
+
+
+def _main_metrics(chosen: ChosenDesign) -> Iterator[tuple[str, str, str]]:
+    evaluated = chosen.evaluated
+    intervals = interval_words(evaluated)
+    names = dict.fromkeys([*chosen.results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS])
+    for name in names:
+        if name in evaluated.metrics:
+            metric = metric_of(name, evaluated.evaluator.metrics)
+            yield (
+                metric_title(metric),
+                format_metric(evaluated.metrics[name], metric),
+                intervals[name],
+            )
+
+
+def _limits(violations: Mapping[str, float]) -> Iterator[str]:
+    """Those that are broken, by how much, and those that are kept; each once."""
+    for name, value in violations.items():
+        if value > 0:
+            yield f"BROKEN by {value:.1%}: {name}"
+    kept = [name for name, value in violations.items() if value <= 0]
+    # A space and its evaluator may state the same limit, one of them with its bound.
+    kept = [name for name in kept if not any(other.startswith(f"{name} ") for other in kept)]
+    if kept:
+        yield f"kept: {', '.join(kept)}"
 
 
 def _system(chosen: ChosenDesign) -> list[str]:
@@ -114,31 +173,25 @@ def _system(chosen: ChosenDesign) -> list[str]:
 
 def _settings(design: Mapping[str, Any]) -> str:
     settings = [
-        (name, format_setting(value)) for name, value in design.items() if value is not None
+        f"{name} {format_setting(value)}" for name, value in design.items() if value is not None
     ]
-    return _table("Decided: the design's parameters", ("parameter", "value"), settings)
-
-
-def _breakdowns(chosen: ChosenDesign) -> list[str]:
-    return [
-        _rows("Time by operator", chosen.evaluated.operators, _OPERATOR_KEYS),
-        _rows("Power", chosen.evaluated.power, _POWER_KEYS),
-    ]
+    return f"## Decided: the design's parameters\n\n{markdown_text(', '.join(settings))}\n"
 
 
 def _accounts(chosen: ChosenDesign) -> list[str]:
-    """Budgets with their ranges, and what formats cost in accuracy."""
-    columns = ("part", "min", "typ", "max")
-    tables = [_table(title, columns, lines) for title, lines in budget_tables(chosen.evaluated)]
+    """Where time goes, budgets with their ranges, and what formats cost in accuracy."""
+    operators = [row for row in chosen.evaluated.operators if row.get("time_share", 0) >= _LEAST]
+    budgets = budget_table(chosen.evaluated)
     words = (
-        "Min: every published range at its low end; max: at its high end. Where the three "
-        "numbers agree, no range is published. What fills a die below its layers shrinks as the "
-        "die's other blocks grow.\n"
+        "Each as low / typical / high: all published ranges at that end; a single number has no "
+        "published range. What fills a die below its layers shrinks as its other blocks grow.\n"
     )
-    accuracy = _table(
-        "What the formats cost in accuracy", FORMAT_COLUMNS, format_lines(chosen.evaluated)
-    )
-    return [*tables, *([words] if tables else []), accuracy]
+    return [
+        _rows(f"Time by operator, from {100 * _LEAST:g} %", operators, _OPERATORS),
+        _table("Budgets of one device", BUDGET_COLUMNS, budgets),
+        *([words] if budgets else []),
+        _table("What the formats cost in accuracy", FORMAT_COLUMNS, format_lines(chosen.evaluated)),
+    ]
 
 
 def _assumed(chosen: ChosenDesign, machine: Machine | None) -> list[str]:
@@ -146,7 +199,7 @@ def _assumed(chosen: ChosenDesign, machine: Machine | None) -> list[str]:
     columns = ("constant", "low / typical / high", "date", "source")
     return [
         _table(
-            "Assumed: constants of area, price, heat and carbon",
+            "Assumed: constants of area, energy, price, heat and carbon",
             columns,
             constant_lines(chosen.evaluated),
         ),

@@ -20,15 +20,18 @@ from codesign.report import palette
 from codesign.report.exports.observed import CHUNK, progress_words, provenance
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
+    KEY_METRICS,
+    MAIN_METRICS,
     axis_label,
     design_words,
     evaluator_words,
     format_metric,
+    is_share,
     metric_of,
     metric_title,
     unit_text,
 )
-from codesign.report.plain import to_json_text
+from codesign.report.plain import to_json_text, to_plain
 from codesign.report.plateaus import FoldedFront, folded_front
 from codesign.text import markdown_text, spreadsheet_text
 
@@ -87,12 +90,13 @@ def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
 
 MOST_EXCEL_ROWS = 1_048_576
 """Lines of a sheet (Microsoft, Excel specifications and limits), the header included."""
-_WIDEST, _NARROWEST = 40, 10
+_WIDEST, _NARROWEST = 70, 6
 
 
 def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
-    """A workbook: ``observations`` as in the CSV with units in the headers, ``metrics``,
-    ``chart`` of the front by its first two objectives, and what matters of the ``provenance``.
+    """A workbook: ``observations`` with the design in words, then objectives and main metrics with
+    their units, parameters, and the rest of the CSV; a ``chart`` of the front by its first two
+    objectives; the ``metrics`` with their meanings, and what matters of the ``provenance``.
 
     Raises:
         MissingExtraError: XlsxWriter is not installed.
@@ -116,26 +120,83 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         # Neither the time nor the user's name belongs to the result.
         book.set_properties({"created": _EPOCH, "title": results.definition.name})
         bold = book.add_format({"bold": True})
-        columns = {
-            _header(name, results): values for name, values in scope_columns(results, scope).items()
+        formats = {
+            name: book.add_format({"num_format": _number_format(name, results)})
+            for name in results.metrics
         }
-        _sheet(book, "observations", columns, bold)
+        names = _ordered(results, scope)
+        columns = {_header(name, results): values for name, values in names.items()}
+        _sheet(book, "observations", columns, bold, [formats.get(name) for name in names], 2)
         _front_chart(book, results, list(columns), len(positions))
         _sheet(book, "metrics", _metric_columns(results), bold)
-        note = provenance(results, scope)
-        del note["problem"]  # some thousand lines, which JSON and YAML have
-        pairs = list(_leaves(note))
-        names, values = zip(*pairs, strict=True)
-        _sheet(book, "provenance", {"what": list(names), "value": list(values)}, bold)
+        pairs = list(_leaves(_short_provenance(results, scope)))
+        keys, values = zip(*pairs, strict=True)
+        _sheet(book, "provenance", {"what": list(keys), "value": list(values)}, bold)
     return path
 
 
+def _ordered(results: Results, scope: Scope) -> dict[str, Any]:
+    """Columns of the CSV as people read them, after the number and the design in words."""
+    columns = scope_columns(results, scope)
+    space, positions = results.problem.space, positions_of(results, scope)
+    words: list[str] = []
+    for start in range(0, len(positions), CHUNK):
+        rows = results.rows[positions[start : start + CHUNK]]
+        words += design_words(space, space.decode(rows))
+    parameters = [
+        name
+        for parameter in space.parameters
+        for name in (f"parameter.{parameter.name}", parameter.name)
+        if name in columns and name not in results.metrics
+    ]
+    first = [*results.problem.objective_names, *KEY_METRICS, *MAIN_METRICS]
+    order = dict.fromkeys([*first, *parameters, *results.metrics, *columns])
+    return {
+        "#": numbers_of(results, scope),
+        "design": words,
+        **{name: columns[name] for name in order if name in columns},
+    }
+
+
 def _header(name: str, results: Results) -> str:
-    """The name of a column, with the unit of its metric."""
+    """A metric in words with its unit; any other column by its name."""
     if name not in results.metrics:
         return name
-    unit = unit_text(metric_of(name, results.problem.evaluator.metrics).unit)
-    return f"{name} [{unit}]" if unit else name
+    metric = metric_of(name, results.problem.evaluator.metrics)
+    unit = unit_text(metric.unit)
+    return f"{metric_title(metric)} [{unit}]" if unit else metric_title(metric)
+
+
+def _number_format(name: str, results: Results) -> str:
+    """Of a column: about four digits, thousands apart; a utilization in percent."""
+    if is_share(metric_of(name, results.problem.evaluator.metrics)):
+        return "0.0%"
+    values = np.abs(results.metrics[name])
+    typical = np.median(values[np.isfinite(values) & (values > 0)]) if (values > 0).any() else 0.0
+    if not 1e-4 <= typical < 1e9:
+        return "General" if typical == 0 else "0.000E+00"
+    places = max(0, 3 - math.floor(math.log10(typical)))
+    return "#,##0" + (f".{'0' * places}" if places else "")
+
+
+_PROVENANCE = (
+    "campaign", "scope", "tolerance", "state", "evaluated", "evaluator", "objectives",
+    "reference_point", "accepted_changes",
+)  # fmt: skip
+_DEFINITION = ("space", "workload", "fixed", "constraints", "budget", "seeds")
+
+
+def _short_provenance(results: Results, scope: Scope) -> dict[str, Any]:
+    """What one asks of a table; JSON and YAML have the whole definition and problem."""
+    note = provenance(results, scope)
+    versions = note["versions"]
+    definition = {key: to_plain(getattr(results.definition, key)) for key in _DEFINITION}
+    return {
+        **{key: note[key] for key in _PROVENANCE if note.get(key)},
+        **{key: value for key, value in definition.items() if value},
+        "codesign": versions.get("codesign", ""),
+        "other versions": ", ".join(f"{k} {v}" for k, v in versions.items() if k != "codesign"),
+    }
 
 
 def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_rows: int) -> None:
@@ -165,12 +226,21 @@ def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_row
     sheet.fit_to_pages(1, 1)
 
 
-def _sheet(book: Workbook, name: str, columns: Mapping[str, Any], bold: Format) -> None:
+def _sheet(
+    book: Workbook,
+    name: str,
+    columns: Mapping[str, Any],
+    bold: Format,
+    formats: Sequence[Format | None] = (),
+    n_frozen: int = 0,
+) -> None:
+    """A sheet with a header; its first line and ``n_frozen`` columns stay in sight."""
     sheet = book.add_worksheet(name)
-    sheet.freeze_panes(1, 0)
+    sheet.freeze_panes(1, n_frozen)
     listed = {key: list(_cells(values)) for key, values in columns.items()}
     for column, (key, cells) in enumerate(listed.items()):
-        longest = max((len(str(cell)) for cell in cells[:100]), default=0)
+        shown = (f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells[:100])
+        longest = max(map(len, shown), default=0)
         sheet.set_column(column, column, min(max(longest, len(key), _NARROWEST), _WIDEST))
     sheet.write_row(0, 0, list(listed), bold)
     n_rows = 0
@@ -178,7 +248,8 @@ def _sheet(book: Workbook, name: str, columns: Mapping[str, Any], bold: Format) 
         n_rows += 1
         for column, cell in enumerate(line):
             if cell != "":
-                sheet.write(n_rows, column, _excel_cell(cell))
+                form = formats[column] if column < len(formats) else None
+                sheet.write(n_rows, column, _excel_cell(cell), form)
     sheet.autofilter(0, 0, max(n_rows, 1), max(len(listed) - 1, 0))
 
 
@@ -192,7 +263,8 @@ def _metric_columns(results: Results) -> dict[str, list[str]]:
     senses = {item.metric.name: item.sense for item in results.problem.objectives}
     known = [metric_of(name, results.problem.evaluator.metrics) for name in results.metrics]
     return {
-        "metric": [metric.name for metric in known],
+        "metric": [metric_title(metric) for metric in known],
+        "name in files": [metric.name for metric in known],
         "unit": [unit_text(metric.unit) for metric in known],
         "better": [
             {"minimize": "lower", "maximize": "higher"}[senses.get(item.name, item.sense)]

@@ -1,12 +1,4 @@
-"""What an evaluator tells about one design, in the shape that a page draws.
-
-The roofline is the hierarchical one [Yang2019]_: an operator has one point per memory level, at
-the work it does per byte that crosses that level. All its points are at the same height, and
-none is above the ceiling of its level, because crossing takes at least ``bytes / bandwidth``.
-
-.. [Yang2019] C. Yang, T. Kurth, S. Williams, "Hierarchical Roofline analysis for GPUs:
-   accelerating performance optimization for the NERSC-9 Perlmutter system", 2019.
-"""
+"""What an evaluator tells about one design, in the shape that a page draws."""
 
 from __future__ import annotations
 
@@ -16,24 +8,21 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codesign.analysis.uncertainty_results import Swing
-from codesign.evaluators.base import HasTechnologies
-from codesign.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.accuracy import FORMAT_COLUMNS, format_lines
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.labels import format_value
+from codesign.report.pass_account import pass_account
+from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.system_picture import SystemPicture, system_picture
 
 if TYPE_CHECKING:
     from codesign.evaluated_design import EvaluatedDesign
 
-_COMPUTE_TIMES = ("compute_time_s", "compute_s")
-"""What evaluators call the time that an operator's arithmetic takes by itself."""
 _MOST_SWINGS = 6
 _ROUNDING = 1e-9
-_ANY_LEVEL = "memory"
 _NO_MACHINE: dict[str, Any] = {
-    "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "roofline": None,
-    "power": [], "power_notes": [], "busy": [], "costs": [], "formats": [],
+    "levels": [], "edge_mm": None, "edge_words": "", "operators": [], "pass": None,
+    "roofline": None, "power": [], "power_notes": [], "busy": [], "costs": [], "formats": [],
 }  # fmt: skip
 """Of a system, whose pools have these."""
 
@@ -99,15 +88,13 @@ def _system_document(picture: SystemPicture, counts: Mapping[str, int]) -> dict[
 
 
 def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
-    # Traffic that is not told by level crosses the only one, if there is only one.
-    names = [str(level["name"]) for level in evaluated.levels]
-    memory = names[0] if len(names) == 1 else _ANY_LEVEL
-    operators = [_operator(row, memory) for row in evaluated.operators]
+    operators = operator_documents(evaluated)
     return {
         "levels": [dict(level) for level in evaluated.levels],
         "edge_mm": memory_edge_mm(evaluated),
         "edge_words": edge_words(evaluated),
         "operators": operators,
+        "pass": pass_account(evaluated),
         "roofline": roofline(operators, evaluated),
         "power": [_component(row) for row in evaluated.power],
         "power_notes": above_tdp(evaluated.power, evaluated.notes),
@@ -124,118 +111,6 @@ def _machine_document(evaluated: EvaluatedDesign) -> dict[str, Any]:
             dict(zip(FORMAT_COLUMNS, line, strict=True)) for line in format_lines(evaluated)
         ],
     }
-
-
-def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
-    """An operator of any evaluator; keys that the evaluator does not report are left out."""
-    phase = str(row.get("phase", ""))
-    work = row.get("work_flop")
-    if work is None and "multiply_accumulates" in row:
-        work = 2.0 * row["multiply_accumulates"]
-    fields = {
-        "name": " ".join(filter(None, [phase, str(row.get("name", "")).replace("_", " ")])),
-        "bound": row.get("bound", "time"),
-        "count": row.get("count"),
-        "time_s": row.get("time_s"),
-        "work_flop": work,
-        "traffic_bytes": _traffic(row.get("traffic_bytes"), memory),
-        "energy_joules": row.get("energy_joules"),
-        "memory_s": row.get("memory_s"),
-        "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
-    }
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-def _traffic(moved: Any, memory: str) -> dict[str, float] | None:
-    if isinstance(moved, Mapping):
-        return {str(level): float(value) for level, value in moved.items()}
-    return None if moved is None else {memory: float(moved)}
-
-
-def roofline(
-    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
-) -> dict[str, Any] | None:
-    """Ceilings and one point per operator and memory level; None if work or traffic is unknown.
-
-    Args:
-        operators: Rows of :func:`account_document`.
-        evaluated: The design.
-    """
-    points = [
-        {
-            "operator": item["name"],
-            "level": level,
-            "flop_per_byte": item["work_flop"] / moved,
-            "flop_per_s": item["work_flop"] / item["time_s"],
-            "time_s": item["time_s"],
-        }
-        for item in operators
-        if item.get("work_flop") and item.get("time_s")
-        for level, moved in item.get("traffic_bytes", {}).items()
-        if moved > 0
-    ]
-    peak = _peak_flop_per_s(operators, evaluated)
-    if not points or not peak:
-        return None
-    used = {point["level"] for point in points}
-    ceilings = [
-        {
-            "level": level["name"],
-            "bytes_per_s": level["bandwidth_bytes_per_s"],
-            "usable_bytes_per_s": _usable_bytes_per_s(evaluated, level["name"]),
-        }
-        for level in evaluated.levels
-        if level["name"] in used and level.get("bandwidth_bytes_per_s")
-    ]
-    return {
-        "peak_flop_per_s": peak,
-        "usable_flop_per_s": _fastest_flop_per_s(operators),
-        "vector_per_s": _vector_operations_per_s(evaluated),
-        "ceilings": ceilings,
-        "points": points,
-    }
-
-
-def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:
-    """The highest rate at which the evaluator lets any operator use a level; None if unknown."""
-    key = "on_chip_time_s" if level == "on_chip" else "off_chip_time_s"
-    rates = [
-        row["traffic_bytes"].get(level, 0.0) / row[key]
-        for row in evaluated.operators
-        if row.get(key) and isinstance(row.get("traffic_bytes"), Mapping)
-    ]
-    return max(rates, default=None)
-
-
-def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
-    """One operation per lane and cycle; None if the evaluator models no vector unit."""
-    lanes = evaluated.design.get("vector_length")
-    clock_hz = evaluated.design.get("clock_hz") or DEFAULT_CLOCK_HZ
-    if not isinstance(evaluated.evaluator, HasTechnologies):
-        return None
-    if not isinstance(lanes, int | float) or not isinstance(clock_hz, int | float):
-        return None
-    return lanes * clock_hz or None
-
-
-def _peak_flop_per_s(
-    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
-) -> float | None:
-    """As the evaluator states it, or the fastest that it lets any operator compute."""
-    stated = evaluated.metrics.get("peak_flop_per_s")
-    if stated:
-        return float(stated)
-    return _fastest_flop_per_s(operators)
-
-
-def _fastest_flop_per_s(operators: Sequence[Mapping[str, Any]]) -> float | None:
-    """The highest rate at which the evaluator lets any operator compute."""
-    rates = [
-        item["work_flop"] / item["compute_s"]
-        for item in operators
-        if item.get("compute_s") and item.get("work_flop")
-    ]
-    return max(rates, default=None)
 
 
 def _component(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.report.labels import evaluator_words, metric_title, status_word
 from codesign.report.library_tables import size_text
-from codesign.report.page.recommendations import limit_words
+from codesign.report.limit_lines import limit_words
 from codesign.report.plain import to_plain
 from codesign.report.results import front_table, reference_text
 from codesign.report.tables import format_cell
+from codesign.workload import list_models, list_traces, load_trace
 
 if TYPE_CHECKING:
     from codesign.campaign import CampaignStatus, Results
@@ -54,21 +56,51 @@ def empty_text(results: Results) -> str:
 def question_text(results: Results) -> str:
     """What the campaign asks, in one sentence."""
     definition, problem = results.definition, results.problem
-    wanted = [
-        f"the {'highest' if item.sense == 'maximize' else 'lowest'} {metric_title(item.metric)}"
-        for item in problem.objectives
-    ]
+    titles = [metric_title(item.metric) for item in problem.objectives]
     limits = [limit_words(problem, item) for item in problem.constraints]
-    work = [
-        item if isinstance(item, str) else f"{key.replace('_', ' ')} {_plain(item)}"
-        for key, item in definition.workload.items()
-    ]
-    parts = [
-        f"Which design has {_listed(wanted)}",
-        f" for {', '.join(work)}" if work else "",
-        f", with {_listed(limits)}" if limits else "",
-    ]
+    if len(titles) > 1:
+        asked = f"Which designs trade {titles[0]} against {_listed(titles[1:])} best"
+    else:
+        word = "highest" if problem.objectives[0].sense == "maximize" else "lowest"
+        asked = f"Which design has the {word} {titles[0]}"
+    work = _work_words(definition.workload)
+    parts = [asked, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
     return "".join(parts) + "?"
+
+
+def _work_words(workload: Mapping[str, Any]) -> str:
+    """``Llama-3.3-70B prefill (OSWorld)``."""
+    left = dict(workload)
+    model, trace, phase = (left.pop(key, "") for key in ("model", "trace", "phase"))
+    subject = " ".join(filter(None, [_model_title(str(model)), str(phase)]))
+    rest = [_trace_title(str(trace))] if trace else []
+    rest += [
+        item if isinstance(item, str) and not subject else f"{key.replace('_', ' ')} {_plain(item)}"
+        for key, item in left.items()
+    ]
+    listed = ", ".join(rest)
+    return f"{subject} ({listed})" if subject and listed else subject or listed
+
+
+_MODEL_WORDS = {"gpt": "GPT", "deepseek": "DeepSeek", "llada": "LLaDA"}
+
+
+def _model_title(name: str) -> str:
+    """A model of the library as its makers write it; any other as it is."""
+    if name not in list_models():
+        return name
+    return "-".join(
+        _MODEL_WORDS.get(word, word.upper() if re.fullmatch(r"a?\d+b", word) else word.capitalize())
+        for word in name.split("-")
+    )
+
+
+def _trace_title(name: str) -> str:
+    """A trace as its description spells it."""
+    if name not in list_traces():
+        return name
+    words = load_trace(name).description.replace(",", " ").split()
+    return next((word for word in words if word.lower() == name), name)
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -219,6 +251,11 @@ def front_html(results: Results, limit: int, tolerance: float) -> str:
         for line in lines
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def folded_text(folded: FoldedFront) -> str:
+    """What the designs are that one does not choose from; empty if there is none."""
+    return f"{folded.summary[0].upper()}{folded.summary[1:]}." if folded.summary else ""
 
 
 def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str:

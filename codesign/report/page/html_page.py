@@ -150,6 +150,7 @@ def page_html(
         "question": escape(facts.question_text(results)),
         "description": escape(definition.description),
         "summary": escape(facts.summary_text(results, carried, folded)),
+        "folded": escape(facts.folded_text(folded)),
         "state": facts.paragraphs_html(state_sentences, "status"),
         "counts": facts.pairs_html(facts.counts(results, carried, folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),

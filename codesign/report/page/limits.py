@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from codesign.enumeration.kept import KeptFront, usual_metrics
 from codesign.report.labels import metric_title, short_names
 from codesign.report.page.designs import parameter_document
@@ -37,7 +35,6 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
     rows = kept.front.representatives()
     decoded = problem.space.decode(rows)
     names = kept.problem.objective_names
-    signs = np.array([item.sign for item in kept.problem.objectives])
     return {
         "hint": "" if kept.kept else _hint(results, kept),
         "metrics": names,
@@ -48,7 +45,7 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
             if item not in kept.limitable
         ],
         "steps": {x.metric.name: x.step for x in kept.limitable if x.step},
-        "values": dict(zip(names, (kept.front.objectives * signs).T, strict=True)),
+        "values": dict(zip(names, kept.problem.flipped(kept.front.objectives).T, strict=True)),
         "short": short_names(
             str(design[name])
             for design in decoded
@@ -58,6 +55,7 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
         "words": design_words(problem.space, decoded),
         "parameters": [
             parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
+            | {"free": len(parameter.values) > 1 or bool(parameter.optional)}
             for parameter in problem.space.parameters
         ],
     }

@@ -6,7 +6,7 @@ All is worked out here, in the numbers of designs on the page; ``static/cards.js
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from codesign.analysis.insight.distance import Measure
 from codesign.analysis.insight.neighborhood import (
     Neighborhood,
     Reading,
+    folded_choices,
     near_misses,
     neighborhood,
     verdicts,
@@ -24,35 +25,39 @@ from codesign.analysis.uncertainty import front_spread
 from codesign.evaluators.base import VariesTechnology
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
-    format_metric,
+    MAIN_METRICS,
     format_setting,
     metric_of,
-    metric_title,
     spoken_design,
 )
+from codesign.report.limit_lines import limit_lines, limit_words
 from codesign.report.picks import Pick, picks_of
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
     from codesign.columns import FloatArray, IntArray
-    from codesign.problem import Constraint, Problem
+    from codesign.problem import Problem
     from codesign.report.plateaus import FoldedFront
 
-FIGURES = (
-    "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2",
-    "unit_cost_usd", "memory_capacity_bytes", "shoreline_mm", "junction_temperature_celsius",
-    "usd_per_million_tokens", "lifetime_years",
-)  # fmt: skip
-"""Main figures of a card besides the objectives, if the evaluator reports them."""
 RESOURCES = (
     "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",
     "junction_temperature_celsius", "lifetime_years",
 )  # fmt: skip
 """What more of which is priced, besides the objective by which designs are cheaper; of a metric
 that is better the more there is, such as a life, less."""
+ASSUMPTIONS = {
+    "profile plain": "operands are tiled for the on-chip memory, and all of the off-chip bandwidth "
+    "is usable",
+    "profile memexplorer": "operands are streamed anew for every tile of the array, half of the "
+    "off-chip bandwidth is usable, and the batch is the largest that fits",
+    "simulation": "every chunk is moved through its ports, one event after the other",
+}
+"""What other readings of the hardware assume, by their names; of others nothing is said."""
 SAMPLES = 200
 """[ours] Draws for the shares and intervals of a page: a share is then known to 3.5 %."""
 _STEP = 0.05
+_STEPS = {"degC": 5.0}
+"""[ours] A share of degrees Celsius means nothing."""
 _CLOSE = 0.1
 """A limit is named on a card if less than so much of it is left."""
 _MOST_CENTERS = 60
@@ -96,7 +101,8 @@ def recommendation_document(
         }
         for pick in picks
     ]
-    document: dict[str, Any] = {"picks": documents, "figures": metrics, "limits": _limits(results)}
+    limits = [asdict(item) for item in limit_lines(results.problem)]
+    document: dict[str, Any] = {"picks": documents, "figures": metrics, "limits": limits}
     if judge is None or not picks:
         return document
     order = _picks_first(folded, picks)
@@ -109,7 +115,7 @@ def recommendation_document(
         item["changes"] = _changes(results, int(folded.positions[pick.place]), metrics)
     return document | {
         "omitted": list(judge.omitted),
-        "misses": _misses(results, folded, order, near),
+        **_missing_values(results, folded, order, near),
         "prices": _prices(results, folded, picks, near),
         "n_looked_at": len(near.rows),
     }
@@ -125,7 +131,7 @@ def _figures(results: Results) -> list[str]:
     objectives = results.problem.objective_names
     known = [
         name
-        for name in FIGURES
+        for name in MAIN_METRICS
         if name in results.metrics and np.isfinite(results.metrics[name]).any()
     ]
     return list(dict.fromkeys([*objectives, *known]))
@@ -135,27 +141,6 @@ def _picks_first(folded: FoldedFront, picks: Sequence[Pick]) -> IntArray:
     """Places of the designs one chooses from, those recommended first."""
     places = np.array([pick.place for pick in picks])
     return np.concatenate([places, np.setdiff1d(folded.kept, places)])
-
-
-def _limits(results: Results) -> list[dict[str, Any]]:
-    """Limits on single metrics, which charts draw."""
-    return [
-        {"metric": name, "bound": item.bound, "words": limit_words(results.problem, item)}
-        for item in results.problem.constraints
-        if item.bound is not None
-        for name in item.expression.names
-    ]
-
-
-def limit_words(problem: Problem, constraint: Constraint) -> str:
-    """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
-    names = list(constraint.expression.names)
-    if constraint.bound is None or len(names) != 1:
-        return constraint.text
-    metric = metric_of(names[0], problem.evaluator.metrics)
-    side = "at most" if "<" in constraint.text else "at least"
-    amount = format_metric(constraint.bound, metric)
-    return f"{metric_title(metric)} {side} {amount}"
 
 
 def _limit_names(problem: Problem) -> dict[str, str]:
@@ -184,6 +169,7 @@ def _judged(
             item["verdicts"].append(
                 {
                     "reading": verdict.reading,
+                    "assumes": ASSUMPTIONS.get(verdict.reading, ""),
                     "n": verdict.n_compared,
                     "feasible": verdict.is_feasible,
                     "best": verdict.is_non_dominated,
@@ -239,20 +225,60 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[di
     return changes
 
 
-def _misses(
+def _front_designs(results: Results, folded: FoldedFront) -> tuple[IntArray, IntArray]:
+    """All known designs of the whole front, and the place of each on the page; -1: not there.
+
+    Of an exact front also those that equal a design of the page in every objective.
+    """
+    keys, exact = results.problem.space.keys, results.exact
+    if exact is None:
+        rows = owners = results.rows[results.front()]
+    else:
+        rows, owners = exact.rows, exact.representatives()[exact.point]
+    carried = results.rows[folded.positions]
+    place_of = {key: place for place, key in enumerate(keys(carried).tolist())}
+    return rows, np.array([place_of.get(key, -1) for key in keys(owners).tolist()], dtype=int)
+
+
+def _missing_values(
     results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood
+) -> dict[str, Any]:
+    """Values that only folded designs have, and those that no design of the front has."""
+    rows, places = _front_designs(results, folded)
+    choices = folded_choices(results.problem, rows, places, folded.kept)
+    counts = [] if results.exact is None else results.exact.counts.tolist()
+    return {
+        "folded_values": [
+            {
+                "parameter": choice.parameter.replace("_", " "),
+                "value": _value_words(choice.value),
+                "ids": [place for place in choice.places if place >= 0],
+            }
+            for choice in choices
+        ],
+        "misses": _misses(results, folded, order, near, rows),
+        "n_front_designs": len(rows),
+        "n_unlisted": max(sum(counts) - len(rows), 0),
+    }
+
+
+def _value_words(value: Any) -> str:
+    return "none" if value is None else format_setting(value)
+
+
+def _misses(
+    results: Results, folded: FoldedFront, order: IntArray, near: Neighborhood, known: IntArray
 ) -> list[dict[str, Any]]:
-    """Values that the front lacks, each in the design that comes nearest to it."""
+    """Values on no design of the whole front, each in the design that comes nearest to it."""
     problem, positions = results.problem, folded.positions[order]
-    signs = np.array([objective.sign for objective in problem.objectives])
     points = results.objectives[positions]
-    measure = Measure.of(points, signs, folded.tolerance)
+    measure = Measure.of(points, problem.senses, folded.tolerance)
     designs = problem.space.decode(near.rows)
-    misses = near_misses(problem, near, results.rows[positions], measure)
+    misses = near_misses(problem, near, results.rows[positions], measure, known)
     return [
         {
             "parameter": miss.parameter.replace("_", " "),
-            "value": "none" if miss.value is None else format_setting(miss.value),
+            "value": _value_words(miss.value),
             "id": int(order[miss.dominator]),
             "metrics": {
                 item.metric.name: float(near.metrics[item.metric.name][miss.place])
@@ -274,7 +300,7 @@ def _misses(
 def _prices(
     results: Results, folded: FoldedFront, picks: Sequence[Pick], near: Neighborhood
 ) -> list[dict[str, Any]]:
-    """What 5 % more of a resource would buy if a design's amount of it was the limit.
+    """What 5 % more of a resource, or 5 K, would buy if a design's amount of it was the limit.
 
     The best value of the objective that *fastest* maximizes, among designs that have at most as
     much of the resource as the recommended one, against those that have at most 5 % more; all
@@ -296,23 +322,28 @@ def _prices(
         if name not in results.metrics or name not in near.metrics or name == names[speed]:
             continue
         metric = metric_of(name, problem.evaluator.metrics)
-        front_amounts = metric.sign * results.metrics[name][folded.positions]
-        amounts = np.concatenate([front_amounts, metric.sign * near.metrics[name][inside]])
+        front_amounts = metric.flipped(results.metrics[name][folded.positions])
+        amounts = np.concatenate([front_amounts, metric.flipped(near.metrics[name][inside])])
         if not np.isfinite(amounts).all() or np.ptp(amounts) == 0:
             continue
         prices.append(
             {
                 "metric": name,
                 "exact": name == names[cost] and results.exact is not None,
-                "of": [_price(gain, amounts, float(front_amounts[pick.place])) for pick in picks],
+                "of": [
+                    _price(gain, amounts, float(front_amounts[pick.place]), metric.unit)
+                    for pick in picks
+                ],
             }
         )
     return prices
 
 
-def _price(gain: FloatArray, amounts: FloatArray, amount: float) -> dict[str, float]:
+def _price(
+    gain: FloatArray, amounts: FloatArray, amount: float, unit: str = ""
+) -> dict[str, float]:
     """Of minimized ``gain`` against amounts of a resource, negative where less of it is worse."""
-    slack, step = 1e-9 * abs(amount), _STEP * abs(amount)
+    slack, step = 1e-9 * abs(amount), _STEPS.get(unit, _STEP * abs(amount))
     within = gain[amounts <= amount + slack].min()
     more = gain[amounts <= amount + step + slack].min()
     return {"amount": abs(amount), "step": step, "gain": float(within - more)}

@@ -74,6 +74,7 @@ async function ask(name, codes) {
 function show(name) {
   fillDocument();
   if (name === slot) setControls(designs[name].codes);
+  document.documentElement.dataset.alone = designs.B ? "no" : "yes";
   SLOTS.forEach(showOutcome);
   drawings.get($("place"))?.();
   SLOTS.forEach(showParts);
@@ -81,7 +82,7 @@ function show(name) {
 
 function showOutcome(name) {
   const answer = designs[name], box = $(`outcome-${name}`);
-  if (!answer) { box.innerHTML = `<h3>${name}</h3><p class="hint">Choose B above to compare a second design.</p>`; return; }
+  if (!answer) { box.innerHTML = `<p class="hint">Choose ${name} beside “Design” to compare a second design.</p>`; return; }
   const other = designs[name === "A" ? "B" : "A"];
   const wanted = [...D.objectives, "batch_size", "time_to_first_token_s", "time_per_output_token_s", "energy_joules_per_token", "area_mm2", "unit_cost_usd"].filter((key, k, all) => metricOf[key] && isNumber(answer.metrics[key]) && all.indexOf(key) === k);
   const change = (key) => {
@@ -103,8 +104,9 @@ function placeFigure() {
   const column = (name) => D.front.points[D.objectives.indexOf(name)];
   const traces = [];
   if (D.front && x) {
-    traces.push({ name: D.front.is_exact ? "exact front" : "front that was found", x: column(x), y: column(y), customdata: D.front.codes.map((_, k) => k), mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: { shape: metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("gray"), width: 1.3 }, marker: { size: 6, color: color("gray") },
-      text: D.front.words.map((words, k) => `${wrapped(words)}<br>${escapeHtml(metricOf[y].title)} ${metricText(column(y)[k], metricOf[y])}<br>${escapeHtml(metricOf[x].title)} ${metricText(column(x)[k], metricOf[x])}`), hovertemplate: "%{text}<extra></extra>" });
+    const order = range(0, D.front.codes.length).sort((a, b) => column(x)[a] - column(x)[b]), along = (values) => order.map((k) => values[k]);
+    traces.push({ name: D.front.is_exact ? "exact front" : "front that was found", x: along(column(x)), y: along(column(y)), customdata: order, mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: { shape: metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("gray"), width: 1.3 }, marker: { size: 6, color: color("gray") },
+      text: order.map((k) => `front ${D.front.numbers[k]}<br>${wrapped(D.front.words[k])}<br>${escapeHtml(metricOf[y].title)} ${metricText(column(y)[k], metricOf[y])}<br>${escapeHtml(metricOf[x].title)} ${metricText(column(x)[k], metricOf[x])}`), hovertemplate: "%{text}<extra></extra>" });
   }
   for (const name of SLOTS.filter((key) => designs[key] && designs[key].account)) {
     const [symbol, hue] = SLOT_MARKS[name], metrics = designs[name].metrics, isValid = !designs[name].broken.length;

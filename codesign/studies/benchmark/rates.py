@@ -20,10 +20,11 @@ from codesign.processes import WorkerProcess
 from codesign.space import DesignSpace, load_space
 from codesign.studies.benchmark.timing import Effort, best_seconds, ways, working
 from codesign.workload import Request
+from codesign.workload.precision import FORMAT_KEYS
 
 OBJECTIVES = ["throughput_tokens_per_s", "tdp_watts"]
 PHASES = ("prefill", "decode")
-SWEPT = ("vector_length", "weight_format", "activation_format", "kv_format")
+SWEPT = ("vector_length", *FORMAT_KEYS)
 """What a structured sweep varies around each design, fastest last."""
 
 Row = dict[str, Any]

@@ -65,7 +65,7 @@ def _update_seconds(n: int) -> float:
 def store_rate(effort: Effort) -> Row:
     """Observations per second that a campaign's store makes durable, a thousand at a time."""
     names = tuple(f"metric_{i}" for i in range(25))
-    layout = Layout(names, ("capacity", "shoreline", "levels"), names[:2], (-1.0, 1.0))
+    layout = Layout(names, ("capacity", "shoreline", "levels"), names[:2], ("maximize", "minimize"))
     parameters = [f"parameter_{i}" for i in range(16)]
     batches = [_stored_batch(i, layout.width) for i in range(effort.n_stored // _STORE_BATCH)]
     with tempfile.TemporaryDirectory() as folder:

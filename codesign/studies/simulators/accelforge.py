@@ -18,7 +18,8 @@ from codesign.evaluated_design import EvaluatedDesign
 from codesign.report.exports.accelforge import architecture_of
 from codesign.report.exports.scalesim import ScaleSimProduct, products_of
 from codesign.report.machine import machine_of
-from codesign.studies.simulators.design_file import answer, run_with
+from codesign.studies.simulators.design_file import answer
+from codesign.studies.simulators.environments import run_with
 
 _PROGRAM = Path(__file__).with_name("accelforge_program.py")
 _WORKLOAD = """\

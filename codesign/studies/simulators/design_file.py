@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import codesign
-from codesign.errors import CodesignError, JobError
+from codesign.errors import CodesignError
 from codesign.evaluated_design import EvaluatedDesign
-from codesign.studies.simulators.environments import SIMULATORS, interpreter_of
 
 
 def evaluated_by_npu(path: Path, options: Mapping[str, Any]) -> EvaluatedDesign:
@@ -29,24 +27,6 @@ def evaluated_by_npu(path: Path, options: Mapping[str, Any]) -> EvaluatedDesign:
         evaluator="npu",
         options=options,
     )
-
-
-def run_with(name: str, program: Path, *arguments: str) -> Any:
-    """What a program says, as JSON in the last line of its output, run by a simulator's Python.
-
-    Raises:
-        InputError: The simulator is not installed.
-        JobError: The program fails.
-    """
-    # Isolated, as our modules are next to the program.
-    command = [str(interpreter_of(name)), "-I", "-W", "ignore", str(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    sys.stderr.write(done.stderr)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise JobError(f"{SIMULATORS[name].title} failed: {last}")
-    return json.loads(lines[-1])
 
 
 def answer(

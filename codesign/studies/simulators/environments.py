@@ -5,6 +5,7 @@ They want other versions of libraries, or of Python, than we do.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from codesign.errors import InputError, JobError, UnknownNameError
 
@@ -74,6 +76,33 @@ def interpreter_of(name: str) -> Path:
             f"{title} is not installed; 'codesign simulators {name} --install' installs it"
         )
     return folder_of(name) / "bin" / "python"
+
+
+def run_with(name: str, program: Path, *arguments: str, folder: Path | None = None) -> Any:
+    """What a program says, as JSON in the last line of its output, run by a simulator's Python.
+
+    Args:
+        name: Of the simulator.
+        program: The program's file.
+        arguments: Of the program.
+        folder: In which it runs; the working folder if None.
+
+    Raises:
+        InputError: The simulator is not installed.
+        JobError: The program fails.
+    """
+    # Isolated, as our modules are next to the program.
+    command = [str(interpreter_of(name)), "-I", "-W", "ignore", str(program), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    except OSError as error:
+        raise JobError(f"{SIMULATORS[name].title} cannot be run: {error}") from error
+    sys.stderr.write(done.stderr)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise JobError(f"{SIMULATORS[name].title} failed: {last}")
+    return json.loads(lines[-1])
 
 
 def install(name: str) -> Path:

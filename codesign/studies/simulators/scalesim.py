@@ -20,11 +20,13 @@ from codesign.errors import InputError
 from codesign.evaluated_design import EvaluatedDesign
 from codesign.report.exports.scalesim import ScaleSimProduct, configuration_of, products_of
 from codesign.report.machine import Machine, machine_of
-from codesign.studies.simulators.design_file import answer, run_with
+from codesign.studies.simulators.design_file import answer
+from codesign.studies.simulators.environments import run_with
 
 COLUMN_FOLDS = 1
 """Array widths of a product that are simulated."""
-_PROGRAM = Path(__file__).with_name("scalesim_program.py")
+PROGRAM = Path(__file__).with_name("scalesim_program.py")
+"""Run by the Python that has SCALE-Sim."""
 _FLOWS = ("ws", "os")
 
 
@@ -44,7 +46,7 @@ def simulate(evaluated: EvaluatedDesign) -> dict[str, Any]:
     products = products_of(evaluated, "the design")
     parts = [f"{item.m},{min(item.n, width)},{item.k}" for item in products]
     distinct = list(dict.fromkeys(parts))
-    reported = run_with("scalesim", _PROGRAM, str(configuration), *distinct)
+    reported = run_with("scalesim", PROGRAM, str(configuration), *distinct)
     cycles = dict(zip(distinct, reported["cycles"], strict=True))
     array_s, latency_s = 0.0, 0.0
     for item, part in zip(products, parts, strict=True):

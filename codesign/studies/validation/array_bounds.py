@@ -21,7 +21,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.records import Shape
 from codesign.memtech import load_library
 from codesign.space import load_space
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, promise, summarize
 from codesign.workload import Request, list_models
 from codesign.workload.lowering import Phase
 
@@ -197,18 +197,18 @@ def _targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     smallest = min(row["smallest_ratio"] for row in rows)
     unexplained = sum(_is_far(row) and not row["reason"] for row in rows)
     return [
-        {
-            "what": "smallest ratio of cycles to the bound",
-            "target": f">= 1, to {_ROUNDING:g}",
-            "measured": smallest,
-            "is_met": bool(smallest >= 1.0 - _ROUNDING),
-        },
-        {
-            "what": f"operators beyond {FAR:g} times the bound for another reason than padding",
-            "target": "<= 0",
-            "measured": unexplained,
-            "is_met": unexplained == 0,
-        },
+        promise(
+            "smallest ratio of cycles to the bound",
+            f">= 1, to {_ROUNDING:g}",
+            smallest,
+            smallest >= 1.0 - _ROUNDING,
+        ),
+        promise(
+            f"operators beyond {FAR:g} times the bound for another reason than padding",
+            "<= 0",
+            unexplained,
+            unexplained == 0,
+        ),
     ]
 
 

@@ -34,8 +34,9 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.hardware.device import load_device
 from codesign.studies.validation.request_cases import DATA, find_model, formats_of
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, promise, summarize
 from codesign.workload import load_model
+from codesign.workload.precision import FORMAT_KEYS
 
 SERVED_FILE = DATA / "served_requests.csv.gz"
 MEMORY_FRACTION = 0.9
@@ -169,13 +170,7 @@ def predict(experiment: Experiment) -> ServedRequests:
         PlatformRequest(model=model, prompt_tokens=1, generated_tokens=1),
         PlatformOptions.model_validate({"attention": attention} if attention else {}),
     )
-    formats = dict(
-        zip(
-            ("weight_format", "activation_format", "kv_format"),
-            formats_of(settings["weight_dtype"]),
-            strict=True,
-        )
-    )
+    formats = dict(zip(FORMAT_KEYS, formats_of(settings["weight_dtype"]), strict=True))
     if settings["kv_dtype"] != "auto":
         formats["kv_format"] = formats_of(settings["kv_dtype"].partition("_")[0])[2]
     device = _EDITIONS.get(settings["device"], settings["device"])
@@ -253,14 +248,8 @@ def _targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for quantity, limit in TARGETS.items():
         for group in _groups(rows, quantity):
             mean = float(np.mean(np.abs(_errors(rows, group, quantity))))
-            targets.append(
-                {
-                    "what": f"mean error over requests, {group}",
-                    "target": f"<= {limit:.0%}",
-                    "measured": mean,
-                    "is_met": mean <= limit,
-                }
-            )
+            subject = f"mean error over requests, {group}"
+            targets.append(promise(subject, f"<= {limit:.0%}", mean, mean <= limit))
     return targets
 
 

@@ -25,7 +25,7 @@ from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.hardware.device import load_device
 from codesign.hardware.nccl import PROTOCOLS
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, promise, summarize
 from codesign.workload import list_models, load_model
 
 _FOLDER = Path(__file__).parent / "data"
@@ -242,17 +242,13 @@ def _targets(
     held = [row for row in context if row["is_within"] is not None]
     within = sum(row["is_within"] for row in held)
     share = load_tables()["long_context"]["tolerance"]
-    promise = f"Ratio of section 4.3 without a draft, within {share:.0%}"
-    return [*targets, _target(promise, len(held), within)]
+    subject = f"Ratio of section 4.3 without a draft, within {share:.0%}"
+    return [*targets, _target(subject, len(held), within)]
 
 
-def _target(promise: str, n_cells: int, n_within: int) -> dict[str, Any]:
-    return {
-        "what": promise,
-        "target": f"{n_cells} cell{'s' if n_cells != 1 else ''}",
-        "measured": f"{n_within} cell{'s' if n_within != 1 else ''}",
-        "is_met": n_within == n_cells,
-    }
+def _target(subject: str, n_cells: int, n_within: int) -> dict[str, Any]:
+    target, measured = (f"{n} cell{'s' if n != 1 else ''}" for n in (n_cells, n_within))
+    return promise(subject, target, measured, n_within == n_cells)
 
 
 def _notes() -> tuple[str, ...]:

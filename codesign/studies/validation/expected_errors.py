@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from codesign.files import replacing
+from codesign.hardware.device import load_device
 from codesign.machines.device.expected_error import ERRORS_FILE
 from codesign.studies.validation import energy, kernels, requests
 from codesign.studies.validation.study import Study
@@ -29,13 +31,23 @@ def expected_errors_text() -> str:
         section = _section(_by_device(replace(of_requests, rows=rows), "error"))
         lines += [f"  {engine}:", *(f"  {line}" for line in section)]
     lines += ["kernels:", *_section(_by_device(of_kernels, "error"))]
-    unseen = {
-        name: {"all": errors["all"]} for name, errors in _by_device(of_kernels, "held_out").items()
-    }
-    lines += ["unseen_device:"]
-    lines += [f"  {name}: {_entry(errors['all'])}" for name, errors in unseen.items()]
+    related = replace(of_kernels, rows=_related(of_kernels.rows))
+    lines += _unseen("unseen_device", _by_device(related, "held_out"))
+    lines += _unseen("unseen_chip", _by_device(of_kernels, "chip_held_out"))
     lines += ["energy:", *energy_lines(energy.run())]
     return "\n".join(lines) + "\n"
+
+
+def _related(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows of which predictions without their device have corrections of others of its chip."""
+    keys = sorted({row["device"] for row in rows})
+    chips = {key: load_device(key).measured_name for key in keys}
+    n_devices = Counter(chips.values())
+    return [row for row in rows if n_devices[chips[row["device"]]] > 1]
+
+
+def _unseen(section: str, errors: _Errors) -> list[str]:
+    return [f"{section}:", *(f"  {name}: {_entry(by['all'])}" for name, by in errors.items())]
 
 
 def _by_device(study: Study, column: str) -> _Errors:
@@ -57,11 +69,15 @@ def _section(errors: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
 
 
 def energy_lines(study: Study) -> list[str]:
-    """Errors of energy by device, with the range of measured over predicted energy."""
+    """Errors of energy by device, with the range of measured over predicted energy.
+
+    A device with watts has what geometries that were held out show; ``all``, which stands for
+    every other device, what devices that were held out show.
+    """
     errors: dict[str, list[float]] = defaultdict(list)
     for row in study.rows:
-        for device in ("all", row["device"]):
-            errors[device].append(row["held_out"])
+        errors[row["device"]].append(row["error"])
+        errors["all"].append(row["held_out"])
     lines = []
     for device in sorted(errors):
         low, high = np.quantile(1.0 / (1.0 + np.array(errors[device])), [0.05, 0.95])

@@ -38,6 +38,7 @@ _OF_GPU_CORES = {
     **dict.fromkeys(("core_copy", "expert_copy", "stream_core", "row_core"), 1e18),
     "integer_core_rate": 1e18,
     **dict.fromkeys(("load_bytes_per_cycle", "core_flop_per_cycle"), 1e9),
+    "synchronous_flop_per_cycle": 1e9,
     "operand_rate": 1e13,
     "wave": 0.01,
 }
@@ -60,7 +61,7 @@ _UNITS = {
     **dict.fromkeys(("stream_core", "row_core", "operand_rate"), "GB/s"),
     "integer_core_rate": "TFLOP/s",
     "convert_rate": "1/s",
-    "byte": "pJ",
+    **dict.fromkeys(("score", "byte"), "pJ"),
 }
 """Unit in which a constant is written; others are plain numbers."""
 _TABLE = "kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0)"

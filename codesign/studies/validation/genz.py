@@ -20,14 +20,14 @@ import yaml
 from codesign.columns import FloatArray, column_of
 from codesign.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.platforms import FORMATS
 from codesign.evaluators.platform.requirements import LatencyLimits, Requirements, size_requirements
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.hardware.device import load_device
 from codesign.studies.validation.genz_cases import compare, load_cases, run_case
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, count_promise, summarize
 from codesign.workload.model_library import list_models, load_model
 from codesign.workload.model_size import active_parameter_count, kv_elements, parameter_count
+from codesign.workload.precision import FORMAT_KEYS
 
 _FOLDER = Path(__file__).parent / "data"
 TOLERANCE = 1e-6
@@ -107,7 +107,8 @@ def _needed(model: str, use_case: str) -> Requirements:
     case = evaluator.workload.limits
     assert case is not None  # a use case was asked for
     limits = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
-    return size_requirements(evaluator, limits, {"batch_size": 1, **dict.fromkeys(FORMATS, "fp8")})
+    formats = dict.fromkeys(FORMAT_KEYS, "fp8")
+    return size_requirements(evaluator, limits, {"batch_size": 1, **formats})
 
 
 def _retrieval(claim: Mapping[str, Any]) -> float:
@@ -134,7 +135,7 @@ def _assistant(claim: Mapping[str, Any]) -> float:
     evaluator = _evaluator("h100-sxm", model=claim["model"], prompt_tokens=2_000_000,
                            generated_tokens=2000, beams=4)  # fmt: skip
     words_per_s = 300 / 60
-    formats = dict.fromkeys(FORMATS, "fp8")
+    formats = dict.fromkeys(FORMAT_KEYS, "fp8")
     limits = LatencyLimits(np.inf, 1 / words_per_s)
     needed = size_requirements(evaluator, limits, {"batch_size": 1, **formats})
     if claim["quantity"] == "bandwidth":
@@ -218,14 +219,22 @@ def _targets(
     ]
     kept = sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held)
     return [
-        {"what": f"numbers of the tool's {len(answered)} answers", "target": "within 1e-6",
-         "measured": f"{within} of {len(tool_rows)}", "is_met": within == len(tool_rows)},
-        {"what": "cases that the tool refuses, because they do not fit", "target": "refused",
-         "measured": f"{n_refused} of {len(refused)}", "is_met": n_refused == len(refused)},
-        {"what": "numbers of the paper's text that the tool's conventions explain",
-         "target": "within 1 to 7 %, each as stated", "measured": f"{kept} of {len(held)}",
-         "is_met": kept == len(held)},
-    ]  # fmt: skip
+        count_promise(
+            f"numbers of the tool's {len(answered)} answers", "within 1e-6", within, len(tool_rows)
+        ),
+        count_promise(
+            "cases that the tool refuses, because they do not fit",
+            "refused",
+            n_refused,
+            len(refused),
+        ),
+        count_promise(
+            "numbers of the paper's text that the tool's conventions explain",
+            "within 1 to 7 %, each as stated",
+            kept,
+            len(held),
+        ),
+    ]
 
 
 def _is_refused(case: Mapping[str, Any]) -> bool:

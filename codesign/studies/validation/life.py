@@ -20,18 +20,15 @@ import numpy as np
 import yaml
 
 from codesign.evaluators.forecast.conventions import CONVENTIONS
-from codesign.evaluators.forecast.performance import Efficiencies, demand
+from codesign.evaluators.forecast.performance import Efficiencies, demand, times_s
 from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.scenarios import (
-    ForecastMachine,
     attention_bytes,
     lora_update_ops,
-    prefill_times_s,
-    times_s,
 )
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
 from codesign.evaluators.forecast.work import OPS, READ, WRITTEN, PassWork
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, count_promise, summarize
 from codesign.workload import LanguageModel, list_models, load_model
 
 _FOLDER = Path(__file__).parent / "data"
@@ -155,12 +152,11 @@ def _ops_of(work: PassWork, kind: str) -> float:
 def _first_token(cell: LifeCell) -> float:
     row = cell.row
     share = np.array(_share(cell.quantity))
-    times = prefill_times_s(
-        _inference(_MODEL, row["variant"]),
-        row["prompt_tokens"],
+    prefill = _inference(_MODEL, row["variant"]).prefill(row["prompt_tokens"])
+    times = times_s(
+        demand(prefill, Efficiencies()),
         row["tops"] * 1e12 * share,
         row["gbps"] * CONVENTIONS["life"].gigabyte * share,
-        Efficiencies(),
     )
     return float(max(times))
 
@@ -189,7 +185,7 @@ def _tokens_per_s(cell: LifeCell) -> float:
     bandwidth = cell.row["gbps"] * CONVENTIONS["life"].gigabyte * cell.row["efficiency"]
     step_demand = demand(_mean_step(cell), Efficiencies())
     # The time is that of the traffic alone (Eq. 5); no peak enters.
-    _, memory = times_s(step_demand, ForecastMachine(math.inf, bandwidth))
+    _, memory = times_s(step_demand, math.inf, bandwidth)
     return 1.0 / float(memory)
 
 
@@ -287,12 +283,8 @@ def _target(
     ]  # fmt: skip
     equal = sum(row["is_reproduced"] for _, row in pairs)
     left_out = sum(cell.table == table and bool(cell.remark) for cell in cells)
-    return {
-        "what": f"Table {table}" + (f", {left_out} with a remark apart" if left_out else ""),
-        "target": "as printed",
-        "measured": f"{equal} of {len(pairs)}",
-        "is_met": equal == len(pairs),
-    }
+    subject = f"Table {table}" + (f", {left_out} with a remark apart" if left_out else "")
+    return count_promise(subject, "as printed", equal, len(pairs))
 
 
 def _remarks(cells: Sequence[LifeCell], rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -23,7 +23,7 @@ from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, count_promise, promise, summarize
 from codesign.workload import Request
 from codesign.workload.operators import OperatorTable
 
@@ -233,25 +233,16 @@ def _targets(
         ]  # fmt: skip
         if held:
             within = sum(abs(row["error"]) <= (cell.tolerance or 0.0) for cell, row in held)
-            promises.append(
-                {
-                    "what": f"{name} of the designs that the model explains",
-                    "target": f"within {held[0][0].tolerance:.0%}",
-                    "measured": f"{within} of {len(held)}",
-                    "is_met": within == len(held),
-                }
-            )
+            subject = f"{name} of the designs that the model explains"
+            target = f"within {held[0][0].tolerance:.0%}"
+            promises.append(count_promise(subject, target, within, len(held)))
     return promises
 
 
 def _ratio_target() -> dict[str, Any]:
     error = log_error(ratios(), "memexplorer")
-    return {
-        "what": f"all {len(ratios())} ratios, root mean square logarithmic error, in-sample",
-        "target": f"<= {LARGEST_LOG_ERROR}",
-        "measured": error,
-        "is_met": error <= LARGEST_LOG_ERROR,
-    }
+    subject = f"all {len(ratios())} ratios, root mean square logarithmic error, in-sample"
+    return promise(subject, f"<= {LARGEST_LOG_ERROR}", error, error <= LARGEST_LOG_ERROR)
 
 
 def _calibration(

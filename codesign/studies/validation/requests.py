@@ -27,10 +27,10 @@ from codesign.studies.validation.request_cases import (
     RequestCase,
     read_requests,
 )
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, median_promise, summarize
 from codesign.workload import load_model
 from codesign.workload.model_size import kv_elements_per_token, weight_elements
-from codesign.workload.precision import bits_per_element
+from codesign.workload.precision import FORMAT_KEYS, bits_per_element
 
 _REPOSITORY = Path(__file__).parents[3]
 MEMORY_FRACTION = 0.9
@@ -203,7 +203,7 @@ def _serving(case: RequestCase, prompt: int, batch: int, profile: str) -> Platfo
         "tensor_parallel": case.tensor_parallel,
         "pipeline_parallel": case.pipeline_parallel,
         "expert_parallel": case.expert_parallel,
-        **dict(zip(("weight_format", "activation_format", "kv_format"), case.formats, strict=True)),
+        **dict(zip(FORMAT_KEYS, case.formats, strict=True)),
     }
     return evaluator.serving({name: column_of([value]) for name, value in design.items()})
 
@@ -252,15 +252,7 @@ def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str,
     for quantity, limit in TARGETS.items():
         chosen = np.array([case.quantity == quantity for case in cases])
         if chosen.any():
-            median = float(np.median(np.abs(errors[chosen])))
-            targets.append(
-                {
-                    "what": f"median error, {quantity}",
-                    "target": f"<= {limit:.0%}",
-                    "measured": median,
-                    "is_met": median <= limit,
-                }
-            )
+            targets.append(median_promise(quantity, limit, errors[chosen]))
     return targets
 
 

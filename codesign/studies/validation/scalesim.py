@@ -1,8 +1,8 @@
 """Cycles of the systolic array against SCALE-Sim [ScaleSim3]_, which simulates every cycle.
 
 SCALE-Sim wants an older NumPy than we do, so it runs in an environment of its own, as another
-process (``scalesim_runner.py``). What it said for the cases of seed 0 is kept as data, so that a
-comparison needs no installation; any other seed or size simulates anew.
+process. What it said for the cases of seed 0 is kept as data, so that a comparison needs no
+installation; any other seed or size simulates anew.
 
 .. [ScaleSim3] The simulator ``scalesim`` on PyPI, version 3; Samajdar et al., arXiv:1811.02883.
 """
@@ -10,13 +10,11 @@ comparison needs no installation; any other seed or size simulates anew.
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
 import tempfile
-import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +22,10 @@ from codesign.columns import FloatArray
 from codesign.errors import InputError, JobError
 from codesign.hardware.array import DATAFLOWS, Dataflow, Drain, systolic_cycles
 from codesign.report.exports.scalesim import CONFIGURATION
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.simulators.environments import install, is_installed, run_with
+from codesign.studies.simulators.scalesim import PROGRAM
+from codesign.studies.validation.study import Study, promise, summarize
 
-REQUIREMENTS = ("scalesim>=3,<4", "numpy<2.4")
 ARRAYS = ((8, 8), (16, 16), (32, 32), (64, 64), (128, 128), (8, 64), (64, 16), (128, 32))
 """Rows and columns of the arrays that every product is tried on."""
 LARGEST_SIZE = 4096
@@ -48,7 +47,6 @@ _TEMPLATE = CONFIGURATION.format(
     bandwidth=1,
     interface="CALC",
 )
-_RUNNER = Path(__file__).parent / "scalesim_runner.py"
 _CASE = ("m", "k", "n", "rows", "columns")
 # Sizes at and around the edges of the arrays, and the thinnest products there are.
 _EDGES = (
@@ -72,33 +70,27 @@ class Simulated:
     reported: FloatArray
 
 
-def run(
-    seed: int = 0,
-    size: int | None = None,
-    python: str | Path | None = None,
-    cache: str | Path | None = None,
-) -> Study:
+def run(seed: int = 0, size: int | None = None) -> Study:
     """Compare ``systolic_cycles`` with SCALE-Sim.
 
     Args:
         seed: Of the random products.
         size: Number of products; ``N_PRODUCTS`` if None.
-        python: Interpreter of an environment that has SCALE-Sim; one is made if None.
-        cache: Folder for that environment; the user's cache folder if None.
 
-    With seed 0 and nothing else given, SCALE-Sim's kept answers are used; otherwise it runs,
-    which takes a quarter of an hour for all products.
+    With seed 0 and nothing else given, SCALE-Sim's kept answers are used; otherwise it runs, and
+    is installed if it is not, which takes a quarter of an hour for all products.
 
     Raises:
         InputError: ``size`` is not positive.
-        JobError: The environment cannot be made, or SCALE-Sim fails.
+        JobError: SCALE-Sim cannot be installed, or fails.
     """
-    if seed == 0 and size is None and python is None and cache is None:
+    if seed == 0 and size is None:
         return compare(read_results(KEPT))
     if size is not None and size < 1:
         raise InputError(f"size: expected a positive number of products, got {size}")
-    interpreter = Path(python) if python is not None else environment(cache)
-    return compare(simulate(cases(seed, size or N_PRODUCTS), interpreter))
+    if not is_installed("scalesim"):
+        install("scalesim")
+    return compare(simulate(cases(seed, size or N_PRODUCTS)))
 
 
 def cases(seed: int, n_products: int) -> list[tuple[int, ...]]:
@@ -134,61 +126,41 @@ def _length(product: tuple[int, ...], array: tuple[int, int]) -> float:
     return float(_ours(np.array([[*product, *array]], dtype=np.float64), "shifted").sum())
 
 
-def environment(cache: str | Path | None = None) -> Path:
-    """Interpreter of an environment with SCALE-Sim, made at the first call.
-
-    Args:
-        cache: Folder for it; ``XDG_CACHE_HOME`` or ``~/.cache`` if None.
-
-    Raises:
-        JobError: It cannot be installed.
-    """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = (Path(cache) if cache is not None else home / "codesign") / "scalesim"
-    interpreter = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    ready = folder / "ready"
-    if not ready.exists():
-        try:
-            venv.create(folder, clear=True, with_pip=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise JobError(f"cannot make an environment for SCALE-Sim: {error}") from error
-        _call([interpreter, "-m", "pip", "install", "--quiet", *REQUIREMENTS], "installing")
-        ready.touch()
-    return interpreter
-
-
-def simulate(cases: list[tuple[int, ...]], python: Path) -> Simulated:
+def simulate(cases: Sequence[tuple[int, ...]]) -> Simulated:
     """Let SCALE-Sim count the cycles of (m, k, n, rows, columns) cases.
 
     Raises:
-        JobError: SCALE-Sim fails; its last words are quoted.
+        JobError: SCALE-Sim fails, or stalls, so that the cycles are not those of the array alone.
     """
+    reported = np.empty((len(cases), len(DATAFLOWS)))
+    version = ""
+    for array in dict.fromkeys(case[3:] for case in cases):
+        places = [i for i, case in enumerate(cases) if case[3:] == array]
+        products = [f"{m},{n},{k}" for m, k, n in (cases[i][:3] for i in places)]
+        for j, flow in enumerate(DATAFLOWS):
+            answer = _simulated(array, flow, products)
+            if any(answer["stalls"]):
+                raise JobError(f"SCALE-Sim stalled on a {array[0]} x {array[1]} array under {flow}")
+            # The program counts cycles from 1, the report from 0.
+            reported[places, j] = np.array(answer["cycles"]) - 1
+            version = answer["version"]
+    return Simulated(version, np.array(cases, dtype=np.float64), reported)
+
+
+def _simulated(array: tuple[int, ...], flow: Dataflow, products: Sequence[str]) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        cases_path, results = Path(folder) / "cases.csv", Path(folder) / "results.csv"
-        lines = [",".join(str(number) for number in case) for case in cases]
-        cases_path.write_text("\n".join([",".join(_CASE), *lines, ""]), encoding="utf-8")
-        template = Path(folder) / "template.cfg"
-        template.write_text(_TEMPLATE, encoding="utf-8")
-        # Isolated, as our module of the same name is next to the runner.
-        _call([python, "-I", _RUNNER, cases_path, results, template], "running")
-        return read_results(results)
-
-
-def _call(command: list[str | Path], doing: str) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except OSError as error:
-        raise JobError(f"{doing} SCALE-Sim: {error}") from error
-    except subprocess.CalledProcessError as error:
-        last = (error.stderr or error.stdout).strip().splitlines()[-3:]
-        raise JobError(f"{doing} SCALE-Sim failed: {' / '.join(last)}") from error
+        path = Path(folder) / "array.cfg"
+        rows, columns = array
+        configuration = _TEMPLATE.format(rows=rows, columns=columns, dataflow=flow)
+        path.write_text(configuration, encoding="utf-8")
+        return run_with("scalesim", PROGRAM, path.name, *products, folder=path.parent)
 
 
 def read_results(path: Path) -> Simulated:
-    """Read what the runner wrote.
+    """Read kept answers.
 
     Raises:
-        InputError: The file is not one of its results.
+        InputError: The file holds none.
     """
     with path.open(encoding="utf-8") as file:
         header = file.readline().split()
@@ -237,18 +209,13 @@ def compare(simulated: Simulated) -> Study:
         rows=rows,
         summary=by_flow,
         targets=[
-            {
-                "what": "largest difference of the cycles",
-                "target": f"<= {TOLERANCE:.0%}",
-                "measured": f"{largest:.2%}",
-                "is_met": largest <= TOLERANCE,
-            },
-            {
-                "what": "products compared",
-                "target": ">= 200",
-                "measured": str(n_products),
-                "is_met": n_products >= 200,
-            },
+            promise(
+                "largest difference of the cycles",
+                f"<= {TOLERANCE:.0%}",
+                f"{largest:.2%}",
+                largest <= TOLERANCE,
+            ),
+            promise("products compared", ">= 200", str(n_products), n_products >= 200),
         ],
         notes=_notes(),
     )

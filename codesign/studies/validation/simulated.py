@@ -26,7 +26,7 @@ from codesign.evaluators.simulation.simulation_evaluator import DemandTiming, Si
 from codesign.hardware.array import ORGANIZATIONS, Organization
 from codesign.memtech import load_library
 from codesign.space import DesignSpace, load_space
-from codesign.studies.validation.study import Study, summarize
+from codesign.studies.validation.study import Study, promise, summarize
 from codesign.workload import Request, list_models
 
 TRANSFERS, BLOCKS, ARRAYS = 2_000, 100, 200
@@ -438,14 +438,8 @@ def _targets(
             _at_most(f"{quantity}, 95th percentile", p95, float(np.quantile(errors, 0.95)))
         )
     correlation = _rank_correlation(blocks)
-    targets.append(
-        {
-            "what": "rank correlation over designs, lowest stratum",
-            "target": ">= 0.99",
-            "measured": correlation,
-            "is_met": bool(correlation >= 0.99),
-        }
-    )
+    subject = "rank correlation over designs, lowest stratum"
+    targets.append(promise(subject, ">= 0.99", correlation, correlation >= 0.99))
     unexplained = sum(
         abs(row["error"]) > _OUTLIER and not row["explanation"] for row in [*transfers, *blocks]
     )
@@ -453,13 +447,8 @@ def _targets(
     return targets
 
 
-def _at_most(promise: str, limit: float, measured: float) -> dict[str, Any]:
-    return {
-        "what": promise,
-        "target": f"<= {limit:g}",
-        "measured": measured,
-        "is_met": bool(measured <= limit),
-    }
+def _at_most(subject: str, limit: float, measured: float) -> dict[str, Any]:
+    return promise(subject, f"<= {limit:g}", measured, measured <= limit)
 
 
 def _rank_correlation(blocks: Sequence[Mapping[str, Any]]) -> float:

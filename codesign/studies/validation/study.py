@@ -21,7 +21,7 @@ class Study:
         rows: One per comparison; at least ``what``, ``reference``, ``ours`` and ``error``, the
             relative error ``ours / reference - 1``; values are plain JSON.
         summary: One per group of comparisons; see :func:`summarize`.
-        targets: What the project promises: ``what``, ``target``, ``measured``, ``is_met``.
+        targets: What the project promises; see :func:`promise`.
         notes: What limits the comparison, what is not reproducible and why.
     """
 
@@ -52,6 +52,35 @@ def summarize(group: str, errors: FloatArray) -> dict[str, Any]:
     }
 
 
+def promise(subject: str, target: str, measured: Any, is_met: bool) -> dict[str, Any]:
+    """One of the targets of a study.
+
+    Args:
+        subject: What is promised.
+        target: How good it is to be, in words.
+        measured: How good it is: a number, or words.
+        is_met: Whether that is good enough.
+    """
+    return {"what": subject, "target": target, "measured": measured, "is_met": bool(is_met)}
+
+
+def median_promise(subject: str, limit: float, errors: FloatArray) -> dict[str, Any]:
+    """The target that the median of (n,) absolute relative errors is at most ``limit``.
+
+    Examples:
+        >>> target = median_promise("throughput", 0.1, np.array([0.25, -0.0625, 0.03125]))
+        >>> target["what"], target["target"], target["measured"], target["is_met"]
+        ('median error, throughput', '<= 10%', 0.0625, True)
+    """
+    median = float(np.median(np.abs(errors)))
+    return promise(f"median error, {subject}", f"<= {limit:.0%}", median, median <= limit)
+
+
+def count_promise(subject: str, target: str, n_met: int, n: int) -> dict[str, Any]:
+    """The target that all ``n`` of something are as they should be, of which ``n_met`` are."""
+    return promise(subject, target, f"{n_met} of {n}", n_met == n)
+
+
 def ranged_row(
     subject: str, reference: float, ends: Sequence[float], source: str
 ) -> dict[str, Any]:
@@ -79,9 +108,4 @@ def ranged_row(
 def all_within(subject: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The target that every one of some :func:`ranged_row` is within its range."""
     n_within = sum(bool(row["is_within"]) for row in rows)
-    return {
-        "what": subject,
-        "target": f"{len(rows)} of {len(rows)}",
-        "measured": f"{n_within} of {len(rows)}",
-        "is_met": n_within == len(rows),
-    }
+    return count_promise(subject, f"{len(rows)} of {len(rows)}", n_within, len(rows))

@@ -28,12 +28,14 @@ _SUMMARY = {
     "law_absolute_error": "law alone",
     "roofline_absolute_error": "bare roofline",
     "held_out_absolute_error": "device held out",
+    "chip_held_out_absolute_error": "chip held out",
     "measured_time_absolute_error": "measured times",
     "genz_absolute_error": "GenZ",
     "infersim_absolute_error": "InferSim",
 }
 _SOME = (
     "law_absolute_error", "roofline_absolute_error", "held_out_absolute_error",
+    "chip_held_out_absolute_error",
     "measured_time_absolute_error", "genz_absolute_error", "infersim_absolute_error",
     "genz_error", "infersim_error",
 )  # fmt: skip

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.accounts.constants import CONSTANTS
+from codesign.accounts.constants import CONSTANTS, constant_ranges
 from codesign.analysis.limits_over_ranges import worst_excess
-from codesign.analysis.sweep import draw, ranged_numbers
+from codesign.analysis.sweep import Sweep, draw, ranged_numbers
 from codesign.analysis.uncertainty import (
     _distances,
     _nearest,
@@ -23,7 +23,7 @@ from codesign.analysis.uncertainty import (
 )
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, VariesTechnology
-from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, npu_evaluator
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.memtech import Range, TechnologyLibrary, load_library
 from codesign.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
@@ -37,6 +37,9 @@ from codesign.workload import Request
 LIBRARY = load_library()
 REQUEST = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
 OPTIONS = NpuOptions(profile="memexplorer")
+ENERGIES = {"mac_energy_joules": 0.7e-12, "lane_energy_joules": 0.3e-12}
+STATED = NpuOptions(profile="memexplorer", constants=ENERGIES)
+"""With energies of an operation that are stated, and so do not vary."""
 
 
 def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
@@ -52,7 +55,7 @@ def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
 
 
 def base(library: dict, design: str = "Base"):
-    return api.evaluate(design=design, evaluator=NpuEvaluator(REQUEST, OPTIONS, library=library))
+    return api.evaluate(design=design, evaluator=NpuEvaluator(REQUEST, STATED, library=library))
 
 
 def triangular_quantile(share: float, low: float, middle: float, high: float) -> float:
@@ -397,7 +400,7 @@ def test_a_number_that_is_best_at_its_typical_value_stays_there_in_a_corner(toy)
     )
     interval = design_uncertainty(evaluated, 1).intervals["cost"]
     assert interval.maximum == 50.0 + 50.0 - 2.0
-    assert interval.maximum_at == "hbm3e_8h read energy high, hbm3e_8h write energy high"
+    assert interval.maximum_at == "hbm3e_8h access energy high"
 
 
 def test_the_distance_to_a_front_is_the_shift_that_reaches_it():
@@ -449,7 +452,81 @@ def test_no_samples_and_a_negative_seed_are_refused(toy, samples, seed, message)
 def test_the_shipped_library_varies_only_what_its_sources_give_as_ranges():
     names = {str(number) for number in ranged_numbers(TechnologyLibrary(LIBRARY))}
     assert {"sram background power", "hbm4_12h background power"} <= names
-    assert "lpddr6 background power" not in names
+    assert "lpddr6 access energy" in names  # of reads and writes together
+    assert not {"lpddr6 capacity", "lpddr6 read energy", "lpddr6 write energy"} & names
+
+
+def test_the_energy_of_a_mac_moves_tdp_by_all_macs_at_once_and_shrinks_with_its_range(monkeypatch):
+    # Base: 2048 x 128 MACs of 8 bits at 1 GHz, and 2048 lanes of six stages.
+    evaluated = api.evaluate(design="Base", evaluator=NpuEvaluator(REQUEST, OPTIONS))
+    ranges = dict(constant_ranges("n7"))
+    macs, lanes = 2048 * 128 * 1e9, 2048 * 6 * 1e9
+
+    def found():
+        result = design_uncertainty(evaluated, 60)
+        interval = result.intervals["tdp_watts"]
+        swings = {swing.number: swing for swing in result.tornado["tdp_watts"]}
+        return swings, interval.p95 - interval.p5
+
+    swings, width = found()
+    mac, lane = (ranges[f"{name}_energy_joules"] for name in ("mac", "lane"))
+    typical = evaluated.metrics["tdp_watts"]
+    swing = swings["mac_energy_joules"]
+    assert swing.at_low == pytest.approx(typical - macs * (mac.typical - mac.low))
+    assert swing.at_high == pytest.approx(typical + macs * (mac.high - mac.typical))
+    assert swings["lane_energy_joules"].swing == pytest.approx(lanes * (lane.high - lane.low))
+    assert max(swings, key=lambda name: swings[name].swing) == "mac_energy_joules"
+    # Planted: no range. Then the interval is that of memories and lanes.
+    settled = mac.model_copy(update={"low": mac.typical, "high": mac.typical})
+    planted = ranges | {"mac_energy_joules": settled}
+    monkeypatch.setattr(npu_evaluator, "constant_ranges", lambda process: planted)
+    swings, narrow = found()
+    assert "mac_energy_joules" not in swings
+    assert 0 < narrow < 0.3 * width
+
+
+def test_energies_move_no_speed_and_every_metric_that_they_move_is_known():
+    energies = [dict.fromkeys(ENERGIES, value) for value in (0.1e-12, 2e-12)]
+    for phase in ("prefill", "decode"):
+        request = Request(model="llama-3.3-70b", trace="osworld", phase=phase)
+        few, many = (
+            api.evaluate(
+                design="D1",
+                evaluator=NpuEvaluator(request, NpuOptions(constants=values)),
+            ).metrics
+            for values in energies
+        )
+        moved = {name for name, value in few.items() if many[name] != value}
+        assert moved <= npu_evaluator.POWER_METRICS | set(COST_METRICS)
+        power = npu_evaluator.POWER_METRICS - {
+            "dynamic_joules_per_token", "energy_joules_per_request"  # of pools and systems
+        }  # fmt: skip
+        assert power <= moved
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_ranges_of_energies_move_no_throughput(phase):
+    # A byte written takes the same multiple of one read at all ends, so no memory waits for power.
+    evaluator = NpuEvaluator(Request(model="llama-3.3-70b", trace="osworld", phase=phase))
+    space = api.load_space("memexplorer")
+    problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
+    rows = space.sample(np.random.default_rng(5), 300)
+    for swings in design_swings(problem, rows, ["throughput_tokens_per_s"]):
+        moving = [item for item in swings["throughput_tokens_per_s"] if item.relative_swing > 1e-12]
+        assert {(item.technology, item.number) for item in moving} <= {("hbf", "latency")}
+
+
+def test_writes_are_as_far_along_their_range_as_reads():
+    ranges = {"read_energy": (2e-11, 3e-11, 5e-11), "write_energy": (4e-11, 5e-11, 6e-11)}
+    evaluated = base(only(hbm3e_8h=ranges))
+    sweep = Sweep.of_design(evaluated)
+    (place,) = [i for i, item in enumerate(sweep.numbers) if item.number == "access_energy"]
+    for reads, writes in ((2e-11, 4e-11), (3e-11, 5e-11), (4e-11, 5.5e-11), (5e-11, 6e-11)):
+        values = sweep.typical.copy()
+        values[place] = reads
+        memory = sweep.evaluator_at(values).technologies()["hbm3e_8h"]
+        assert memory.read_energy.typical == reads
+        assert memory.write_energy.typical == pytest.approx(writes)
 
 
 def test_the_swings_of_many_designs_are_those_of_each_alone():

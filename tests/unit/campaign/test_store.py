@@ -17,7 +17,7 @@ from codesign.campaign.observations import SAMPLE, Layout, ObservationBatch, Run
 from codesign.campaign.store_file import create_store, open_store
 from codesign.errors import JobError, StoreError
 
-LAYOUT = Layout(("speed", "power"), ("heat",), ("speed", "power"), (-1.0, 1.0))
+LAYOUT = Layout(("speed", "power"), ("heat",), ("speed", "power"), ("maximize", "minimize"))
 RUNS = (Run("random", 0), Run("nsga2", 7))
 META = {"layout": LAYOUT.to_json(), "parameters": ["a", "b", "c", "d"], "note": {"x": 1}}
 

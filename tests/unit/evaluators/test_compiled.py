@@ -86,6 +86,29 @@ def test_the_compiled_loop_gives_the_same_bits_as_numpy(
 
 
 @needs_numba
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_stated_energies_of_an_operation_give_the_same_bits_and_bounds_below(
+    phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Request(model="llama-3.3-70b", phase=phase, trace="osworld")
+    energies = {"mac_energy_joules": 1.3e-12, "lane_energy_joules": 0.16e-12}
+    columns, metrics = designs("memexplorer"), ("tdp_watts", "energy_joules_per_token")
+    answers = []
+    for switch in "01":
+        monkeypatch.setenv(compiled.SWITCH, switch)
+        changed = NpuEvaluator(request, library=LIBRARY).with_constants(energies)
+        answers.append(changed.evaluate(columns))
+        least = changed.best_case(columns, {}, metrics)
+        for name in metrics:
+            assert (least[name] <= answers[-1].metrics[name] * (1 + 1e-12)).all()
+    assert_same_bits(*answers)
+    typical = NpuEvaluator(request, library=LIBRARY).evaluate(columns)
+    speed = "throughput_tokens_per_s"
+    assert answers[0].metrics[speed].tobytes() == typical.metrics[speed].tobytes()
+    assert (answers[0].metrics["tdp_watts"] != typical.metrics["tdp_watts"]).all()
+
+
+@needs_numba
 @pytest.mark.slow  # another number of tiers is another loop, compiled in 18 s
 @pytest.mark.parametrize("options", range(len(OPTIONS)))
 def test_the_compiled_loop_of_four_tiers_gives_the_same_bits(

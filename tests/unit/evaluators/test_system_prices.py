@@ -248,8 +248,9 @@ def test_the_intervals_of_a_system_of_one_machine_are_those_of_the_machine(phase
         assert of_system.tornado[name] == of_machine.tornado[name], name
 
 
-def test_one_draw_holds_for_both_pools():
-    """Of equal machines each pool has half of the power, in every draw."""
+@pytest.mark.parametrize("metric", ["unit_cost_usd", "tdp_watts"])
+def test_one_draw_holds_for_both_pools(metric):
+    """Of equal machines each pool has half of price and power, in every draw."""
     space = load_space("system-pd", catalogs())
     both = api.evaluate(
         space=space, design=space.designs["Base-Base"], evaluator="system",
@@ -259,9 +260,7 @@ def test_one_draw_holds_for_both_pools():
         space="memexplorer", design="Base", evaluator="npu",
         workload={"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"},
     )  # fmt: skip
-    system, machine = (
-        design_uncertainty(x, 4, 3).intervals["unit_cost_usd"] for x in (both, alone)
-    )
+    system, machine = (design_uncertainty(x, 4, 3).intervals[metric] for x in (both, alone))
     counts = sum(space.designs["Base-Base"][f"{pool}_machines"] for pool in TOKENS)
     assert counts == 2
     assert system.p95 == pytest.approx(2 * machine.p95, rel=1e-12)

@@ -26,6 +26,60 @@ def test_every_device_file_is_sourced_and_physical(name: str) -> None:
     assert device.link_bandwidth is None or device.link_bandwidth < device.bandwidth
 
 
+ARCHITECTURES = {
+    "Ampere": ("a10", "a40", "a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb"),
+    "Ada": ("l4", "l40s", "rtx-4090"),
+    "Hopper": ("h100-pcie", "h100-nvl", "h100-sxm", "h200-sxm", "h800-sxm", "h20", "gh200"),
+    "Blackwell": ("b200-sxm", "b300-sxm", "gb200", "gb300"),
+    "Blackwell RTX": ("rtx-pro-6000", "rtx-pro-6000-server"),
+}
+MEASURED = {"Hopper": "h100-sxm", "Blackwell": "b200-sxm"}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_files_of_one_architecture_agree(name: str) -> None:
+    devices = [load_device(key) for key in ARCHITECTURES[name]]
+    assert len({device.has_asynchronous_cores for device in devices}) == 1
+    assert len({"fp8" in device.peak for device in devices}) == 1
+    assert len({"fp4" in device.peak for device in devices}) == 1
+    # Their laws take 1.8 GHz where a file states none: siblings would differ for no reason.
+    assert [device.key for device in devices if device.clock is None] == []
+
+
+def test_devices_of_a_chip_share_its_measured_kernels_and_a_changed_copy_keeps_them() -> None:
+    chips: dict[str, set[str]] = {}
+    for key in list_devices():
+        device = load_device(key)
+        chips.setdefault(device.measured_name, set()).add(key)
+    # An H20 has a seventh of an H100's arithmetic: libraries choose other kernels.
+    assert chips["GH100"] == {*ARCHITECTURES["Hopper"]} - {"h20"}
+    assert chips["GA100"] == {"a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb"}
+    assert chips["GB100"] == {*ARCHITECTURES["Blackwell"]}
+    assert chips["AD102"] == {"l40s"}
+    assert chips["h20"] == {"h20"}
+    copy = load_device("h100-sxm").model_copy(update={"key": "mine", "bandwidth": 3.45e12})
+    assert copy.measured_name == "GH100"
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_siblings_of_a_measured_device_start_kernels_as_it_does(name: str) -> None:
+    measured = load_device(MEASURED[name])
+    assert measured.kernel_start is not None and measured.quantize_start is not None
+    for device in map(load_device, ARCHITECTURES[name]):
+        assert device.kernel_start == pytest.approx(measured.kernel_start, rel=0.05)
+        assert device.quantize_start == pytest.approx(measured.quantize_start, rel=0.05)
+
+
+def test_only_devices_with_asynchronous_cores_are_hopper_and_later_ones_of_data_centers() -> None:
+    asynchronous = {key for key in list_devices() if load_device(key).has_asynchronous_cores}
+    assert asynchronous == {*ARCHITECTURES["Hopper"], *ARCHITECTURES["Blackwell"], "rubin"}
+
+
+def test_every_device_of_nvidia_is_of_an_architecture() -> None:
+    known = {key for keys in ARCHITECTURES.values() for key in keys} | {"v100-sxm", "rubin"}
+    assert {key for key in list_devices() if load_device(key).vendor == "NVIDIA"} == known
+
+
 def test_the_devices_that_the_project_promises_are_there() -> None:
     promised = ("A100 SXM 80GB", "A100 40GB", "H100 SXM", "H100 PCIe", "V100", "MI300X", "TPU v4")
     promised += ("H200", "GH200", "B200", "GB200", "MI325X", "TPU v5e", "TPU v5p", "TPU v6e")

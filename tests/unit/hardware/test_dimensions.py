@@ -15,8 +15,8 @@ from codesign.columns import FloatArray
 from codesign.hardware.hierarchy import (
     in_flight_bandwidth_bytes_per_s,
     inverse,
-    parallel_time_s,
-    staged_time_s,
+    parallel_time_s_at,
+    staged_time_s_at,
 )
 
 BYTE, SECOND = 7.0, 3.0
@@ -24,7 +24,7 @@ BYTE, SECOND = 7.0, 3.0
 RATE = BYTE / SECOND
 
 CROSSING, OWNED = [10.0, 6.0, 1.0], [4.0, 5.0, 1.0]
-BANDWIDTH, LATENCY, CHUNK = [4.0, 2.0, 0.5], [0.1, 0.2, 0.4], 0.25
+SECONDS_PER_BYTE, LATENCY, CHUNK = [0.25, 0.5, 2.0], [0.1, 0.2, 0.4], 0.25
 
 
 def times(values: list[float], factor: float) -> list[float]:
@@ -32,16 +32,16 @@ def times(values: list[float], factor: float) -> list[float]:
 
 
 FORMULAS: dict[str, tuple[Callable[[float, float], FloatArray], float]] = {
-    "staged_time_s": (
-        lambda byte, second: staged_time_s(
-            times(CROSSING, byte), times(BANDWIDTH, byte / second), times(LATENCY, second),
+    "staged_time_s_at": (
+        lambda byte, second: staged_time_s_at(
+            times(CROSSING, byte), times(SECONDS_PER_BYTE, second / byte), times(LATENCY, second),
             CHUNK * byte,
         ),
         SECOND,
     ),
-    "parallel_time_s": (
-        lambda byte, second: parallel_time_s(
-            times(OWNED, byte), times(BANDWIDTH, byte / second), times(LATENCY, second)
+    "parallel_time_s_at": (
+        lambda byte, second: parallel_time_s_at(
+            times(OWNED, byte), times(SECONDS_PER_BYTE, second / byte), times(LATENCY, second)
         ),
         SECOND,
     ),

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codesign.columns import FloatArray
 from codesign.hardware.hierarchy import (
     in_flight_bandwidth_bytes_per_s,
     inverse,
-    parallel_time_s,
-    staged_time_s,
+    parallel_time_s_at,
+    staged_time_s_at,
 )
+
+Numbers: TypeAlias = Sequence[FloatArray] | Sequence[float]
 
 N_SLOTS = 2
 """Double buffering: chunks that have landed in a level, or are landing, and not yet moved on."""
@@ -137,6 +142,16 @@ def random_hierarchies(n: int) -> list[tuple[list[int], list[float], list[float]
 
 
 HIERARCHIES = random_hierarchies(200)
+
+
+def staged_time_s(
+    crossing: Numbers, bandwidth: Numbers, latency: Numbers, chunk: FloatArray | float
+) -> FloatArray:
+    return staged_time_s_at(crossing, [inverse(rate) for rate in bandwidth], latency, chunk)
+
+
+def parallel_time_s(owned: Numbers, bandwidth: Numbers, latency: Numbers) -> FloatArray:
+    return parallel_time_s_at(owned, [inverse(rate) for rate in bandwidth], latency)
 
 
 def closed_form(owners: list[int], bandwidth: list[float], latency: list[float]) -> float:

@@ -12,15 +12,15 @@ from codesign.columns import FloatArray, column_of
 from codesign.errors import UnknownNameError
 from codesign.hardware.accelerator import AcceleratorBatch, MemoryLevels, build_accelerators
 from codesign.hardware.power import (
-    MAC_ENERGY_JOULES,
     OPERATIONS_PER_LANE,
-    VECTOR_LANE_ENERGY_JOULES,
+    OperationEnergies,
     mac_energy_joules,
     thermal_design_watts,
 )
 from codesign.memtech import MemoryTechnology
 
 EIGHT = np.array([8.0])
+ENERGIES = OperationEnergies(mac_joules=0.7e-12, lane_joules=0.3e-12)
 
 
 def technology(**changes: Any) -> MemoryTechnology:
@@ -63,7 +63,7 @@ def properties(levels: MemoryLevels) -> dict[str, FloatArray]:
 
 
 def tdp(accelerators: AcceleratorBatch) -> dict[str, float]:
-    parts = thermal_design_watts(accelerators, EIGHT, EIGHT)
+    parts = thermal_design_watts(accelerators, EIGHT, EIGHT, ENERGIES)
     return {name: float(watts[0]) for name, watts in parts.items()}
 
 
@@ -144,8 +144,8 @@ def test_thermal_design_power_is_every_unit_at_its_peak() -> None:
     parts = tdp(build(sram_3d_layers=3, tier2_technology="far", tier2_stacks=2))
     assert parts == pytest.approx(
         {
-            "array": 2048 * 128 * 1e9 * MAC_ENERGY_JOULES,
-            "vector": 1024 * 1e9 * OPERATIONS_PER_LANE * VECTOR_LANE_ENERGY_JOULES,
+            "array": 2048 * 128 * 1e9 * ENERGIES.mac_joules,
+            "vector": 1024 * 1e9 * OPERATIONS_PER_LANE * ENERGIES.lane_joules,
             # p_bg capacity + e_read bandwidth (MemExplorer Eq. 6), one bit an eighth of a byte
             "on_chip": 0.25 * 16 + 3 * 20 + 0.8e-12 * 4e12 + 3 * 3.2e-12 * 8e12,
             "tier1": 40 * 0.050 + 24e-12 * 4e12,
@@ -172,9 +172,12 @@ def test_a_clock_scales_the_power_of_array_and_vector_unit_only() -> None:
 
 
 def test_a_multiply_costs_energy_with_the_product_of_its_widths() -> None:
-    assert float(mac_energy_joules(np.array(8.0), np.array(8.0))) == MAC_ENERGY_JOULES
-    assert float(mac_energy_joules(np.array(16.0), np.array(4.0))) == MAC_ENERGY_JOULES
-    assert float(mac_energy_joules(np.array(16.0), np.array(16.0))) == 4 * MAC_ENERGY_JOULES
+    assert float(mac_energy_joules(np.array(8.0), np.array(8.0), ENERGIES)) == ENERGIES.mac_joules
+    assert float(mac_energy_joules(np.array(16.0), np.array(4.0), ENERGIES)) == ENERGIES.mac_joules
+    assert (
+        float(mac_energy_joules(np.array(16.0), np.array(16.0), ENERGIES))
+        == 4 * ENERGIES.mac_joules
+    )
 
 
 def test_a_technology_that_the_library_lacks_is_named_with_the_nearest() -> None:

@@ -79,7 +79,16 @@ class Results:
     failure_kinds: dict[int, str] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=lambda: {"name": "npu", "profile": "plain"})
     definition: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(name="by-hand", initial=2, budget=4, workload={})
+        default_factory=lambda: SimpleNamespace(
+            name="by-hand",
+            initial=2,
+            budget=4,
+            workload={},
+            space="small",
+            fixed={},
+            constraints=(),
+            seeds=(0, 1),
+        )
     )
     reference_point: dict[str, float] = field(
         default_factory=lambda: {"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0}
@@ -92,6 +101,7 @@ class Results:
                 SimpleNamespace(metric=METRICS["throughput_tokens_per_s"], sense="maximize"),
                 SimpleNamespace(metric=METRICS["tdp_watts"], sense="minimize"),
             ),
+            constraints=(),
             objective_names=["throughput_tokens_per_s", "tdp_watts"],
             provenance=lambda: {"space": "small", "evaluator": {"name": "npu"}},
         )

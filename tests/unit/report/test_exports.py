@@ -183,7 +183,7 @@ def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path: P
     header = [cell.value for cell in sheet[1]]
     cell = sheet.cell(row=7, column=header.index("reason") + 1)
     assert (cell.value, cell.data_type) == ("=1+1", "s")
-    assert sheet.cell(row=7, column=header.index("tdp_watts [W]") + 1).value is None
+    assert sheet.cell(row=7, column=header.index("TDP [W]") + 1).value is None
 
 
 def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path: Path):

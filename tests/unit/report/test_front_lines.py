@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from codesign.report.front_lines import front_lines
+from codesign.report.labels import design_words
 
 
 def _printed(table, width):
@@ -17,10 +18,21 @@ def _printed(table, width):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_every_design_has_one_line_at_every_width(results, width):
+def test_no_design_is_cut_at_any_width(results, width):
     table = front_lines(results, width, tolerance=0.0)
-    rows = [line for line in _printed(table, width).splitlines() if line[:2].strip().isdigit()]
+    text = _printed(table, width)
+    rows = [line for line in text.splitlines() if line[:2].strip().isdigit()]
     assert len(rows) == table.row_count == len(results.front())
+    space = results.problem.space
+    words = design_words(space, space.decode(results.rows[results.front()]))
+    assert "…" not in text and all(part in text for line in words for part in line.split(", "))
+
+
+def test_what_all_designs_have_is_said_once(results):
+    rows = results.rows.copy()
+    rows[:, 1:4] = 0  # one technology, one stack
+    text = _printed(front_lines(dataclasses.replace(results, rows=rows), 80, tolerance=0.0), 80)
+    assert "all of these: HBM4×1" in text and text.count("HBM4") == 1
 
 
 def test_a_wide_terminal_shows_more_metrics_and_a_narrow_one_the_objectives(results):

@@ -77,6 +77,9 @@ def test_the_first_columns_are_those_asked_for():
         ("traffic_bytes_per_s", "B/s", "traffic"),
         ("bound", "", "bound"),
         ("bytes_per_token", "B/token", "bytes per token"),
+        ("area_mm2", "mm^2", "area"),
+        ("power_density_w_per_mm2", "W/mm^2", "power density"),
+        ("lifetime_years", "year", "lifetime"),
     ],
 )
 def test_a_name_gives_its_unit(name, unit, title):

@@ -70,6 +70,20 @@ def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path
 
 
 @EVERY_ROW
+def test_the_block_scales_of_a_checkpoint_are_read(row: dict[str, Any], tmp_path: Path) -> None:
+    model = read(tmp_path, row["config"])
+    stated = row["config"].get("quantization_config", {}).get("weight_block_size")
+    assert model.weight_block_size == (None if stated is None else tuple(stated))
+    assert "weight_block_size" not in model.model_dump()
+
+
+@pytest.mark.parametrize("size", [None, [128], [0, 128], "128", [128, 128, 128]])
+def test_block_scales_that_make_no_sense_are_none(size: Any, tmp_path: Path) -> None:
+    quantized = {"quant_method": "fp8", "weight_block_size": size}
+    assert read(tmp_path, SHAPES | {"quantization_config": quantized}).weight_block_size is None
+
+
+@EVERY_ROW
 def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_path: Path) -> None:
     notes = read(tmp_path, row["config"]).notes
     assert bool(notes) == ("notes" in row)
@@ -217,6 +231,36 @@ def test_whole_numbers_may_be_written_as_floats_or_text(tmp_path: Path) -> None:
     assert read(tmp_path, SHAPES | {"intermediate_size": "160.0"}) == plain
 
 
+def test_a_number_may_be_repeated_for_every_layer(tmp_path: Path) -> None:
+    lists = {"num_key_value_heads": [2] * 4, "intermediate_size": [160.0] * 4}
+    assert read(tmp_path, SHAPES | lists) == read(tmp_path, SHAPES)
+
+
+def test_values_as_wide_as_keys_are_no_latent_attention(tmp_path: Path) -> None:
+    assert read(tmp_path, SHAPES | {"v_head_dim": 16}) == read(tmp_path, SHAPES)
+
+
+def test_latent_attention_needs_no_width_of_a_head(tmp_path: Path) -> None:
+    latent = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+    model = read(tmp_path, SHAPES | latent | {"model_type": "novel", "num_attention_heads": 6,
+                                              "num_key_value_heads": 6})  # fmt: skip
+    assert kv_elements_per_token(model) == 4 * (32 + 8)
+
+
+def test_latent_attention_alternates_with_layers_that_have_a_state(tmp_path: Path) -> None:
+    """Kimi Linear: in the state's layers convolutions of queries, keys and values, a matrix each;
+    decay and gate are counted as Gated DeltaNet's."""
+    row = next(row for row in ROWS if row["config"].get("model_type") == "kimi_linear")
+    model = read(tmp_path, row["config"])
+    hidden, wide = 2304, 32 * 128
+    matrices = hidden * (4 * wide + 2 * 32) + wide * hidden
+    hand = 20 * (matrices + 4 * 3 * wide + 2 * 32)
+    assert parameters_by_part(model)["linear_attention"] == hand
+    for phase in ("prefill", "decode"):
+        names = lower(model, phase, 100, 10).names
+        assert {"latent_projection", "linear_projection"} <= set(names)
+
+
 def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -238,7 +282,13 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
         ({"num_hidden_layers": "absent"}, "num_hidden_layers: the key is required for model_type"),
         ({"model_type": "novel", "num_hidden_layers": "absent"},
          "unknown model_type 'novel'.* Its shapes do not suffice: num_hidden_layers is missing"),
-        ({"model_type": "novel", "mamba_d_state": 16}, "mamba_d_state is not modeled"),
+        ({"model_type": "novel", "mamba_d_state": 16},
+         r"'novel' is not known.*: mamba_d_state is not modeled \(layers with a state-space model"),
+        ({"model_type": "lfm2", "conv_L_cache": 3}, r"\(short convolutions in place of attention"),
+        ({"model_type": "novel", "v_head_dim": 8},
+         r"v_head_dim: expected head_dim \(16\) without latent attention .* got 8"),
+        ({"num_key_value_heads": [2, 2, 2, 4]}, "num_key_value_heads: .*valid integer"),
+        ({"num_key_value_heads": [2, 2]}, "num_key_value_heads: .*valid integer"),
         ({"hidden_size": "64.5"}, "config.json:3: hidden_size: .*valid integer"),
         ({"layer_types": ["conv"] * 4}, "layer_types: .*unknown kind of layer 'conv'"),
         ({"model_type": "gemma3", "text_config": {"num_hidden_layers": 2.5}}, "integer, got 2.5"),

@@ -58,6 +58,7 @@ def request(text: str) -> Request:
         ("mxint4", 4.25, 4, 4), ("mxint8", 8.25, 8, 8), ("mxint16", 16.25, 16, 16),
         ("bf16", 16, 16, 16), ("fp16", 16, 16, 16), ("fp8", 8, 8, 8), ("int8", 8, 8, 8),
         ("int4", 4, 4, 4), ("fp4", 4, 4, 4), ("nvfp4", 4.5, 4, 4),
+        ("fp8_block128", 8, 8, 8),
     ],
 )  # fmt: skip
 def test_an_element_takes_its_bits_and_its_part_of_the_scale(
@@ -66,7 +67,7 @@ def test_an_element_takes_its_bits_and_its_part_of_the_scale(
     assert bits_per_element(name) == true
     assert bits_per_element(name, "plain") == plain
     assert multiply_bits(name) == rate
-    assert len(FORMATS) == 13
+    assert len(FORMATS) == 14
 
 
 def test_an_unknown_format_offers_the_nearest() -> None:

@@ -14,14 +14,18 @@ const slowest = (account) => {
   return [...rows.slice(0, MOST_BARS - 1), { name: `${rest.length} others`, bound: "several", time_s: rest.reduce((sum, row) => sum + row.time_s, 0) }];
 };
 
+// What shares of an operator's time refer to: the pass, or the operators one after the other.
+const wholeTime = (account) => (account.pass ? account.pass.pass_s : account.operators.reduce((sum, row) => sum + (row.time_s || 0), 0));
+const shareHint = ({ pass }) => (pass && pass.is_side_by_side ? `In percent of the pass of ${seconds(pass.pass_s)}; array and memories work beside the vector unit, so the shares of both add up to more than 100 %.` : "");
+
 function timeFigure(account, both) {
   const rows = slowest(account);
-  const all = account.operators.reduce((sum, row) => sum + (row.time_s || 0), 0);
+  const all = wholeTime(account);
   const traces = [...new Set(rows.map((row) => row.bound))].map((bound) => {
     const mine = rows.filter((row) => row.bound === bound);
     return boundBar(bound, {
       name: bound, orientation: "h", y: mine.map((row) => row.name), x: mine.map((row) => row.time_s),
-      text: mine.map((row) => `${plainNumber(100 * row.time_s / all, 3)} %`), textposition: "outside", cliponaxis: false, constraintext: "none",
+      text: mine.map((row) => percent(row.time_s / all, 2)), textposition: "outside", cliponaxis: false, constraintext: "none",
       hovertext: mine.map((row) => `${escapeHtml(row.name)}: ${withPrefix(row.time_s, "s")}, bound by ${bound}${row.energy_joules ? `, ${withPrefix(row.energy_joules, "J")}` : ""}`), hoverinfo: "text",
     });
   });

@@ -26,9 +26,9 @@ function layout(more) {
   };
 }
 
-// Draws now, and anew whenever colors or width change.
+// Draws now, and anew whenever colors or width change; in a hurry without labels, which take longest.
 function draw(div, figure, said, buttons = false) {
-  const paint = () => {
+  const paint = (isHurried = false) => {
     if (!div.clientWidth) return null; // folded away; drawn when it is opened
     const { traces, labels, ...rest } = figure();
     const config = {
@@ -38,7 +38,7 @@ function draw(div, figure, said, buttons = false) {
       modeBarButtonsToRemove: ["autoScale2d", "zoomIn2d", "zoomOut2d", "toImage"],
     };
     const drawn = Plotly.react(div, traces, layout({ width: div.clientWidth || undefined, ...rest }), config);
-    if (labels) {
+    if (labels && !isHurried) {
       div.labels = { labels, base: rest.annotations || [] };
       labelChart(div, labels, div.labels.base);
       if (!div.isWatched) { // labels follow the axes

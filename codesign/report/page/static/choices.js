@@ -1,5 +1,4 @@
 // The choices along the front as a bar code: one row per parameter, bands over the cost.
-const BAND_HUES = ["blue", "orange", "green", "purple", "sky", "vermilion", "gray"];
 // With two objectives a design is the choice from its cost up to that of the next; with more, each takes an equal part.
 function barcodeHtml({ two, costs, rows, labels, band }) {
   const n = costs.length, metric = metricOf[D.cost], limit = D.limits.find((item) => item.metric === D.cost);
@@ -7,33 +6,38 @@ function barcodeHtml({ two, costs, rows, labels, band }) {
   const from = (k) => (two ? costs[k] : k), to = (k) => (k + 1 < n ? from(k + 1) : end);
   const left = (x) => (100 * (x - start)) / (end - start);
   const html = rows.map(({ title, values, codes }) => {
-    const used = [...new Set(codes)].sort((a, b) => a - b), bands = [];
+    const bands = [];
     codes.forEach((code, k) => {
       const last = bands[bands.length - 1];
       if (last && last.code === code) last.to = to(k); else bands.push({ code, k, from: from(k), to: to(k) });
     });
-    const parts = bands.map(({ code, k, ...ends }) => {
+    const parts = bands.map(({ code, k, ...ends }, place) => {
       const text = values[code] || "–";
       const words = `${title} ${text}${two ? `, ${metric.title} ${metricText(ends.from, metric)} to ${metricText(ends.to, metric)}` : ""}`;
-      return `<span class="band" ${band(k)} title="${escapeHtml(words)}" style="left: ${left(ends.from).toFixed(3)}%; width: ${(left(ends.to) - left(ends.from)).toFixed(3)}%; --hue: ${color(BAND_HUES[used.indexOf(code) % BAND_HUES.length])}"><span>${escapeHtml(text)}</span></span>`;
+      return `<span class="band ${place % 2 ? "odd" : ""}" ${band(k)} data-said="${escapeHtml(`${text} from ${two ? shortText(ends.from, metric) : labels[k]}`)}" title="${escapeHtml(words)}" style="left: ${left(ends.from).toFixed(3)}%; width: ${(left(ends.to) - left(ends.from)).toFixed(3)}%"><span>${escapeHtml(text)}</span></span>`;
     }).join("");
     const said = bands.map((item) => `${values[item.code] || "none"} from ${two ? metricText(item.from, metric) : labels[item.k]}`).join(", ");
-    return `<div class="band-name">${escapeHtml(title)}</div><div class="bands" role="img" aria-label="${escapeHtml(`${title}: ${said}`)}">${parts}</div>`;
+    return `<div class="band-name">${escapeHtml(title)}</div><div class="bands" role="img" aria-label="${escapeHtml(`${title}: ${said}`)}">${parts}</div><div class="band-said"></div>`;
   }).join("");
-  const ticks = labels.map((label, k) => `<span data-tick style="left: ${left(from(k)).toFixed(3)}%">${escapeHtml(two ? metricText(costs[k], metric) : label)}</span>`).join("");
+  const ticks = labels.map((label, k) => `<span data-tick style="left: ${left(from(k)).toFixed(3)}%">${escapeHtml(two ? shortText(costs[k], metric) : label)}</span>`).join("");
   return `<div class="barcode">${html}<div class="band-name">${two ? escapeHtml(metric.title) : "design"}</div><div class="band-ticks">${ticks}</div></div>`;
 }
+// The designs to choose from, of the whole front or within tighter limits, the cheapest first.
+function toChooseFrom() {
+  if (within) return { ids: foldedFront(within.front), n: within.front.length, parameters: T.parameters, costOf: (i) => columnOf(D.cost)[i], page: (i) => T.ids[i], label: (i) => T.words[i] };
+  return { ids: kept().sort((a, b) => value(a, D.cost) - value(b, D.cost)), n: D.designs.n_front, parameters: D.designs.parameters, costOf: (id) => value(id, D.cost), page: (id) => id, label: labelOf };
+}
 function bandsHtml() {
-  const ids = kept().sort((a, b) => value(a, D.cost) - value(b, D.cost));
+  const { ids, n, parameters, costOf, page, label } = toChooseFrom();
   if (ids.length < 2) return `<p class="hint">There are fewer than two designs to choose from.</p>`;
   const two = D.objectives.length === 2, title = escapeHtml(metricOf[D.cost].title), codesOf = (p) => new Set(ids.map((id) => p.codes[id]));
-  const rows = D.designs.parameters.filter((p) => codesOf(p).size > 1).map((p) => ({ title: p.title, values: p.values, codes: ids.map((id) => p.codes[id]) }));
-  const same = D.designs.parameters.filter((p) => p.values.length && codesOf(p).size === 1 && setting(p, ids[0]));
-  const bars = barcodeHtml({ two, costs: ids.map((id) => value(id, D.cost)), rows, labels: ids.map(labelOf), band: (k) => `data-band="${ids[k]}"` });
-  const shared = same.length ? `<p class="hint">The same in all of them: ${same.map((p) => `${escapeHtml(p.title)} ${escapeHtml(setting(p, ids[0]))}`).join(", ")}.</p>` : "";
-  return `<p class="hint">${two ? `From left to right ${title} grows; a band ends where another value takes over.` : `The designs to choose from, by ${title}.`} Click a band for the design where it begins.</p>${bars}${shared}`;
+  const rows = parameters.filter((p) => codesOf(p).size > 1).map((p) => ({ title: p.title, values: p.values, codes: ids.map((id) => p.codes[id]) }));
+  const same = parameters.filter((p) => p.values.length && codesOf(p).size === 1 && setting(p, ids[0]));
+  const bars = barcodeHtml({ two, costs: ids.map(costOf), rows, labels: ids.map(label), band: (k) => (page(ids[k]) === null ? "" : `data-band="${page(ids[k])}"`) });
+  const shared = same.length ? `<p class="hint">The same in all ${ids.length.toLocaleString("en-US")} designs to choose from: ${same.map((p) => `${escapeHtml(p.title)} ${escapeHtml(setting(p, ids[0]))}`).join(", ")}.</p>` : "";
+  return `<p class="hint">${two ? `From left to right ${title} grows; a band ends where another value takes over in the ${ids.length.toLocaleString("en-US")} designs to choose from${ids.length < n ? " (designs folded under them may have other values)" : ""}.` : `The designs to choose from, by ${title}.`} Click a band for the design where it begins.</p>${bars}${shared}`;
 }
-// Ticks that would meet the one before are left out, and names that do not fit their band.
+// Ticks that would meet the one before are left out; names that do not fit their band stand below it.
 function tidyBars(box) {
   let end = -Infinity;
   for (const tick of box.querySelectorAll("[data-tick]")) {
@@ -45,6 +49,10 @@ function tidyBars(box) {
   for (const text of box.querySelectorAll(".band > span")) {
     text.style.visibility = "visible";
     if (text.offsetWidth > text.parentElement.clientWidth) text.style.visibility = "hidden";
+  }
+  for (const row of box.querySelectorAll(".bands")) {
+    const unnamed = [...row.children].filter((item) => item.firstChild.style.visibility === "hidden");
+    row.nextElementSibling.textContent = unnamed.map((item) => item.dataset.said).join(", ");
   }
 }
 function startChoices() {

@@ -14,7 +14,7 @@ const PARTS = {
     hint: "Every operator once per memory level it uses, at that level's bytes; larger takes longer. Dashed: peaks; solid: the most that the model gives any operator." + offRoofText(account),
   },
   time: (id, account, both) => account.operators.some((row) => row.time_s > 0) && {
-    title: "Time by operator and what bounds it", figure: () => timeFigure(account, both),
+    title: "Time by operator and what bounds it", figure: () => timeFigure(account, both), hint: shareHint(account),
   },
   sides: (id, account, both) => hasSides(account) && {
     title: "Compute and memory time by operator", figure: () => sidesFigure(account, both),

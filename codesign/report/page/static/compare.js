@@ -8,16 +8,28 @@ const SUBJECTS = [
 ];
 const subjectOf = (metric) => SUBJECTS.find(([, test]) => test(metric))[0];
 
+// Neither more nor less of it is better by itself.
+const isNeutral = (metric) => metric.percent || /^uncharged_/.test(metric.name);
+// In percent; of temperatures in kelvin, and against nothing in the metric's unit.
+function differenceText(x, y, metric) {
+  if (!isNumber(x) || !isNumber(y)) return "";
+  if (x === y) return "=";
+  const sign = y > x ? "+" : "−";
+  if (metric.unit === "degC") return `${sign}${plainNumber(Math.abs(y - x), 2)} K`;
+  return x === 0 ? `${sign}${shortText(Math.abs(y - x), metric)}` : signed(y / x - 1);
+}
+
 function comparisonRows() {
   const slots = [state.A, state.B];
   const metrics = Object.keys(D.designs.metrics).map((name) => {
     const metric = metricOf[name], [x, y] = slots.map((id) => (id === null ? null : value(id, name)));
-    const change = isNumber(x) && isNumber(y) && x ? y / x - 1 : null;
-    const better = !change ? "" : (change > 0) === (metric.sense === "maximize") ? "better" : "worse";
-    return { subject: subjectOf(metric), name: metric.title, texts: [x, y].map((v) => metricText(v, metric)), change: change === null ? "" : change === 0 ? "=" : signed(change), better, isObjective: metric.objective };
+    const isEqual = x === y, better = !isNumber(x) || !isNumber(y) || isEqual || isNeutral(metric) ? "" : (y > x) === (metric.sense === "maximize") ? "better" : "worse";
+    return { subject: subjectOf(metric), name: metric.title, values: [x, y], unit: metric.unit, texts: [x, y].map((v) => metricText(v, metric)), change: differenceText(x, y, metric), better, isObjective: metric.objective };
   });
   const settings = D.designs.parameters.map((p) => ({ subject: "Choices", name: p.title, texts: slots.map((id) => (id === null ? "" : setting(p, id) || "–")), change: "", better: "" }));
-  return [...metrics, ...settings];
+  // A metric that only repeats another, such as the phase time of a prefill, is left out.
+  const repeats = (row, k) => !row.isObjective && metrics.some((other, i) => (other.isObjective || i < k) && other !== row && other.unit === row.unit && row.unit && row.values.every((v, slot) => v && v === other.values[slot]));
+  return [...metrics.filter((row, k) => !repeats(row, k)), ...settings];
 }
 
 function showComparison() {

@@ -10,7 +10,7 @@ function levelText(level) {
   if (level.uncharged_shoreline_mm) parts.push(`${plainNumber(level.uncharged_shoreline_mm, 3)} mm of edge, not charged`);
   if (isNumber(level.utilization)) parts.push(`port busy ${plainNumber(100 * level.utilization, 2)} %`);
   const held = Object.entries(level.holds_share || {}).filter(([, share]) => share > 0);
-  if (held.length) parts.push(`holds ${held.map(([what, share]) => `${plainNumber(100 * share, 3)} % of ${what}`).join(", ")}`);
+  if (held.length) parts.push(`holds ${held.map(([what, share]) => `${percent(share, 3)} of ${what}`).join(", ")}`);
   return parts.filter((part) => part && part !== "–").join(" · ");
 }
 

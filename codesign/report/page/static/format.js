@@ -35,7 +35,9 @@ function metricText(value, metric) {
   if (metric.prefix) return withPrefix(value, unitText(metric.unit));
   return `${plainNumber(value)} ${unitText(metric.unit)}`.trim();
 }
-const unitText = (unit) => unit.replace(/\^2\b/, "²").replace(/^degC$/, "°C");
+// With the three digits that a card or a label has room for, and an account is good for.
+const shortText = (value, metric) => metricText(isNumber(value) ? Number(value.toPrecision(3)) : value, metric);
+const unitText = (unit) => unit.replace(/\^2\b/, "²").replace(/^degC$/, "°C").replace(/^year$/, "years");
 
 const escapeHtml = (text) => String(text).replace(/[&<>"]/g, (sign) =>
   ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);

@@ -40,11 +40,12 @@ function searchedTraces(pair, order) {
     points(dominated, pair, { ...order(`dominated${few}`), marker: { size: 5, color: color("dim"), opacity: 0.45 } }),
   ];
 }
+const frontLine = ([x]) => ({ shape: x !== null && metricOf[x].sense === "minimize" ? "hv" : "vh", color: color("ink"), width: 1.3 });
+const recommendedMark = (picks) => ({ symbol: "circle-open", size: 15, color: picks.map((pick) => color(D.palette.picks[pick.key] || "blue")), opacity: 1, line: { width: 2.5 } });
 function frontTrace(pair, order, more = {}) {
   const front = range(0, D.designs.n_front);
   if (pair[0] !== null) front.sort((a, b) => value(a, pair[0]) - value(b, pair[0]));
-  const shape = pair[0] !== null && metricOf[pair[0]].sense === "minimize" ? "hv" : "vh";
-  return points(front, pair, { ...order("front"), mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: { shape, color: color("blue"), width: 1.3 }, marker: { size: front.map((id) => (isFolded(id) ? 4 : 9)), color: color("blue"), opacity: front.map((id) => (isFolded(id) ? 0.45 : 1)), line: { width: 1, color: color("paper") } }, ...more });
+  return points(front, pair, { ...order("front"), mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: front.map((id) => (isFolded(id) ? 4 : 9)), color: color("ink"), opacity: front.map((id) => (isFolded(id) ? 0.45 : 1)), line: { width: 1, color: color("paper") } }, ...more });
 }
 const legendOrder = (number) => (name) => ({ name, legendgroup: name, showlegend: number === 0 });
 
@@ -53,9 +54,8 @@ function frontTraces(pair, number) {
   const mark = (slot) => points(state[slot] === null ? [] : [state[slot]], pair, { ...order(`design ${slot}`), meta: "mark", marker: { symbol: slot === "A" ? "square-open" : "star-diamond-open", size: 18, color: color("ink"), opacity: 1, line: { width: 2 } } });
   const shown = [
     ...(D.is_exact ? [] : searchedTraces(pair, order)),
-    frontTrace(pair, order),
-    points(D.picks.map((pick) => pick.id), pair, { ...order("recommended"), marker: { symbol: "circle-open", size: 15, color: D.picks.map((pick) => color(D.palette.picks[pick.key] || "blue")), opacity: 1, line: { width: 2.5 } } }),
-    points(named, pair, { ...order("named design"), marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("vermilion"), opacity: 1 } }),
+    ...(within ? tracesWithin(pair, order) : [frontTrace(pair, order), points(D.picks.map((pick) => pick.id), pair, { ...order("recommended"), marker: recommendedMark(D.picks) })]),
+    points(named, pair, { ...order("named design"), marker: { symbol: named.map((id) => (d.named_feasible[id - d.n] ? "diamond" : "diamond-open")), size: 10, color: color("purple"), opacity: 1 } }),
     points([...state.selected], pair, { ...order("selected"), meta: "mark", marker: { symbol: "circle-open", size: isMany() ? 9 : 13, color: color("orange"), opacity: 1, line: { width: isMany() ? 1.2 : 2.5 } } }),
     mark("A"), mark("B"),
   ];
@@ -67,10 +67,11 @@ function frontLabels([x, y], axis) {
   if (x === null) return [];
   const place = (id) => ({ x: value(id, x), y: value(id, y), axis });
   // Where there is little room, the cards have the values.
-  const values = (id) => (isNarrow.matches ? "" : `<br>${[y, x].map((name) => metricText(value(id, name), metricOf[name])).join(", ")}`);
+  const values = (id) => (isNarrow.matches ? "" : `<br>${[y, x].map((name) => shortText(value(id, name), metricOf[name])).join(", ")}`);
   const slots = ["A", "B"].filter((slot) => state[slot] !== null);
+  const placeWithin = ({ key, i }) => ({ x: columnOf(x)[i], y: columnOf(y)[i], axis, text: `<b>${PICK_TITLES[key]}</b>${isNarrow.matches ? "" : `<br>${[y, x].map((name) => shortText(columnOf(name)[i], metricOf[name])).join(", ")}`}` });
   return [
-    ...D.picks.map((pick) => ({ ...place(pick.id), text: `<b>${PICK_TITLES[pick.key]}</b>${values(pick.id)}` })),
+    ...(within ? within.picks.map(placeWithin) : D.picks.map((pick) => ({ ...place(pick.id), text: `<b>${PICK_TITLES[pick.key]}</b>${values(pick.id)}` }))),
     ...slots.map((slot) => ({ ...place(state[slot]), text: `<b>${slot}</b>`, size: 15 })),
     ...range(D.designs.n, total()).map((id) => ({ ...place(id), text: escapeHtml(nameOf(id)) })),
   ];
@@ -79,11 +80,12 @@ function frontLabels([x, y], axis) {
 // Limits on what a panel shows, as lines with their words.
 function limitShapes([x, y], axis, ranges) {
   const shapes = [], labels = [];
-  for (const { metric, bound, words } of D.limits) {
+  const own = Object.keys(state.bounds).filter(isTighter).map((metric) => ({ metric, bound: boundOf(metric), words: `${metricOf[metric].title} ${signOf(metric) > 0 ? "at most" : "at least"} ${metricText(boundOf(metric), metricOf[metric])}` }));
+  for (const { metric, bound, words } of [...D.limits.filter((limit) => !own.some((other) => other.metric === limit.metric)), ...own]) {
     const where = metric === x ? "x" : metric === y ? "y" : null, [low, high] = (where && ranges[where]) || [];
     if (where === null || !(bound >= low && bound <= high)) continue;
     const [along, across] = where === "x" ? ["x", "y"] : ["y", "x"];
-    shapes.push({ type: "line", [`${along}ref`]: `${along}${axis}`, [`${across}ref`]: `${across}${axis} domain`, [`${along}0`]: bound, [`${along}1`]: bound, [`${across}0`]: 0, [`${across}1`]: 1, line: { color: color("vermilion"), width: 1.5, dash: "dash" } });
+    shapes.push({ type: "line", [`${along}ref`]: `${along}${axis}`, [`${across}ref`]: `${across}${axis} domain`, [`${along}0`]: bound, [`${along}1`]: bound, [`${across}0`]: 0, [`${across}1`]: 1, line: { color: color("quiet"), width: 1.5, dash: "dash" } });
     labels.push({ [along]: bound, [across]: ranges[across][0] + 0.04 * (ranges[across][1] - ranges[across][0]), axis, text: escapeHtml(words), color: color("quiet"), isLine: true });
   }
   return { shapes, labels };

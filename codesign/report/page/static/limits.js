@@ -1,8 +1,9 @@
-// Tighter limits: the exact front as a filter of stored points (docs/exact-fronts.md), with the
-// recommended designs and the choices that come of it. Points are in lexicographic order of
+// Tighter limits: the exact front as a filter of stored points (docs/exact-fronts.md), from which
+// cards, front and bands are drawn while a limit is tightened. Points are in lexicographic order of
 // minimized objectives and kept metrics, so of equal ones the first is the least in what is kept.
-const STEPS = 120;
+const STEPS = 120, REST_MS = 150; // after the last move, charts get their labels
 let T = null; // the stored points
+let within = null; // { front, picks } while a limit is tightened
 const signOf = (name) => (metricOf[name].sense === "minimize" ? 1 : -1);
 const columnOf = (name) => T.values[name];
 const boundOf = (name) => state.bounds[name];
@@ -77,7 +78,7 @@ function sliderOf(name) {
   return { name, metric, min, max, step: tidy(step), isMost, loosest: isMost ? max : min, campaign: limit ? limit.bound : null };
 }
 const side = (slider) => (slider.isMost ? "at most" : "at least");
-const looseText = (slider) => (slider.campaign === null ? "any" : `${slider.isMost ? "≤" : "≥"} ${metricText(slider.campaign, slider.metric)}, the campaign's`);
+const looseText = (slider) => (slider.campaign === null ? "any" : `${slider.isMost ? "≤" : "≥"} ${metricText(slider.campaign, slider.metric)} asked`);
 const limitText = (slider) => (isTighter(slider.name) ? `${slider.isMost ? "≤" : "≥"} ${metricText(boundOf(slider.name), slider.metric)}` : looseText(slider));
 function slidersHtml(sliders) {
   return sliders.map((slider) => `<div class="limit"><label for="limit-${slider.name}">${escapeHtml(slider.metric.title)} ${side(slider)}</label><input type="range" id="limit-${slider.name}" min="${slider.min}" max="${slider.max}" step="${slider.step}" data-loosest="${slider.loosest}" value="${isTighter(slider.name) ? boundOf(slider.name) : slider.loosest}" aria-valuetext="${escapeHtml(limitText(slider))}"><output for="limit-${slider.name}">${escapeHtml(limitText(slider))}</output></div>`).join("");
@@ -103,7 +104,6 @@ function givesWay(from, to) {
 }
 function changeText(sliders, front, all) {
   const tight = sliders.filter(({ name }) => isTighter(name));
-  if (!tight.length) return `Without tighter limits, ${all.length.toLocaleString("en-US")} designs are on the front.`;
   const words = tight.map((slider) => `${slider.metric.title} ${limitText(slider)}${slider.campaign === null ? "" : ` (${metricText(Math.abs(slider.campaign - boundOf(slider.name)), slider.metric)} ${slider.isMost ? "less" : "more"})`}`).join(", ");
   if (!front.length) return `${words}: no design keeps these limits together. ${reachText(tight)}`;
   const speed = D.objectives.find((name) => name !== D.cost) || D.objectives[0], metric = metricOf[speed];
@@ -126,39 +126,46 @@ function reachText(tight) {
 }
 
 const keyWithin = (i) => T.parameters.map((p) => p.values[p.codes[i]] || "").join("|");
-const hoverWithin = (i) => [wrapped(T.words[i]), ...T.metrics.map((name) => `${metricOf[name].title}: ${metricText(columnOf(name)[i], metricOf[name])}`)].join("<br>");
-function limitsFigure(front, all, picks) {
-  const pairs = panels(), axes = {}, traces = [], labels = [], width = $("limits-chart").clientWidth;
-  const columns = Math.min(pairs.length, width >= 1150 ? 3 : width >= 720 ? 2 : 1), lines = Math.ceil(pairs.length / columns);
-  pairs.forEach(([x, y], p) => {
-    const at = p ? p + 1 : "", column = p % columns, line = Math.floor(p / columns), gap = 0.09, w = (1 - gap * (columns - 1)) / columns, h = (1 - 0.16 * (lines - 1)) / lines;
-    axes[`xaxis${at}`] = metricAxis(x, "x", { anchor: `y${at}`, domain: [column * (w + gap), column * (w + gap) + w] });
-    axes[`yaxis${at}`] = metricAxis(y, "y", { anchor: `x${at}`, domain: [Math.max(0, 1 - line * (h + 0.16) - h), 1 - line * (h + 0.16)] });
-    const shape = metricOf[x].sense === "minimize" ? "hv" : "vh", isLine = D.objectives.length === 2;
-    const trace = (ids, more) => {
-      const sorted = [...ids].sort((a, b) => columnOf(x)[a] - columnOf(x)[b]);
-      return { x: sorted.map((i) => columnOf(x)[i]), y: sorted.map((i) => columnOf(y)[i]), customdata: sorted.map((i) => T.ids[i]), text: sorted.map(hoverWithin), hovertemplate: "%{text}<extra></extra>", mode: isLine ? "lines+markers" : "markers", xaxis: `x${at}`, yaxis: `y${at}`, legendgroup: more.name, showlegend: p === 0, ...more };
-    };
-    traces.push(trace(all, { name: "without tighter limits", line: { shape, dash: "dot", width: 1.3, color: color("dim") }, marker: { size: 4, color: color("dim") } }));
-    traces.push(trace(front, { name: "front", line: { shape, width: 1.5, color: color("blue") }, marker: { size: 7, color: color("blue"), line: { width: 1, color: color("paper") } } }));
-    traces.push(trace(picks.map((pick) => pick.i), { name: "recommended", mode: "markers", meta: "mark", marker: { symbol: "circle-open", size: 15, color: color("ink"), line: { width: 2 } } }));
-    for (const pick of picks) labels.push({ x: columnOf(x)[pick.i], y: columnOf(y)[pick.i], axis: at, text: PICK_TITLES[pick.key] });
-  });
-  return { traces, labels, ...axes, height: lines * (width < 720 ? 330 : 400), margin: { l: 60, r: 16, t: 46, b: 50 } };
+const hoverWithin = (i) => [T.ids[i] === null ? "" : `<b>${escapeHtml(labelOf(T.ids[i]))}</b>`, wrapped(T.words[i]), ...T.metrics.map((name) => `${metricOf[name].title}: ${metricText(columnOf(name)[i], metricOf[name])}`)].filter(Boolean).join("<br>");
+// The front within the limits, the one without them, and what is recommended within.
+function tracesWithin(pair, order) {
+  const along = (a, b) => columnOf(pair[0])[a] - columnOf(pair[0])[b];
+  const points = (ids, name, more) => {
+    const sorted = [...ids].sort(along);
+    return { ...order(name), x: sorted.map((i) => columnOf(pair[0])[i]), y: sorted.map((i) => columnOf(pair[1])[i]), customdata: sorted.map((i) => T.ids[i]), text: sorted.map(hoverWithin), hovertemplate: "%{text}<extra></extra>", mode: "markers", ...more };
+  };
+  const folded = new Set(within.front), dim = { color: color("dim") };
+  foldedFront(within.front).forEach((i) => folded.delete(i));
+  const sizes = (ids, big, small) => [...ids].sort(along).map((i) => (folded.has(i) ? small : big));
+  return [
+    frontTrace(pair, order, { ...order("without tighter limits"), line: { ...frontLine(pair), dash: "dot", ...dim }, marker: { size: 4, ...dim } }),
+    points(within.front, "front", { mode: D.objectives.length === 2 ? "lines+markers" : "markers", line: frontLine(pair), marker: { size: sizes(within.front, 9, 4), opacity: sizes(within.front, 1, 0.45), color: color("ink"), line: { width: 1, color: color("paper") } } }),
+    points(within.picks.map((pick) => pick.i), "recommended", { marker: recommendedMark([...within.picks].sort((a, b) => along(a.i, b.i))) }),
+  ];
 }
 
-function barsWithin(front) {
-  const ids = foldedFront(front), two = D.objectives.length === 2, costs = ids.map((i) => columnOf(D.cost)[i]);
-  if (ids.length < 2) return "";
-  const rows = T.parameters.map((p) => ({ title: p.title, values: p.values, codes: ids.map((i) => p.codes[i]) }));
-  return barcodeHtml({ two, costs, rows: rows.filter((row) => new Set(row.codes).size > 1), labels: ids.map((i) => T.words[i]), band: () => "" });
+// A card of a design within the limits: what is stored of it, and what the limits cost it.
+function costText(pick) {
+  const before = D.picks.find((other) => other.key === pick.key) || D.picks[D.picks.length - 1];
+  if (before.id === T.ids[pick.i]) return "The same design as without tighter limits.";
+  const changes = D.objectives.map((name) => [name, columnOf(name)[pick.i] / value(before.id, name) - 1]).filter(([, share]) => Math.abs(share) > 0.0005);
+  return `Without tighter limits: ${labelOf(before.id)}. Against it ${changes.map(([name, share]) => `${metricOf[name].title} ${signed(share)}`).join(", ") || "the same numbers"}.`;
 }
+// How to explain a design that the page has nothing more of.
+function commandOf(i) {
+  const settings = T.parameters.filter((p) => p.free && p.values[p.codes[i]]).map((p) => ` --set ${p.name}=${p.values[p.codes[i]]}`);
+  return `codesign evaluate --campaign ${D.name}${settings.join("")}`;
+}
+const cardWithin = (pick) => cardHtml({
+  key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id: T.ids[pick.i], words: T.words[pick.i], note: costText(pick), command: T.ids[pick.i] === null ? commandOf(pick.i) : "",
+  figures: T.metrics.map((name) => [name, columnOf(name)[pick.i], null, noteWithin(name, pick.i)]),
+});
 
 function startLimits() {
   T = D.tighter;
   $("limits-hint").textContent = T.hint;
-  $("limits").hidden = !T.metrics && !T.hint;
-  $("limits-box").hidden = !T.metrics;
+  $("limits-exact").hidden = $("limits").hidden = !T.metrics;
+  $("limits-notes").hidden = !T.metrics && !T.hint;
   if (!T.metrics) return;
   T.n = T.words.length;
   const known = new Map(range(0, D.designs.n_front).map((id) => [keyOf(id), id]));
@@ -166,39 +173,36 @@ function startLimits() {
   const sliders = T.limitable.filter((name) => new Set(columnOf(name)).size > 1).map(sliderOf);
   for (const name of Object.keys(state.bounds)) if (!sliders.some((slider) => slider.name === name)) delete state.bounds[name];
   const all = frontWithin({});
-  $("limits-box").hidden = !sliders.length;
+  $("limits").hidden = $("limits-exact").hidden = !sliders.length;
   if (!sliders.length) return;
   const titles = listed(sliders.map(({ metric }) => metric.title));
   $("limits-exact").textContent = `Exact for any limits, together or alone, on ${titles} that are no looser than the campaign's: the front is filtered from ${T.n.toLocaleString("en-US")} points, all that such limits can bring to it. A looser limit, or one on another metric, needs an enumeration of its own.${stepText(sliders)}${T.refused.length ? ` The batch size is chosen by limits on ${T.refused.join(", ")}; these have no slider.` : ""}`;
   $("limits-sliders").innerHTML = slidersHtml(sliders);
-  let front = all, picks = [];
+  $("limits-box").open = !isNarrow.matches || Object.keys(state.bounds).length > 0;
   const paint = () => {
-    front = frontWithin(state.bounds);
-    picks = picksWithin(front);
+    const isTight = sliders.some(({ name }) => isTighter(name)), front = isTight ? frontWithin(state.bounds) : all;
+    within = isTight ? { front, picks: picksWithin(front) } : null;
     for (const slider of sliders) {
       const input = $(`limit-${slider.name}`);
       input.setAttribute("aria-valuetext", limitText(slider));
       input.nextElementSibling.textContent = limitText(slider);
     }
-    $("limits-change").textContent = changeText(sliders, front, all);
-    $("limits-reset").disabled = !sliders.some(({ name }) => isTighter(name));
-    $("limits-cards").innerHTML = picks.map((pick) => cardHtml({ key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id: T.ids[pick.i], words: T.words[pick.i], figures: T.metrics.map((name) => [name, columnOf(name)[pick.i], null, noteWithin(name, pick.i)]) })).join("");
-    document.querySelectorAll("#limits-cards details").forEach((box) => { box.open = true; });
-    $("limits-bars").innerHTML = barsWithin(front);
-    $("limits-choices").hidden = !$("limits-bars").innerHTML;
+    $("limits-change").textContent = isTight ? changeText(sliders, front, all) : "";
+    $("limits-reset").hidden = !isTight;
+    document.querySelectorAll(".untightened").forEach((note) => { note.hidden = !isTight; });
     $("limits").dataset.front = front.join(" ");
+    showCards();
   };
   paint();
-  const chart = $("limits-chart");
-  if (D.objectives.length > 1) draw(chart, () => limitsFigure(front, all, picks), "The front within the limits, and without tighter ones.");
-  let due = false;
+  let due = false, rest = null;
+  const redraw = (isHurried) => ["front-chart", "bands"].forEach((id) => drawings.get($(id))(isHurried));
   const repaint = () => {
+    clearTimeout(rest);
+    rest = setTimeout(redraw, REST_MS);
     if (due) return;
     due = true;
-    requestAnimationFrame(() => { due = false; paint(); tidyBars($("limits-bars")); if (drawings.has(chart)) drawings.get(chart)(); });
+    requestAnimationFrame(() => { due = false; paint(); redraw(true); });
   };
-  drawings.set($("limits-bars"), () => tidyBars($("limits-bars")));
-  tidyBars($("limits-bars"));
   $("limits-sliders").addEventListener("input", (event) => {
     const slider = sliders.find(({ name }) => event.target.id === `limit-${name}`), bound = Number(event.target.value);
     if (bound === slider.loosest) delete state.bounds[slider.name]; else state.bounds[slider.name] = bound;
@@ -211,5 +215,4 @@ function startLimits() {
     remember();
     repaint();
   });
-  $("limits-cards").addEventListener("click", (event) => { const id = event.target.dataset.take; if (id !== undefined) choose(Number(id), "A"); });
 }

@@ -38,7 +38,7 @@ function linesFigure() {
   const inside = (ids) => ids.filter((id) => id !== null && axes.every((item) => item.at(id) !== null));
   const chosen = [...state.selected];
   const traces = [
-    lineTrace(front, axes, { ...style("blue", 1, chosen.length ? 0.25 : 0.5, 5), name: "front" }),
+    lineTrace(front, axes, { ...style("ink", 1, chosen.length ? 0.25 : 0.5, 5), name: "front" }),
     lineTrace(inside(chosen).slice(0, MOST_LINES), axes, { ...(isMany() ? style("orange", 1, 0.45, 4) : style("orange", 2, 0.9, 6)), name: "selected", meta: "mark" }),
     ...["A", "B"].map((slot) => lineTrace(inside([state[slot]]), axes, { ...style("ink", 3, 1, 8), name: `design ${slot}`, meta: "mark", line: { width: 3, color: color("ink"), dash: slot === "A" ? "solid" : "dash" }, marker: { size: 9, color: color("ink"), symbol: slot === "A" ? "square" : "star-diamond" } })),
   ].filter((trace) => trace.x.length);

@@ -2,9 +2,14 @@
 const partTitle = (name) => name.replaceAll("_", " ").replace(/tier(\d)/, "tier $1").replace(/^on chip$/, "on-chip memory");
 const hueOf = (name, roles) => color(roles[name.replaceAll(" ", "_").replace(/_interface$/, "")] || roles[name] || "gray");
 
+// Of a pass, the time of each unit; else of the operators by what bounds them.
+function timesOf(account) {
+  if (!account.pass) return account.operators.map((row) => [row.bound, row.time_s]);
+  return [...Object.entries(account.pass.bounds), ["vector", account.pass.vector_s]];
+}
 // By measure, the amounts of each part: of a system, of all its machines' parts by pool.
 const MEASURES = [
-  ["Time", "s", "time_s", (account) => account.operators.map((row) => [row.bound, row.time_s]), "bounds"],
+  ["Time", "s", "time_s", timesOf, "bounds"],
   ["Power at TDP", "W", "tdp_watts", (account) => account.power.map((row) => [row.name, row.tdp_watts]), "parts"],
   ["Area", "mm²", "area_mm2", (account) => (account.costs || []).map((row) => [row.part, row.area_mm2]), "parts"],
   ["Cost", "USD", "usd", (account) => (account.costs || []).map((row) => [row.part, row.usd]), "parts"],
@@ -21,16 +26,20 @@ function partsOf(account, amounts, isShared) {
 function partsHtml([title, unit, , amounts, roles]) {
   const columns = D.picks.filter((pick) => accountOf(pick.id)).map((pick) => [pick, partsOf(accountOf(pick.id), amounts, roles === "bounds")]).filter(([, sums]) => sums.size);
   if (!columns.length) return "";
-  const totals = columns.map(([, sums]) => [...sums.values()].reduce((a, b) => a + b, 0));
+  const isTime = roles === "bounds", accounts = columns.map(([pick]) => accountOf(pick.id)), isPass = isTime && accounts.every((account) => account.pass);
+  const totals = columns.map(([, sums], k) => (isPass ? accounts[k].pass.pass_s : [...sums.values()].reduce((a, b) => a + b, 0)));
   const names = [...new Set(columns.flatMap(([, sums]) => [...sums.keys()]))];
   const largest = (name) => Math.max(...columns.map(([, sums], k) => (sums.get(name) || 0) / totals[k]));
   names.sort((a, b) => largest(b) - largest(a));
   const shown = names.slice(0, MOST_PARTS), rest = names.slice(MOST_PARTS);
   const top = Math.max(...columns.flatMap(([, sums]) => [...sums.values()]));
   const cell = (amount, name) => `<td class="number bar" style="--share: ${plainNumber((100 * amount) / top, 3)}%; --hue: ${hueOf(name.replace(/^.*: /, ""), D.palette[roles])}">${amount > 0 ? withUnit(amount, unit) : "–"}</td>`;
-  const row = (name, list) => `<tr><th scope="row">${escapeHtml(partTitle(name))}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
-  const others = rest.length ? row(`${rest.length} other${rest.length === 1 ? "" : "s"}`, columns.map(([, sums]) => rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0))) : "";
-  return `<div class="tile"><h3>${title} <span class="quiet">by ${roles === "bounds" ? "what bounds it, all operators" : "part"}</span></h3><table class="parts"><thead><tr><th scope="col">${roles === "bounds" ? "bound" : "part"}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => sums.get(name) || 0))).join("")}${others}<tr class="total"><th scope="row">${roles === "bounds" ? "sum of operators" : "all"}</th>${totals.map((sum) => `<td class="number">${withUnit(sum, unit)}</td>`).join("")}</tr></tbody></table>${roles === "bounds" ? `<p class="hint">Units work at the same time where the assumptions let them, so a pass may take less than this sum.</p>` : ""}</div>`;
+  const titleOfRow = (name) => (!isPass ? partTitle(name) : name === "vector" ? "vector unit" : `array and memories, bound by ${name}`);
+  const row = (name, list) => `<tr><th scope="row">${escapeHtml(titleOfRow(name))}</th>${list.map((amount) => cell(amount, name)).join("")}</tr>`;
+  const others = rest.length ? `<tr><th scope="row">${rest.length} other${rest.length === 1 ? "" : "s"}</th>${columns.map(([, sums]) => cell(rest.reduce((sum, name) => sum + (sums.get(name) || 0), 0), "")).join("")}</tr>` : "";
+  const [by, first, sum] = isPass ? ["of each unit in one pass", "unit", "one pass"] : isTime ? ["by what bounds it, all operators", "bound", "sum of operators"] : ["by part", "part", "all"];
+  const hint = isPass ? (accounts.some((account) => account.pass.is_side_by_side) ? "Array and memories work beside the vector unit, so a pass takes as long as the slower of the two." : "Array and memories and the vector unit work one after the other.") : isTime ? "Where units work at the same time, a pass takes less than this sum." : "";
+  return `<div class="tile"><h3>${title} <span class="quiet">${by}</span></h3><table class="parts"><thead><tr><th scope="col">${first}</th>${columns.map(([pick]) => `<th scope="col" class="number">${PICK_TITLES[pick.key].toLowerCase()}</th>`).join("")}</tr></thead><tbody>${shown.map((name) => row(name, columns.map(([, sums]) => sums.get(name) || 0))).join("")}${others}<tr class="total"><th scope="row">${sum}</th>${totals.map((total) => `<td class="number">${withUnit(total, unit)}</td>`).join("")}</tr></tbody></table>${hint ? `<p class="hint">${hint}</p>` : ""}</div>`;
 }
 const withUnit = (amount, unit) => (["s", "W"].includes(unit) ? withPrefix(amount, unit, 3) : `${plainNumber(amount, 3)} ${unit}`);
 
@@ -67,22 +76,23 @@ function startChanges() {
 
 // What 5 % more of a resource would buy.
 function startPrices() {
-  const prices = (D.prices || []).filter((price) => price.of.some((item) => item.step > 0));
-  $("more-of").hidden = !prices.length;
-  if (!prices.length) return;
+  const all = (D.prices || []).filter((price) => price.of.some((item) => item.step > 0)), useless = all.filter((price) => !price.exact && price.of.every((item) => !(item.gain > 0)));
+  const prices = all.filter((price) => !useless.includes(price));
+  $("more-of").hidden = !all.length;
+  if (!all.length) return;
   const speed = D.picks[D.picks.length - 1], name = D.objectives.find((item) => item !== D.cost);
   const more = metricOf[name], gained = more.sense === "maximize" ? "" : "−";
-  $("more-of-hint").textContent = `If a design's amount of a resource was the limit and all other limits were those asked: the best ${more.title} with at most 5 % more of it, against with at most as much; of a life, with 5 % less. ${D.is_exact ? `Exact for ${metricOf[D.cost].title}; for` : "For"} the others at least so much, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away.`;
+  $("more-of-hint").textContent = `Suppose that a resource limits a design at just the amount that it has. How much better could the best ${more.title} be with 5 % more of that resource${all.some((price) => metricOf[price.metric].unit === "degC") ? ", or 5 K more" : ""}${all.some((price) => metricOf[price.metric].sense === "maximize") ? ", or a life that is 5 % shorter" : ""}? All other limits stay as asked. ${D.is_exact ? `The answer is exact for ${metricOf[D.cost].title}; for the others it is` : "The answer is"} a lower bound, from the front and the ${D.n_looked_at.toLocaleString("en-US")} designs one change away from it.${useless.length ? ` More of these buys nothing that was found: ${listed(useless.map((price) => metricOf[price.metric].title))}.` : ""}`;
   $("prices").tHead.innerHTML = `<tr><th scope="col">resource</th>${D.picks.map((pick) => `<th scope="col" class="number">at the ${PICK_TITLES[pick.key].toLowerCase()}'s</th>`).join("")}</tr>`;
   $("prices").tBodies[0].innerHTML = prices.map((price) => {
     const metric = metricOf[price.metric];
     const cell = (item) => {
       if (!(item.step > 0)) return `<td class="number">none used</td>`;
-      const amount = metricText(item.amount, metric), isNothing = item.gain <= 0.0005 * Math.abs(value(speed.id, name));
-      const gain = isNothing ? "nothing" : `${gained || "+"}${metricText(item.gain, more)}`;
+      const amount = shortText(item.amount, metric), isNothing = item.gain <= 0.0005 * Math.abs(value(speed.id, name));
+      const gain = isNothing ? (price.exact ? "nothing" : "nothing found") : `${price.exact ? "" : "at least "}${gained || "+"}${shortText(item.gain, more)}`;
       return `<td class="number"><b>${gain}</b><br><span class="quiet">from ${amount}${isNothing ? "" : `; ${unitStep(price.metric, item)}`}</span></td>`;
     };
-    return `<tr><th scope="row">${escapeHtml(metric.title)}${price.exact ? "" : " ≥"}</th>${price.of.map(cell).join("")}</tr>`;
+    return `<tr><th scope="row">${escapeHtml(metric.title)}</th>${price.of.map(cell).join("")}</tr>`;
   }).join("");
   // In units in which people think: a watt, a millimetre, a gigabyte, a dollar.
   function unitStep(resource, item) {
@@ -91,10 +101,10 @@ function startPrices() {
   }
 }
 
-// Values that the front lacks, each in the design that comes nearest to it.
+// Values on no design of the whole front, each in the design that comes nearest to it.
 function missHtml(miss) {
   const cells = D.objectives.map((name) => deltaHtml(name, miss.metrics[name] / value(miss.id, name) - 1)).join("");
-  return `<tr><th scope="row">${escapeHtml(miss.parameter)} ${escapeHtml(miss.value)}</th>${cells}<td><a href="#chosen" data-take="${miss.id}">${escapeHtml(labelOf(miss.id))}</a></td><td class="words">${escapeHtml(miss.words)}</td></tr>`;
+  return `<tr data-absent="worse"><th scope="row">${valueHtml(miss)}</th>${cells}<td><a href="#chosen" data-take="${miss.id}">${escapeHtml(labelOf(miss.id))}</a></td><td class="words">${escapeHtml(miss.words)}</td></tr>`;
 }
 function namedHtml(id) {
   const broken = !D.designs.named_feasible[id - D.designs.n];
@@ -103,6 +113,10 @@ function namedHtml(id) {
   const why = broken ? "breaks a limit" : best === null ? "nothing on the front is better in everything" : "";
   return `<tr><th scope="row">${escapeHtml(nameOf(id))}</th>${cells}<td>${best === null ? "" : `<a href="#chosen" data-pair="${id} ${best}">${escapeHtml(labelOf(best))}</a>`}</td><td class="words">${escapeHtml([why, D.designs.words[id]].filter(Boolean).join("; "))}</td></tr>`;
 }
+const valueHtml = (item) => `<span data-value>${escapeHtml(item.parameter)} ${escapeHtml(item.value)}</span>`;
+// Numbers of designs, each a link to its details.
+const MOST_IDS = 2;
+const idsHtml = (ids) => ids.slice(0, MOST_IDS).map((id) => `<a href="#chosen" data-take="${id}">${escapeHtml(labelOf(id))}</a>`).join(", ") + (ids.length > MOST_IDS ? ` and ${(ids.length - MOST_IDS).toLocaleString("en-US")} more` : "");
 const MOST_ROWS = 8; // as the style sheet has it
 const gapTo = (front, id) => D.objectives.reduce((sum, name) => sum + worseBy(name, value(id, name) / value(front, name) - 1), 0);
 function startNear() {
@@ -114,9 +128,14 @@ function startNear() {
   };
   const named = range(D.designs.n, total()), even = [], worse = [];
   for (const miss of D.misses || []) (lossOf({ change: Object.fromEntries(D.objectives.map((name) => [name, miss.metrics[name] / value(miss.id, name) - 1])) }) <= D.tolerance ? even : worse).push(miss);
-  const evenText = even.length ? `<p>Not on the front, but they lose ${D.tolerance ? `at most ${percent(D.tolerance)}` : "nothing"}: ${even.map((miss) => `${escapeHtml(miss.parameter)} ${escapeHtml(miss.value)}`).join(", ")}.</p>` : "";
+  const front = `${D.is_exact ? "exact " : ""}front`, n = kept().length, chosen = D.tolerance && n < D.designs.n_front ? `the ${n.toLocaleString("en-US")} designs to choose from` : "the front";
+  const unlisted = D.n_unlisted ? ` (${D.n_unlisted.toLocaleString("en-US")} more, which equal these in every objective, are not listed)` : "";
+  const nowhere = `None of the ${(D.n_front_designs || 0).toLocaleString("en-US")} designs on the ${front}${unlisted} has`;
+  const evenText = even.length ? `<p data-absent="even">${nowhere} one of these, though they lose ${D.tolerance ? `at most ${percent(D.tolerance)}` : "nothing"} against ${chosen}: ${even.map(valueHtml).join(", ")}.</p>` : "";
+  const foldedText = (D.folded_values || []).length ? `<h3>Values only in folded designs</h3><p class="hint">They are on the ${front}, but only in designs that are folded under a cheaper one, as they are better by at most ${percent(D.tolerance)}.</p><p data-folded>${D.folded_values.map((item) => `${valueHtml(item)} (${idsHtml(item.ids)})`).join(", ")}.</p>` : "";
   $("misses").innerHTML = table("Named designs", "Against the design of the front that is at least as good in everything and the most better.", "Named designs", head("design", "what it is"), named.map(namedHtml))
-    + table("Values that the front never has", `Of each value the design one change from the front that lacks least, against the front's design in its place. Designs further away were not looked at; “codesign explain-front ${escapeHtml(D.name)}” looks at all.`, "Near misses", head("value", "change of the front's design"), worse.map(missHtml)) + evenText;
+    + foldedText
+    + table(`Values on no design of the ${front}`, `${nowhere} them. Of each value the design one change from ${chosen} that lacks least, against the one in its place. Designs further away were not looked at; “codesign explain-front ${escapeHtml(D.name)}” looks at all.`, "Near misses", head("value", "change of the design to choose"), worse.map(missHtml)) + evenText;
   $("near").hidden = !$("misses").innerHTML;
   $("near").addEventListener("click", (event) => {
     const { take, pair, all } = event.target.dataset;

@@ -36,6 +36,7 @@ _MOST_SHARED_HEADS = 32
 START = AttentionConstants(
     matrix_fraction=0.7,
     eight_bit_gain=0.6,
+    synchronous_flop_per_cycle=800,
     scores_per_cycle=25,
     bandwidth_fraction=0.85,
     cache_bytes_per_cycle=8,
@@ -70,12 +71,9 @@ def left_out(table: KernelTable) -> Reasons:
 def usable(table: KernelTable) -> BoolArray:
     """(q,) whether a row tells of the device, not of a missing kernel.
 
-    Two stand in where the good kernel does not take a shape: decode of each head apart, and
-    Triton's attention on B200, at up to 30 times the time of others.
+    Decode of each head apart stands in where the good kernel does not take a shape.
     """
-    triton = np.char.find(table.words("kernel"), "triton") >= 0
-    stands_in = _takes_heads_apart(table) | (triton & (table.words("device") == "B200"))
-    return np.asarray(~stands_in)
+    return np.asarray(~_takes_heads_apart(table))
 
 
 def corrects(table: KernelTable) -> BoolArray:
@@ -119,7 +117,7 @@ def shapes(table: KernelTable) -> Attention:
         new_tokens=table["input_tokens"],
         past_tokens=table["past_tokens"],
         query_heads=table["query_heads"],
-        kv_heads=np.where(_takes_heads_apart(table), table["query_heads"], table["kv_heads"]),
+        kv_heads=table["kv_heads"],
         head_dim=head_dim,
         value_head_dim=np.where(np.isnan(value_dim), head_dim, value_dim),
         window=np.nan_to_num(table["window"]),  # encoders have none
@@ -129,6 +127,7 @@ def shapes(table: KernelTable) -> Attention:
         # TensorRT-LLM's prefill rotates inside the call (the table's notes).
         is_prepared=(operators == "attention_prefill")
         & (table.words("framework") == "TensorRT-LLM"),
+        is_synchronous=np.char.find(table.words("kernel"), "triton") >= 0,
     )
 
 

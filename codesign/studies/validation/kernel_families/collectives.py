@@ -9,6 +9,7 @@ import numpy as np
 from codesign.columns import FloatArray
 from codesign.machines.device.collectives import (
     COLLECTIVE_KINDS,
+    HOSTED,
     CollectiveConstants,
     collective_time_s,
     wire_bytes,
@@ -77,7 +78,9 @@ def _centered(fitted: CollectiveConstants) -> CollectiveConstants:
     """
     mean = float(np.exp(np.mean(np.log([*fitted.latency_factor.values()] or [1.0]))))
     centered = {kind: value / mean for kind, value in fitted.latency_factor.items()}
-    latencies = {name: getattr(fitted, name) * mean for name in _LATENCIES}
+    # Without rows of devices behind a host, their latency is no part of the fit.
+    fitted_names = [n for n in _LATENCIES if n != "hosted_peer" or HOSTED in fitted.latency_factor]
+    latencies = {name: getattr(fitted, name) * mean for name in fitted_names}
     return fitted.model_copy(update=latencies | {"latency_factor": centered})
 
 

@@ -8,8 +8,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.columns import FloatArray, IntArray, column_of
+from codesign.columns import BoolArray, FloatArray, IntArray, column_of
 from codesign.machines.device.corrections import MeasuredGroup, similarity
+from codesign.schema import Record
 from codesign.studies.validation.kernel_families.family import KernelFamily
 from codesign.studies.validation.kernel_families.rows import device_texts
 from codesign.studies.validation.kernel_table import KernelTable
@@ -22,21 +23,26 @@ _MOST_LOG = 2.0
 """Logarithms of measured over predicted time beyond which a row counts as if it had so much."""
 
 
-def fitted_groups(family: KernelFamily[Any], table: KernelTable) -> dict[str, MeasuredGroup]:
-    """Corrections by group of kernels, from the rows that tell of a device's libraries.
+def fitted_groups(
+    family: KernelFamily[Any], table: KernelTable, constants: Record | None = None
+) -> dict[str, MeasuredGroup]:
+    """Corrections by group of kernels, from the rows that tell of a chip's libraries.
 
     Args:
         family: With a ``case``.
         table: (q,) rows.
+        constants: Of the law that is corrected; None: those that are shipped.
     """
     assert family.case is not None
     rows = table.take((family.left_out(table) == "") & family.corrects(table))
     if not len(rows):
         return {}
     case, n = family.case(rows), len(rows)
-    number, names = case.groups(column_of(device_texts(rows, lambda item: item.key).tolist()))
+    number, names = case.groups(
+        column_of(device_texts(rows, lambda item: item.measured_name).tolist())
+    )
     points = case.points(n)
-    logs = np.log(rows["latency_s"] / family.predict(rows))
+    logs = np.log(rows["latency_s"] / family.predict(rows, constants))
     logs = np.clip(logs, -_MOST_LOG, _MOST_LOG)
     groups = {}
     for i, name in enumerate(names):
@@ -47,20 +53,32 @@ def fitted_groups(family: KernelFamily[Any], table: KernelTable) -> dict[str, Me
     return dict(sorted(groups.items()))
 
 
-def cross_validated_s(family: KernelFamily[Any], table: KernelTable) -> FloatArray:
+def cross_validated_s(
+    family: KernelFamily[Any],
+    table: KernelTable,
+    known: BoolArray | None = None,
+    constants: Record | None = None,
+) -> FloatArray:
     """(q,) corrected seconds of rows, by corrections fitted without all rows of their geometry.
 
     A geometry is left out on all devices and in all formats; NaN where a row is left out. The law
     alone of families that have no corrections.
+
+    Args:
+        family: A family.
+        table: (q,) rows.
+        known: (q,) rows to which corrections are fitted; None: all.
+        constants: Of the law that is corrected; None: those that are shipped.
     """
     if family.case is None:
-        return family.predict(table)
+        return family.predict(table, constants)
+    known = np.ones(len(table), dtype=np.bool_) if known is None else known
     seconds, number = np.full(len(table), np.nan), folds(table, family.geometry)
     for fold in range(FOLDS):
         is_tested = number == fold
         if is_tested.any():
-            groups = fitted_groups(family, table.take(~is_tested))
-            seconds[is_tested] = family.corrected_s(table.take(is_tested), groups)
+            groups = fitted_groups(family, table.take(~is_tested & known), constants)
+            seconds[is_tested] = family.corrected_s(table.take(is_tested), groups, constants)
     return seconds
 
 

@@ -42,7 +42,7 @@ START = ExpertConstants(
     load_bytes_per_cycle=60,
     tile_start=3.0,
     wave=0.5,
-    compute=0.65,
+    compute=0.85,
     core_flop_per_cycle=dict.fromkeys(EXPERT_KERNELS, 3_500.0),
     passes=1.8,
     remote_passes=0.7,
@@ -142,7 +142,19 @@ def _loads(table: KernelTable) -> tuple[FloatArray, FloatArray, FloatArray]:
         for size, ep, p in zip(sizes, ranks, powers, strict=True)
     ]
     pairs, active, tokens = np.array(loads).reshape(-1, 3).T
-    return pairs, active, tokens
+    return _of_stated_tokens(table, pairs, tokens), active, tokens
+
+
+def _of_stated_tokens(table: KernelTable, pairs: FloatArray, reached: FloatArray) -> FloatArray:
+    """Pairs of the measured device where a row states its tokens; else as they are expected.
+
+    Rows of large expert parallelism do. Of few experts for each device, those that load balancing
+    leaves on the busiest one are several times the mean.
+    """
+    stated, local = table["local_tokens"], table["experts"] / table["ep"]
+    most = stated * np.minimum(np.maximum(local, 1.0), table["top_k"])
+    of_draw = np.clip(pairs * stated / reached, stated, most)
+    return np.where(np.isnan(stated), pairs, of_draw)
 
 
 def _power(routing: str) -> float | None:
@@ -167,9 +179,9 @@ def _format(weights: str, inputs: str) -> ProductFormat | None:
 
 
 def _kernels(table: KernelTable) -> NDArray[np.str_]:
-    """(q,) name of the limit of every row's kernels; those with blocks have one of their own."""
+    """(q,) name of the limit of every row's kernels."""
     names = ["" if item is None else expert_kernel(item) for item in _formats(table)]
-    return np.where(table.words("weight_dtype") == "fp8_block128", "fp8-block", names)
+    return np.array(names, dtype=np.str_)
 
 
 def _peaks(table: KernelTable) -> FloatArray:

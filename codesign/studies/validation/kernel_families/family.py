@@ -95,20 +95,24 @@ class KernelFamily(Generic[Constants]):
         return values
 
     def corrected_s(
-        self, table: KernelTable, groups: Mapping[str, MeasuredGroup] | None = None
+        self,
+        table: KernelTable,
+        groups: Mapping[str, MeasuredGroup] | None = None,
+        constants: Constants | None = None,
     ) -> FloatArray:
-        """(q,) seconds by the shipped constants, with corrections; NaN where a row is left out.
+        """(q,) seconds of the law with corrections; NaN where a row is left out.
 
         Args:
             table: (q,) rows.
             groups: Corrections; None: those that are shipped.
+            constants: Of the law; None: those that are shipped.
         """
-        seconds, kept = self.predict(table), self.left_out(table) == ""
+        seconds, kept = self.predict(table, constants), self.left_out(table) == ""
         if self.case is None or not kept.any():
             return seconds
         rows = table.take(kept)
-        devices = column_of(device_texts(rows, lambda device: device.key).tolist())
-        factors = correction(self.file, devices, self.case(rows), groups)
+        chips = column_of(device_texts(rows, lambda device: device.measured_name).tolist())
+        factors = correction(self.file, chips, self.case(rows), groups)
         floor = np.minimum(seconds[kept], self.roofline_s(rows))
         seconds[kept] = np.maximum(seconds[kept] * factors, floor)
         return seconds

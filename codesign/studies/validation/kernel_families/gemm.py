@@ -32,7 +32,6 @@ EAGER_S = 250e-6
 START = GemmConstants.model_validate(
     {
         "compute": 1.05,
-        "narrow_compute": 0.85,
         "integer_core_rate": "7.5 TFLOP/s",
         "bandwidth": 0.85,
         "cache_speedup": 1.5,
@@ -58,7 +57,7 @@ START = GemmConstants.model_validate(
 FREE = tuple(name for name in GemmConstants.model_fields if name not in ("start", "quantize"))
 """Constants to fit; device files state the starts of all devices that were measured."""
 LEAST = {"cache_speedup": 1.0, "overlap": 1.0}
-MOST = {"compute": 1.25, "narrow_compute": 1.0, "bandwidth": 1.0, "wave": 1.0} | {
+MOST = {"compute": 1.25, "bandwidth": 1.0, "wave": 1.0} | {
     "row_scale_operands": 1.0,
     "synchronous_core_rate": 1.0,
     "synchronous_operand_rate": 1.0,
@@ -160,6 +159,7 @@ def _products(table: KernelTable) -> Products:
         is_input_quantized=column("is_input_quantized") > 0,
         is_integer=column("is_integer") > 0,
         has_fine_scales=column("has_fine_scales") > 0,
+        has_block_scales=column("has_block_scales") > 0,
         cached_weight_share=_cached_share(table, n * k * bits / 8),
     )
 

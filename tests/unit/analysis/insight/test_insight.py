@@ -15,7 +15,7 @@ from codesign.campaign.definition import load_problem
 from codesign.enumeration import enumerate_front
 from codesign.evaluators.base import Evaluation
 from codesign.evaluators.functions import exact_front
-from codesign.metrics import Metric
+from codesign.metrics import Metric, flipped_columns
 from codesign.pareto import hypervolume, non_dominated
 from codesign.problem_builder import build_problem
 from codesign.report.front_document import document
@@ -143,7 +143,7 @@ def test_an_infeasible_value_is_explained_by_the_limit_that_all_break(toy_said):
 
 def test_where_an_objective_is_not_positive_regret_is_a_share_of_the_range():
     front = np.array([[0.0, 4.0], [1.0, 2.0], [2.0, 0.0]])
-    measure = Measure.of(front, np.ones(2))
+    measure = Measure.of(front, ("minimize", "minimize"))
     assert measure.kind == "share of range"
     np.testing.assert_allclose(measure.alone(np.array([[1.0, 3.0], [3.0, 3.0]])),
                                [[0.0, 0.25], [1.0, 0.75]])  # fmt: skip
@@ -279,6 +279,17 @@ def test_a_value_of_folded_points_alone_is_told_by_its_best_exchange(lush):
     ) in said
 
 
+def test_what_only_folded_designs_have_stands_apart_from_what_no_design_has(lush):
+    titles = {section.title: section.lines for section in sections(lush)}
+    of = "the 6 points that are not folded"
+    shared = titles[f"What the designs of {of} share"]
+    assert shared[0] == f"Every design of {of} has junk = 0, kind = good."
+    folded = titles["Values of folded designs only"]
+    absent = " ".join(titles["Values on no design of the front, and why"])
+    assert [line.split(":")[0] for line in folded] == ["junk = 1", "junk = 2"]
+    assert "junk" not in absent.replace("junk=", "") and "kind = bad" in absent
+
+
 def _lines(said) -> list[str]:
     return [line for section in sections(said) for line in section.lines]
 
@@ -286,7 +297,10 @@ def _lines(said) -> list[str]:
 def test_what_lacks_less_than_the_tolerance_is_no_regret(lush):
     lines = _lines(lush)
     # fair: 59 instead of 60 tokens, 60/59 = 1.017.
-    assert "Not on the front, but they lose nothing that matters (< 2 %): kind = fair." in lines
+    assert (
+        "On no design of the front, but they lose nothing that matters (< 2 %): kind = fair."
+        in lines
+    )
     (bad,) = [line for line in lines if line.startswith("kind = bad")]
     assert bad == (
         "kind = bad: regret 1.091×; nearest miss width=6, junk=0, kind=bad (speed tokens 55 token, "
@@ -317,7 +331,7 @@ def test_a_limit_that_gains_less_than_the_tolerance_gains_nothing_that_matters()
 def test_a_design_hardly_worse_than_one_that_is_kept_counts_as_as_good():
     front = np.array([[-100.0, 10.0], [-50.0, 5.0]])
     point = np.array([[-101.0, 20.0]])  # 1 % more than the first, for twice as much
-    exact, near = (Measure.of(front, np.array([-1.0, 1.0]), t) for t in (0.0, 0.02))
+    exact, near = (Measure.of(front, ("maximize", "minimize"), t) for t in (0.0, 0.02))
     np.testing.assert_allclose(exact.regret(point), 1.0)
     np.testing.assert_allclose(near.regret(point), 2.0)
     assert near.dominating(point[0]).tolist() == [0]
@@ -501,13 +515,16 @@ def test_searching_only_near_the_front_changes_no_answer(monkeypatch, tolerance,
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize(("kind", "signs"), [("factor", [-1.0, 1.0]), ("share of range", [1, 1])])
-def test_what_a_cutoff_dominates_has_a_larger_regret(kind, signs):
+@pytest.mark.parametrize(
+    ("kind", "senses"),
+    [("factor", ("maximize", "minimize")), ("share of range", ("minimize", "minimize"))],
+)
+def test_what_a_cutoff_dominates_has_a_larger_regret(kind, senses):
     rng = np.random.default_rng(3)
-    points = rng.uniform(1.0, 3.0, (60, 2)) * np.array(signs)
+    points = flipped_columns(rng.uniform(1.0, 3.0, (60, 2)), senses)
     front = points[non_dominated(points)]
     for tolerance in (0.0, 0.05):
-        measure = Measure(front, np.array(signs, dtype=float), kind, tolerance)
+        measure = Measure(front, senses, kind, tolerance)
         regret = measure.regret(points)
         for limit in np.quantile(regret, [0.1, 0.5, 0.9]):
             cutoffs = measure.beyond(float(limit))

@@ -9,7 +9,12 @@ import pytest
 
 from codesign import api
 from codesign.analysis.insight.distance import Measure
-from codesign.analysis.insight.neighborhood import near_misses, neighborhood
+from codesign.analysis.insight.neighborhood import (
+    FoldedChoice,
+    folded_choices,
+    near_misses,
+    neighborhood,
+)
 from codesign.problem_builder import build_problem
 
 _LIMIT = "f1 <= 0.25"
@@ -25,7 +30,7 @@ def setting():
     front = np.zeros((4, len(space.parameters)), dtype=np.int64)
     front[:, :2] = [[0, 0], [1, 0], [4, 1], [5, 0]]  # none dominates another
     near = neighborhood(problem, front, ["f1"])
-    return problem, front, near, Measure.of(problem.evaluate(front).objectives, np.ones(2))
+    return problem, front, near, Measure.of(problem.evaluate(front).objectives, problem.senses)
 
 
 def test_neighbors_are_new_and_those_over_a_limit_are_told_apart(setting):
@@ -41,7 +46,7 @@ def test_neighbors_are_new_and_those_over_a_limit_are_told_apart(setting):
 
 def test_near_misses_are_the_least_regrets_of_all_values_that_the_front_lacks(setting):
     problem, front, near, measure = setting
-    misses = near_misses(problem, near, front, measure)
+    misses = near_misses(problem, near, front, measure, front)
     regret = measure.regret(near.objectives)
     assert all(first.regret <= second.regret for first, second in pairwise(misses))
     assert len({miss.regret for miss in misses}) > 1
@@ -55,10 +60,27 @@ def test_near_misses_are_the_least_regrets_of_all_values_that_the_front_lacks(se
     assert {(miss.parameter, miss.value): miss.regret for miss in misses} == expected
 
 
+def test_a_value_is_missing_only_if_no_known_design_of_the_front_has_it(setting):
+    problem, front, near, measure = setting
+    missing = near_misses(problem, near, front, measure, front)
+    folded = front[[1]].copy()
+    folded[0, 0] = next(
+        problem.space.parameters[0].values.index(miss.value)
+        for miss in missing
+        if miss.parameter == problem.space.names[0]
+    )
+    known = np.concatenate([front, folded])
+    fewer = near_misses(problem, near, front, measure, known)
+    assert len(fewer) == len(missing) - 1
+    (choice,) = folded_choices(problem, known, np.arange(5), np.arange(4))
+    value = problem.space.parameters[0].values[folded[0, 0]]
+    assert choice == FoldedChoice(problem.space.names[0], value, (4,))
+
+
 def test_a_near_miss_is_held_against_the_most_similar_design_that_dominates_it(setting):
     problem, front, near, measure = setting
     several = 0
-    for miss in near_misses(problem, near, front, measure):
+    for miss in near_misses(problem, near, front, measure, front):
         column = problem.space.names.index(miss.parameter)
         assert problem.space.parameters[column].values[near.rows[miss.place, column]] == miss.value
         differing = (front != near.rows[miss.place]).sum(axis=1)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from codesign.errors import UnknownNameError
-from codesign.hardware.device import load_device
+from codesign.hardware.device import list_devices, load_device
 from codesign.machines.device.attention import (
     Attention,
     AttentionConstants,
     attention_time_s,
     attention_traffic_bytes,
     attention_work_flop,
+    has_portable_kernels_only,
 )
 from codesign.machines.device.constants import load_constants
 from codesign.machines.device.rates import DeviceRates, device_rates
@@ -24,6 +25,7 @@ from codesign.machines.device.rates import DeviceRates, device_rates
 PLAIN = AttentionConstants(
     matrix_fraction=0.5,
     eight_bit_gain=0.5,
+    synchronous_flop_per_cycle=100,
     scores_per_cycle=10,
     bandwidth_fraction=0.8,
     cache_bytes_per_cycle=100,
@@ -54,6 +56,7 @@ SHAPES = (
     Attention(8, 4_096, 0, 12, 12, 72, 72, is_causal=False),
     Attention(32, 1, 4_095, 128, 1, 576, 512, shares_values=True, math_bits=8.0, kv_bits=8.0),
     Attention(3, 300, 0, 24, 2, 192, 128, is_prepared=True),
+    Attention(4, 2_048, 0, 40, 8, 192, 192, is_synchronous=True),
 )
 
 
@@ -93,6 +96,24 @@ def test_a_decode_by_hand_parts_its_keys() -> None:
     expected = (1000 + 200 / 100) * 1e-9 + math.hypot(longest, traffic / 0.8e12)
     shape = Attention(1, 1, 9_999, 1, 1, 128, 128)
     assert seconds(shape, constants=PLAIN) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_portable_kernel_gains_nothing_from_faster_matrix_units() -> None:
+    slow = Attention(4, 8_192, 0, 32, 8, 192, 192, is_synchronous=True)
+    fast = replace(slow, is_synchronous=False)
+    machines = [replace(MACHINE, peak_16bit_flop_per_s=peak) for peak in (1e13, 1e14, 1e15)]
+    own = [float(attention_time_s(fast, machine, PLAIN)) for machine in machines]
+    portable = [float(attention_time_s(slow, machine, PLAIN)) for machine in machines]
+    assert portable[0] == own[0]  # 50 FLOP a clock are less than 100
+    assert portable[1] == portable[2] > 3 * own[1]
+
+
+def test_only_blackwell_of_data_centers_lacks_kernels_for_heads_of_192() -> None:
+    lacking = {name for name in list_devices() if has_portable_kernels_only(192.0, rates_of(name))}
+    assert {"b200-sxm", "gb200", "b300-sxm", "gb300"} <= lacking <= {
+        "b200-sxm", "gb200", "b300-sxm", "gb300", "rubin"
+    }  # fmt: skip
+    assert not has_portable_kernels_only(128.0, rates_of("b200-sxm"))
 
 
 def test_masked_scores_are_no_work() -> None:

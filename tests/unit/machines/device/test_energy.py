@@ -9,11 +9,17 @@ import pytest
 
 from codesign.hardware.device import load_device
 from codesign.machines.device.constants import load_constants
-from codesign.machines.device.energy import EnergyConstants, idle_watts, kernel_energy_joules
+from codesign.machines.device.energy import (
+    EnergyConstants,
+    KernelWork,
+    idle_watts,
+    kernel_energy_joules,
+    sustained_time_s,
+)
 from codesign.machines.device.rates import DeviceRates, device_rates
 
 CONSTANTS = EnergyConstants.model_validate(
-    {"idle": 0.1, "base": 0.2, "limit": 0.9, "byte": "62.5 pJ"}
+    {"idle": 0.1, "base": 0.2, "limit": 0.9, "byte": "62.5 pJ", "score": "100 pJ"}
     | {"flop_16bit": 1.0, "flop_8bit": 0.5, "flop_4bit": 0.25}
 )
 RATES = DeviceRates(
@@ -27,8 +33,13 @@ RATES = DeviceRates(
 )
 
 
-def joules(flop: float, traffic: float, bits: float = 16) -> float:
-    return float(kernel_energy_joules(1e-3, flop, traffic, bits, RATES, CONSTANTS))
+def joules(flop: float, traffic: float, bits: float = 16, scores: float = 0) -> float:
+    work = KernelWork(flop, traffic, bits, scores)
+    return float(kernel_energy_joules(1e-3, work, RATES, CONSTANTS))
+
+
+def sustained(flop: float, traffic: float, bits: float = 16) -> float:
+    return float(sustained_time_s(1e-3, KernelWork(flop, traffic, bits), RATES, CONSTANTS))
 
 
 def test_energy_adds_base_arithmetic_and_traffic() -> None:
@@ -36,6 +47,7 @@ def test_energy_adds_base_arithmetic_and_traffic() -> None:
     assert joules(0, 0) == pytest.approx(0.1)
     assert joules(2e11, 0) == pytest.approx(0.1 + 0.1)
     assert joules(0, 1e9) == pytest.approx(0.1 + 0.0625)
+    assert joules(0, 0, scores=1e9) == pytest.approx(0.1 + 0.1)  # 100 pJ each
 
 
 @pytest.mark.parametrize(("bits", "expected"), [(32, 1.0), (16, 1.0), (8, 0.5), (4, 0.25)])
@@ -50,7 +62,20 @@ def test_no_kernel_draws_more_than_the_limit() -> None:
 def test_a_waiting_device_draws_its_idle_power_and_one_without_a_limit_none() -> None:
     assert idle_watts(RATES, CONSTANTS) == pytest.approx(50)
     unknown = replace(RATES, power_watts=np.nan)
-    assert np.isnan(kernel_energy_joules(1e-3, 1e9, 1e9, 16, unknown, CONSTANTS))
+    assert np.isnan(kernel_energy_joules(1e-3, KernelWork(1e9, 1e9, 16), unknown, CONSTANTS))
+    assert sustained_time_s(1e-3, KernelWork(1e13, 1e9, 16), unknown, CONSTANTS) == 1e-3
+
+
+def test_at_the_power_limit_a_kernel_takes_longer_by_the_cube_root_of_what_is_beyond() -> None:
+    # 0.9 - 0.2 of 500 W are left to 1 ms: 0.35 J. At 0.5 pJ/FLOP, 8 times that is 5.6e12 FLOP.
+    assert sustained(5.6e12, 0) == pytest.approx(2e-3)
+    assert sustained(0.7e12, 0) == pytest.approx(1e-3)
+    # Memory keeps its clock: with as much of its own the exponent is a half.
+    assert sustained(2.8e12, 1.4 / 62.5e-12) == pytest.approx(1e-3 * 8 ** (1 / 6))
+    assert sustained(0, 1e12) == pytest.approx(1e-3)
+    longer = KernelWork(5.6e12, 0, 16)
+    drawn = kernel_energy_joules(2e-3, longer, RATES, CONSTANTS)
+    assert float(drawn) == pytest.approx(0.9 * 500 * 2e-3)
 
 
 @pytest.mark.parametrize("name", ["gpu", "tpu", "igpu", "npu", "cpu"])
@@ -72,5 +97,5 @@ def test_large_products_take_the_picojoules_that_the_table_shows(
     rates = device_rates(lambda number: number(device))
     peak = device.peak_flop_per_s("bf16" if bits == 16 else "fp4")
     shipped = load_constants("energy", EnergyConstants, "gpu")
-    energy = kernel_energy_joules(1.0, sustained * peak, 0.0, bits, rates, shipped)
+    energy = kernel_energy_joules(1.0, KernelWork(sustained * peak, 0.0, bits), rates, shipped)
     assert energy / (sustained * peak) * 1e12 == pytest.approx(expected_pj, rel=0.1)

@@ -10,6 +10,7 @@ from codesign.machines.device.expected_error import (
     describe_expected_error,
     energy_error,
     energy_range,
+    measured_chips,
     measured_errors,
 )
 
@@ -45,11 +46,23 @@ def test_a_device_of_measured_kernels_has_the_requests_of_others() -> None:
 def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices() -> None:
     kernels, requests = describe_expected_error("tpu-v5e")
     assert kernels.startswith("No kernel was measured on this device.")
-    unseen = measured_errors().unseen_device
+    unseen = measured_errors().unseen_chip
     assert f"products {unseen['gemm'].median:.0%}" in kernels
     assert requests.startswith("Requests on other devices: ")
     assert all(unseen[name].median >= 0.5 * by["all"].median for name, by in
                measured_errors().kernels.items())  # fmt: skip
+
+
+def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings() -> None:
+    kernels, requests = describe_expected_error("gh200", chip="GH100")
+    assert "those of its chip correct its laws (h100-sxm, h200-sxm)" in kernels
+    assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
+    assert requests.startswith("Requests on other devices: ")
+    # A device of measured requests says both.
+    own, kernels = describe_expected_error("h800-sxm", chip="GH100")
+    assert own.startswith("Expected error on this device: prefill rate of a deployment")
+    assert kernels.startswith("No kernel was measured on this device; those of its chip correct")
+    assert measured_chips()["GA100"] == ("a100-pcie-80gb", "a100-sxm-80gb")
 
 
 @pytest.mark.parametrize("device", list_devices())
@@ -62,7 +75,7 @@ def test_the_shipped_errors_are_measured() -> None:
     assert errors.how == "python -m codesign.studies.validation.expected_errors"
     assert {"TTFT", "TPOT", "throughput"} <= set(errors.requests["queued"])
     assert set(errors.requests) == {"queued", "eager"}
-    assert set(errors.kernels) == set(errors.unseen_device)
+    assert set(errors.kernels) == set(errors.unseen_device) == set(errors.unseen_chip)
     assert errors.kernels["gemm"]["all"].cases > 5_000
 
 
@@ -74,6 +87,9 @@ def test_energy_has_a_range_of_its_device_or_of_all_with_watts() -> None:
     assert own.cases < other.cases
     low, high = energy_range("h200-sxm", 2.0)
     assert (low, high) == (2.0 * own.low, 2.0 * own.high)
-    assert "measured on this device" in describe_energy_error("h200-sxm")
-    assert "measured on others" in describe_energy_error("a100-sxm-80gb")
+    words = describe_energy_error("h200-sxm")
+    assert "measured on this device, predicted by fits without their geometry" in words
+    words = describe_energy_error("a100-sxm-80gb")
+    assert "measured on others, predicted by fits without their device" in words
+    assert "whole boards, without hosts" in words
     assert f"{own.median:.0%} off in the median" in describe_energy_error("h200-sxm")

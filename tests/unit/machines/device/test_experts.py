@@ -35,7 +35,8 @@ PLAIN = ExpertConstants.model_validate(
 
 def rates_of(name: str) -> DeviceRates:
     device = load_device(name)
-    return replace(device_rates(lambda number: number(device)), cache_bytes=40e6)
+    rates = device_rates(lambda number: number(device))
+    return replace(rates, cache_bytes=40e6, sustained_fraction=1.0)
 
 
 RATES = rates_of("h100-sxm")
@@ -142,6 +143,9 @@ def test_time_grows_with_the_work_and_stays_below_the_peaks(name: str, limit: st
     [
         ("bf16", "bf16", "bf16"),
         ("fp8", "fp8", "fp8"),
+        ("fp8_block128", "fp8_block128", "fp8-block"),
+        ("fp8_block128", "fp8", "fp8-block"),
+        ("fp8_block128", "bf16", "int4-weights"),
         ("int8", "int8", "fp8"),
         ("int4", "bf16", "int4-weights"),
         ("int4", "fp8", "fp8"),

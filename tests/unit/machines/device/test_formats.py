@@ -42,6 +42,7 @@ def test_a_pair_of_formats_says_how_its_kernel_multiplies(
     assert kernel.is_weight_converted is is_converted
     assert kernel.is_input_quantized is is_quantized
     assert kernel.has_fine_scales is (multiply == "fp4")
+    assert kernel.has_block_scales is (weight == "fp8_block128" and multiply == "fp8")
 
 
 def test_every_format_of_a_workload_is_known_with_the_bits_it_has_there() -> None:
@@ -91,6 +92,9 @@ def test_a_device_without_the_multiplier_converts_the_weights() -> None:
     assert kernel.is_weight_converted
     assert not kernel.is_input_quantized
     assert (kernel.weight_bits, kernel.activation_bits) == (8, 16)
+    assert not format_on(
+        load_device("a100-sxm-80gb"), product_format("fp8_block128", "fp8")
+    ).has_block_scales
     native = product_format("fp8", "fp8")
     assert format_on(load_device("h100-sxm"), native) == native
 

@@ -18,7 +18,6 @@ DEVICES = ("a100-sxm-80gb", "l40s", "h100-sxm", "b200-sxm", "mi300x", "tpu-v5e",
 IDEAL = GemmConstants.model_validate(
     {
         "compute": 1.0,
-        "narrow_compute": 1.0,
         "integer_core_rate": "1e18 FLOP/s",
         "bandwidth": 1.0,
         "cache_speedup": 1e9,

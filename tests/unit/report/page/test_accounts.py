@@ -115,3 +115,43 @@ def test_a_vector_unit_that_is_busy_all_the_time_keeps_within_its_tdp(profile):
     vector = next(row for row in short.power if row["component"] == "vector")
     assert 0.9 < vector["average_watts"] / vector["tdp_watts"] <= 1.0
     assert account_document(Account(short), [])["power_notes"] == []
+
+
+@pytest.mark.parametrize("vector", ["overlapped", "serial"])
+@pytest.mark.parametrize("design", ["Base", "P1"])
+def test_a_pass_takes_as_long_as_its_units_side_by_side_or_one_after_the_other(design, vector):
+    evaluated = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill",
+        options={"vector": vector},
+    )  # fmt: skip
+    found = account_document(Account(evaluated), [])["pass"]
+    assert found["pass_s"] == pytest.approx(evaluated.metrics["time_to_first_token_s"])
+    joined = max if vector == "overlapped" else float.__add__
+    assert found["pass_s"] == pytest.approx(joined(found["matrix_s"], found["vector_s"]))
+    assert found["is_side_by_side"] == (vector == "overlapped")
+    assert sum(found["bounds"].values()) == pytest.approx(found["matrix_s"])
+    assert "vector" not in found["bounds"]
+
+
+def test_where_the_evaluator_tells_no_times_of_units_there_is_no_account_of_the_pass():
+    evaluated = codesign.evaluate(
+        space="platform-llm",
+        design="HGX-H100",
+        evaluator="platform",
+        workload={"model": "llama-3.3-70b", "use_case": "rag-qa"},
+    )
+    assert account_document(Account(evaluated), [])["pass"] is None
+
+
+@pytest.mark.parametrize(
+    ("formats", "unit"),
+    [(("mxint8", "mxint8"), "OP"), (("mxint4", "mxfp8"), "FLOP"), (("mxfp8", "mxfp8"), "FLOP")],
+)
+def test_the_roofline_counts_operations_where_the_array_multiplies_integers(formats, unit):
+    design = dict(_evaluated("P1", "prefill").design) | dict(
+        zip(("weight_format", "activation_format"), formats, strict=True)
+    )
+    evaluated = codesign.evaluate(
+        design=design, model="llama-3.3-70b", workload="osworld", phase="prefill"
+    )
+    assert account_document(Account(evaluated), [])["roofline"]["unit"] == unit

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.hardware.device import load_device
 from codesign.studies.validation import kernels
 from codesign.studies.validation.kernel_table import KERNELS_FILE, KernelTable, read_kernel_table
 from codesign.studies.validation.study import Study
@@ -47,8 +48,10 @@ def test_every_family_has_a_target_for_unseen_geometries_and_for_unseen_devices(
         words = family.replace("_", " ")
         assert f"median error, {words}, geometry held out" in names
         devices = {row["device"] for row in study.rows if row["group"] == family}
-        has_folds = f"median error, {words}, device held out" in names
+        has_folds = f"median error, {words}, device held out, others of its chip kept" in names
         assert has_folds == (len(devices) > 1)
+        chips = {load_device(device).measured_name for device in devices}
+        assert (f"median error, {words}, chip held out" in names) == (len(chips) > 1)
     for target in study.targets:
         assert target["is_met"] == (
             target["measured"] <= float(target["target"].strip("<= %")) / 100
@@ -110,7 +113,7 @@ def test_a_table_of_a_user_is_compared_without_fits(tmp_path: Path) -> None:
     path.write_text("\n".join([lines[0], *lines[1::500]]), encoding="utf-8")
     study = kernels.compare(path)
     assert study.rows
-    assert all(row["held_out"] is None for row in study.rows)
+    assert all(row["held_out"] is row["chip_held_out"] is None for row in study.rows)
     assert not any("held out" in target["what"] for target in study.targets)
 
 

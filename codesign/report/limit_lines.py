@@ -1,0 +1,47 @@
+"""The limits of a campaign in words, and as the lines that figures and pages draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codesign.report.labels import format_metric, metric_of, metric_title
+
+if TYPE_CHECKING:
+    from codesign.problem import Constraint, Problem
+
+
+@dataclass(frozen=True)
+class LimitLine:
+    """A limit on one metric.
+
+    Attributes:
+        metric: Its name.
+        bound: Of the metric.
+        words: Such as ``TDP at most 700 W``.
+    """
+
+    metric: str
+    bound: float
+    words: str
+
+
+def limit_lines(problem: Problem) -> list[LimitLine]:
+    """Limits on single metrics, which charts draw."""
+    return [
+        LimitLine(name, item.bound, limit_words(problem, item))
+        for item in problem.constraints
+        if item.bound is not None
+        for name in item.expression.names
+    ]
+
+
+def limit_words(problem: Problem, constraint: Constraint) -> str:
+    """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
+    names = list(constraint.expression.names)
+    if constraint.bound is None or len(names) != 1:
+        return constraint.text
+    metric = metric_of(names[0], problem.evaluator.metrics)
+    side = "at most" if "<" in constraint.text else "at least"
+    amount = format_metric(constraint.bound, metric)
+    return f"{metric_title(metric)} {side} {amount}"

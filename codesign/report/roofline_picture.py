@@ -1,0 +1,196 @@
+"""The roofline of a design, as figures and pages draw it.
+
+The roofline is the hierarchical one [Yang2019]_: an operator has one point per memory level, at
+the work it does per byte that crosses that level. All its points are at the same height, and
+none is above the ceiling of its level, because crossing takes at least ``bytes / bandwidth``.
+
+.. [Yang2019] C. Yang, T. Kurth, S. Williams, "Hierarchical Roofline analysis for GPUs:
+   accelerating performance optimization for the NERSC-9 Perlmutter system", 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codesign.evaluators.base import HasTechnologies
+from codesign.hardware.accelerator import DEFAULT_CLOCK_HZ
+from codesign.report.pass_account import pass_account
+
+if TYPE_CHECKING:
+    from codesign.evaluated_design import EvaluatedDesign
+
+_COMPUTE_TIMES = ("compute_time_s", "compute_s")
+"""What evaluators call the time that an operator's arithmetic takes by itself."""
+_ANY_LEVEL = "memory"
+_MOST_NAMED = 4
+_USABLE = 0.98
+"""[ours] A roof that is this near the one above it is not drawn by itself."""
+_OFF_ROOF = 0.01
+"""[ours] Share of the time from which on an operator without a point is named."""
+
+
+def operator_documents(evaluated: EvaluatedDesign) -> list[dict[str, Any]]:
+    """Operators of any evaluator; keys that the evaluator does not report are left out."""
+    # Traffic that is not told by level crosses the only one, if there is only one.
+    names = [str(level["name"]) for level in evaluated.levels]
+    memory = names[0] if len(names) == 1 else _ANY_LEVEL
+    return [_operator(row, memory) for row in evaluated.operators]
+
+
+def _operator(row: Mapping[str, Any], memory: str) -> dict[str, Any]:
+    phase = str(row.get("phase", ""))
+    work = row.get("work_flop")
+    if work is None and "multiply_accumulates" in row:
+        work = 2.0 * row["multiply_accumulates"]
+    fields = {
+        "name": " ".join(filter(None, [phase, str(row.get("name", "")).replace("_", " ")])),
+        "bound": row.get("bound", "time"),
+        "count": row.get("count"),
+        "time_s": row.get("time_s"),
+        "work_flop": work,
+        "traffic_bytes": _traffic(row.get("traffic_bytes"), memory),
+        "energy_joules": row.get("energy_joules"),
+        "memory_s": row.get("memory_s"),
+        "compute_s": next((row[key] for key in _COMPUTE_TIMES if key in row), None),
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _traffic(moved: Any, memory: str) -> dict[str, float] | None:
+    if isinstance(moved, Mapping):
+        return {str(level): float(value) for level, value in moved.items()}
+    return None if moved is None else {memory: float(moved)}
+
+
+def roofline(
+    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
+) -> dict[str, Any] | None:
+    """Ceilings and one point per operator and memory level; None if work or traffic is unknown.
+
+    The operators that take longest are named, each at its point farthest from the levels' roofs;
+    those that take long and have no point are listed.
+
+    Args:
+        operators: Rows of :func:`operator_documents`.
+        evaluated: The design.
+    """
+    points = [
+        {
+            "operator": item["name"],
+            "level": level,
+            "flop_per_byte": item["work_flop"] / moved,
+            "flop_per_s": item["work_flop"] / item["time_s"],
+            "time_s": item["time_s"],
+        }
+        for item in operators
+        if item.get("work_flop") and item.get("time_s")
+        for level, moved in item.get("traffic_bytes", {}).items()
+        if moved > 0
+    ]
+    peak = _peak_flop_per_s(operators, evaluated)
+    if not points or not peak:
+        return None
+    whole = pass_account(evaluated)
+    used = {point["level"] for point in points}
+    ceilings = [
+        {
+            "level": level["name"],
+            "bytes_per_s": level["bandwidth_bytes_per_s"],
+            "usable_bytes_per_s": _if_less(
+                _usable_bytes_per_s(evaluated, level["name"]), level["bandwidth_bytes_per_s"]
+            ),
+        }
+        for level in evaluated.levels
+        if level["name"] in used and level.get("bandwidth_bytes_per_s")
+    ]
+    return {
+        "unit": _operation_unit(evaluated),
+        "peak_flop_per_s": peak,
+        "usable_flop_per_s": _if_less(_fastest_flop_per_s(operators), peak),
+        "vector_per_s": _vector_operations_per_s(evaluated),
+        "ceilings": ceilings,
+        "points": points,
+        "named": _named(points),
+        "off_roof": _off_roof(operators, {point["operator"] for point in points}, whole),
+        "shares_of": "pass" if whole else "time",
+    }
+
+
+def _if_less(usable: float | None, roof: float) -> float | None:
+    """A usable roof, if it is clearly below the one that is stated."""
+    return usable if usable and usable < _USABLE * roof else None
+
+
+def _named(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    farthest: dict[str, Mapping[str, Any]] = {}
+    for point in sorted(points, key=lambda point: point["flop_per_byte"]):
+        farthest[point["operator"]] = point
+    return sorted(farthest.values(), key=lambda point: -point["time_s"])[:_MOST_NAMED]
+
+
+def _off_roof(
+    operators: Sequence[Mapping[str, Any]], drawn: set[str], whole: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Operators that multiply no matrices, such as those of the vector unit by itself.
+
+    Their shares are of the pass, or of the operators one after the other if nobody knows it.
+    """
+    whole_s = whole["pass_s"] if whole else sum(item.get("time_s", 0.0) for item in operators)
+    rows = [
+        {"operator": item["name"], "time_share": item["time_s"] / whole_s}
+        for item in operators
+        if item["name"] not in drawn and item.get("time_s", 0.0) > _OFF_ROOF * whole_s
+    ]
+    return sorted(rows, key=lambda row: -row["time_share"])
+
+
+def _operation_unit(evaluated: EvaluatedDesign) -> str:
+    """``OP`` where the array multiplies integers, whatever scales they share; else ``FLOP``."""
+    formats = [
+        str(evaluated.design.get(f"{kind}_format") or "") for kind in ("weight", "activation")
+    ]
+    parts = [part.split("*")[-1] for text in formats for part in text.split("+")]
+    return "OP" if all(part.startswith(("int", "mxint")) for part in parts) else "FLOP"
+
+
+def _usable_bytes_per_s(evaluated: EvaluatedDesign, level: str) -> float | None:
+    """The highest rate at which the evaluator lets any operator use a level; None if unknown."""
+    key = "on_chip_time_s" if level == "on_chip" else "off_chip_time_s"
+    rates = [
+        row["traffic_bytes"].get(level, 0.0) / row[key]
+        for row in evaluated.operators
+        if row.get(key) and isinstance(row.get("traffic_bytes"), Mapping)
+    ]
+    return max(rates, default=None)
+
+
+def _vector_operations_per_s(evaluated: EvaluatedDesign) -> float | None:
+    """One operation per lane and cycle; None if the evaluator models no vector unit."""
+    lanes = evaluated.design.get("vector_length")
+    clock_hz = evaluated.design.get("clock_hz") or DEFAULT_CLOCK_HZ
+    if not isinstance(evaluated.evaluator, HasTechnologies):
+        return None
+    if not isinstance(lanes, int | float) or not isinstance(clock_hz, int | float):
+        return None
+    return lanes * clock_hz or None
+
+
+def _peak_flop_per_s(
+    operators: Sequence[Mapping[str, Any]], evaluated: EvaluatedDesign
+) -> float | None:
+    """As the evaluator states it, or the fastest that it lets any operator compute."""
+    stated = evaluated.metrics.get("peak_flop_per_s")
+    if stated:
+        return float(stated)
+    return _fastest_flop_per_s(operators)
+
+
+def _fastest_flop_per_s(operators: Sequence[Mapping[str, Any]]) -> float | None:
+    """The highest rate at which the evaluator lets any operator compute."""
+    rates = [
+        item["work_flop"] / item["compute_s"]
+        for item in operators
+        if item.get("compute_s") and item.get("work_flop")
+    ]
+    return max(rates, default=None)

@@ -52,6 +52,14 @@ AcceptChanges: TypeAlias = Annotated[
     ),
 ]
 
+RetryFailed: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--retry-failed",
+        help="Evaluate initial designs again, all of which failed in an earlier run.",
+    ),
+]
+
 
 def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     """What a file says of the execution, with what flags say in its place.
@@ -101,6 +109,7 @@ def run(
     timeout: Timeout = None,
     retries: Retries = None,
     accept_changes: AcceptChanges = False,
+    retry_failed: RetryFailed = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -117,7 +126,7 @@ def run(
         timeout=timeout,
         retries=retries,
     )
-    campaign.run(CampaignBars(campaign), workers, execution, accept_changes)
+    campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed)
     results = campaign.results()
     front = campaign.front_results(results)
     written = [campaign.store_path, *_write_all(results, front, campaign.folder)]

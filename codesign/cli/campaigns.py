@@ -115,10 +115,11 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
-    from codesign import api
+    from codesign.campaign import Campaign
+
+    campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
     from codesign.cli.progress import CampaignBars
 
-    campaign = api.load_campaign(name, folder)
     execution = execution_of(
         campaign.definition.execution,
         in_flight=in_flight,
@@ -247,10 +248,10 @@ def pareto(
 
     The table folds plateaus; the JSON document has every design and says which are folded.
     """
-    from codesign import api
+    from codesign.campaign import Campaign
 
     draws = sampling("--robust", robust, samples, seed)
-    campaign = api.load_campaign(name, folder)
+    campaign = Campaign.load(name, folder)
     results = campaign.results() if campaign.store_path.exists() else campaign.front_results()
     front = campaign.front_results(results)
     robust_analysis = None
@@ -273,10 +274,11 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show how far a campaign has come."""
-    from codesign import api
+    from codesign.campaign import Campaign
+
+    campaign = Campaign.load(name, folder)
     from codesign.report import progress
 
-    campaign = api.load_campaign(name, folder)
     campaign_status, reading = campaign.status(), campaign.reading
     report(
         "status",

@@ -36,8 +36,9 @@ class ResendingInterchange(Interchange):
         self._heard: set[bytes] = set()
         events = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
         self._events: Any = self.manager_sock.get_monitor_socket(events)
-        self._receive = self.manager_sock.recv_multipart
-        self.manager_sock.recv_multipart = self._received
+        socket: Any = self.manager_sock
+        self._receive = socket.recv_multipart
+        socket.recv_multipart = self._received
 
     def _received(self) -> list[bytes]:
         """A message of a manager, whose connection is noted."""

@@ -80,7 +80,6 @@ budget: 16
 execution: {retries: 4, in_flight: 4, cache: false}
 """,
 }
-Kind: TypeAlias = Literal["slices", "in flight"]
 Mode: TypeAlias = Literal["open", "delay", "repeat", "swallow", "closed"]
 _INIT = """\
 process_worker_pool.py() {{
@@ -158,11 +157,11 @@ class BrokenFarm:
     """One campaign on a farm of its own.
 
     Args:
-        kind: Of the campaign.
+        kind: Of the campaign: ``slices`` or ``in flight``.
         folder: New.
     """
 
-    def __init__(self, kind: Kind, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path) -> None:
         self.folder, self.starts, self.messages = folder, 0, ""
         self._mark = uuid4().hex
         port_file = folder / "port"
@@ -337,7 +336,7 @@ class BrokenResult:
     findings: tuple[str, ...]
 
 
-def undisturbed(kind: Kind, folder: Path) -> Results:
+def undisturbed(kind: str, folder: Path) -> Results:
     """The campaign alone in this process and on this machine, one design after the other."""
     farm = BrokenFarm(kind, folder)
     try:
@@ -348,17 +347,19 @@ def undisturbed(kind: Kind, folder: Path) -> Results:
         return Campaign.load("broken").results()
 
 
-def broken(kind: Kind, disturbance: str, folder: Path, alone: Results) -> BrokenResult:
+def broken(kind: str, disturbance: str, folder: Path, alone: Results) -> BrokenResult:
     """Break a farm once, and run its campaign again until it is complete, at most three times.
 
     Args:
-        kind: Of the campaign.
+        kind: Of the campaign: ``slices`` or ``in flight``.
         disturbance: A key of :data:`DISTURBANCES`.
         folder: New.
         alone: The results to compare with.
     """
     farm = BrokenFarm(kind, folder)
-    codes, message, findings = [], "", []
+    codes: list[int] = []
+    findings: list[str] = []
+    message = ""
     try:
         disturb: Disturbance | None = DISTURBANCES[disturbance]
         while len(codes) < _MOST_STARTS and codes[-1:] != [0]:

@@ -8,6 +8,7 @@ still at one of them may answer too: of all answers to a task, one is passed on.
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ class ResendingInterchange(Interchange):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
+        self._parent = os.getppid()
         self._sent: dict[int, dict[str, Any]] = {}
         self._manager_of: dict[int, bytes] = {}
         self._broken: set[int] = set()
@@ -73,7 +75,12 @@ class ResendingInterchange(Interchange):
         return tasks
 
     def expire_bad_managers(self, interesting_managers: set[bytes], *others: Any) -> None:
-        """As Parsl's, after the tasks of managers whose connection broke were taken back."""
+        """As Parsl's, after the tasks of managers whose connection broke were taken back.
+
+        Without the main process nobody wants results: nodes end when they hear nothing any more.
+        """
+        if os.getppid() != self._parent:
+            os._exit(1)
         self._follow_connections()
         for manager in self._silent & self._heard:
             self._silent.discard(manager)

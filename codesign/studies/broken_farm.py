@@ -25,7 +25,7 @@ from contextlib import chdir, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import yaml
@@ -107,7 +107,8 @@ class Relay:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self._connections: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
 
     def cut(self) -> None:
         """Break all connections; new ones are taken unless the mode is ``closed``."""
@@ -118,8 +119,11 @@ class Relay:
     def close(self) -> None:
         """End all."""
         self.mode = "closed"
-        self._server.close()
+        self._server.shutdown(socket.SHUT_RDWR)  # wakes who accepts
         self.cut()
+        for thread in self._threads:
+            thread.join(10.0)
+        self._server.close()
 
     def _accept(self) -> None:
         with suppress(OSError):  # closed
@@ -135,8 +139,12 @@ class Relay:
                     node.close()
                     continue
                 self._connections |= {node, interchange}
-                for ends in ((node, interchange, True), (interchange, node, False)):
-                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+                self._start(self._pass_on, node, interchange, True)
+                self._start(self._pass_on, interchange, node, False)
+
+    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _pass_on(self, source: socket.socket, target: socket.socket, from_node: bool) -> None:
         with suppress(OSError):
@@ -151,6 +159,7 @@ class Relay:
             self._connections.discard(end)
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        source.close()  # the other thread closes the other end
 
 
 class BrokenFarm:
@@ -209,7 +218,7 @@ class BrokenFarm:
         try:
             _, self.messages = process.communicate(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self.kill("")  # the interchange has the same stderr
             _, self.messages = process.communicate()
         thread.join()
         return process.returncode
@@ -234,8 +243,8 @@ class BrokenFarm:
 
     def close(self) -> None:
         """End what is left."""
-        self.relay.close()
         self.kill("")
+        self.relay.close()
 
     def _disturb(self, process: subprocess.Popen[str], disturb: Disturbance) -> None:
         first = self.n_stored
@@ -250,8 +259,9 @@ Disturbance: TypeAlias = Callable[[BrokenFarm], None]
 
 
 def _kill_worker(farm: BrokenFarm) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(max(farm.processes("spawn_main")), signal.SIGKILL)
+    """Kill one at work: one that waits may hold its node's queue, and Parsl does not notice."""
+    workers = farm.processes("spawn_main")
+    _send([max(workers, key=lambda pid: (len(family(pid)), pid))], signal.SIGKILL)
 
 
 def _node(farm: BrokenFarm) -> list[int]:

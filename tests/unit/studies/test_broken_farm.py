@@ -1,7 +1,11 @@
 """Campaigns on farms that are broken while they run end as those that nobody disturbed."""
 
+import os
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -110,3 +114,28 @@ def test_a_campaign_on_a_broken_farm_ends_as_one_that_nobody_disturbed(kind, dis
     assert broken_farm.main(["--kind", kind, "--disturbance", disturbance]) == 0
     codes = "1, 0" if "for good" in disturbance else "0"
     assert f"| {kind} | {disturbance} | {codes} | " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_interchange_ends_when_the_main_process_is_killed(tmp_path):
+    pytest.importorskip("parsl")
+    (tmp_path / "farm.yaml").write_text("workers_per_node: 1\nheartbeat: 2\n")
+    code = (
+        "import os; from codesign.execution.parsl_farm import parsl_farm;"
+        "farm = parsl_farm('farm.yaml', 1); farm.submit(os.getpid).result();"
+        "print(farm._executor.interchange_proc.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        text=True,
+        timeout=300,
+    )
+    status = Path("/proc", done.stdout.split()[-1], "status")
+    deadline = time.monotonic() + 60
+    while status.exists() and "\tZ" not in status.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

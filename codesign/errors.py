@@ -18,6 +18,8 @@ from collections.abc import Iterable, Sequence
 
 _MOST_CHARACTERS = 200
 """Of a name that is repeated in a message and compared with the known ones."""
+_MANY, _NEAREST = 8, 3
+"""Names up to which all are listed beside a near miss, and how many of more."""
 
 
 class CodesignError(Exception):
@@ -84,14 +86,25 @@ class JobError(CodesignError):
 
 
 def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 24) -> str:
-    """One line for an unknown name: the nearest known one, then the list (at most ``most``)."""
+    """One line for an unknown name: the nearest known one, then the list (at most ``most``).
+
+    Beside a near miss, a long list is cut to the nearest names: the line is to be read at a glance.
+
+    >>> describe_unknown("unit", "parsec", ["second", "sector", *"abcdefgh"])
+    "unknown unit 'parsec'. Did you mean 'sector'? Known: e, second, sector, …."
+    """
     names, word = sorted(known), str(got)
     close = _nearest(word, names) if len(word) <= _MOST_CHARACTERS else None
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
+    if hint and len(names) > _MANY:
+        shown_names = sorted(difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0.0))
+    else:
+        shown_names = names[:most]
+    is_cut = len(shown_names) < len(names)
     # A file's name may hold a line end.
-    plain_names = (name if name.isprintable() else repr(name)[1:-1] for name in names[:most])
-    listed = ", ".join(plain_names) + (", …" if len(names) > most else "")
+    plain_names = (name if name.isprintable() else repr(name)[1:-1] for name in shown_names)
+    listed = ", ".join(plain_names) + (", …" if is_cut else "")
     shown_word = word if len(word) <= _MOST_CHARACTERS else f"{word[:_MOST_CHARACTERS]}…"
     return f"unknown {kind} {shown_word!r}.{hint} Known: {listed or 'none'}."
 

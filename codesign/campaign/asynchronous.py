@@ -28,6 +28,7 @@ from codesign.campaign.observations import ObservationBatch, PendingDesign, Scre
 from codesign.columns import IntArray
 from codesign.errors import CodesignError, JobError
 from codesign.evaluators.base import Evaluation, Failure
+from codesign.execution.executors import MisdeliveredError
 from codesign.execution.guard import NOTICE_S, Refusal, waiting_words
 from codesign.problem import Observations
 
@@ -93,6 +94,16 @@ class Farm:
             self.executor.submit(_nothing).result()
         except Exception:  # as above
             raise ExecutorGoneError(loss) from loss
+
+
+def _loss(future: Future[Observations | Refusal], proposal: PendingDesign) -> BaseException | None:
+    """Why a task that is done has no result of its own design, if so."""
+    error = future.exception()
+    if error is None and isinstance(result := future.result(), Observations):
+        if np.array_equal(result.rows, proposal.row[None, :]):
+            return None
+        return MisdeliveredError("the executor returned the result of another task")
+    return error
 
 
 def _nothing() -> None:
@@ -292,7 +303,7 @@ class _Flight:
         ended = [
             (item, future.result())
             for future, item in self._airborne.items()
-            if item.batch is None and future.done() and future.exception() is None
+            if item.batch is None and future.done() and _loss(future, item.proposal) is None
         ]
         ended.sort(key=lambda pair: pair[0].proposal.number)
         n_untold = sum(item.batch is not None for item in self._airborne.values())
@@ -344,7 +355,7 @@ class _Flight:
         self, future: Future[Observations | Refusal], proposal: PendingDesign
     ) -> Observations | None:
         """What came of a design; None if it was lost and is to be tried again."""
-        error = future.exception()
+        error = _loss(future, proposal)
         if error is None:
             result = future.result()
             if isinstance(result, Refusal):

@@ -28,7 +28,7 @@ from codesign.campaign.observations import Layout, Run
 from codesign.campaign.reference import minimized, settled, worst_point
 from codesign.campaign.results import Results, read_results
 from codesign.campaign.sample import FILE as SAMPLE_FILE
-from codesign.campaign.sample import make_reference, sample_batch
+from codesign.campaign.sample import make_reference, sample_batch, sample_notices
 from codesign.campaign.status import (
     CampaignStatus,
     RunStatus,
@@ -136,6 +136,7 @@ class Campaign:
         workers: int | None = None,
         execution: Execution | None = None,
         accept_changes: bool = False,
+        retry_failed: bool = False,
     ) -> None:
         """Start the campaign or continue it, to the same results in either case.
 
@@ -146,10 +147,13 @@ class Campaign:
             execution: How designs are evaluated; as the definition says if None.
             accept_changes: Go on although inputs differ from the stored ones; what is stored from
                 then on is marked.
+            retry_failed: Evaluate initial designs again that failed in an earlier run, all of
+                them, so that the campaign could not begin.
 
         Raises:
             InputError: No admissible design; inputs or the evaluator's code differ from the stored
-                ones and that is not accepted, or they differ in what cannot change.
+                ones and that is not accepted, or they differ in what cannot change; failed designs
+                are to be evaluated again of which optimizers were told.
             StoreError: The store is damaged, in use, or its folder cannot be written.
             JobError: A run failed. The others were done; to run again continues.
             Interrupted: Ctrl-C; everything that was reported is stored.
@@ -163,7 +167,13 @@ class Campaign:
         try:
             with exclusive(self.folder / "lock"):
                 if not self.store_path.exists():
-                    self._create(execution)
+                    self._create(execution, retry_failed)
+                elif retry_failed:
+                    raise InputError(
+                        "expected no --retry-failed: the campaign has begun, and what failed since "
+                        "is part of what its optimizers were told",
+                        str(self.store_path),
+                    )
                 with open_store(self.store_path, is_ours=True) as store:
                     changes = self._inputs.accepted_changes(store, accept_changes)
                     changes += self._inputs.accepted_code(store, changes, accept_changes)
@@ -196,7 +206,8 @@ class Campaign:
         name, budget = self.definition.name, self.definition.budget
         if not self.store_path.exists():
             runs = tuple(RunStatus(run, "not started") for run in self.runs)
-            return CampaignStatus(name, self.folder, "not started", budget, runs)
+            notices = sample_notices(self.problem, self.folder)
+            return CampaignStatus(name, self.folder, "not started", budget, runs, notices=notices)
         with open_store(self.store_path) as store:
             status = status_of_store(store, name, self.folder)
             return replace(status, notices=(*status.notices, *self._inputs.changes(store)))
@@ -374,8 +385,9 @@ class Campaign:
         with open_store(self.store_path) as store:
             return store.timings()
 
-    def _create(self, execution: Execution | None = None) -> None:
-        reference = make_reference(self._resolved.with_execution(execution), self.folder)
+    def _create(self, execution: Execution | None = None, retry_failed: bool = False) -> None:
+        resolved = self._resolved.with_execution(execution)
+        reference = make_reference(resolved, self.folder, retry_failed)
         layout = Layout(
             metrics=self.problem.metric_names,
             violations=reference.sample.violation_names,

@@ -26,7 +26,7 @@ from codesign.campaign.observations import SAMPLE, Table
 from codesign.campaign.store import Store
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import InfeasibleError, InputError, JobError
-from codesign.execution.answers import Evaluate
+from codesign.execution.answers import Evaluate, joined
 from codesign.metrics import flipped_columns
 from codesign.pareto import HypervolumeTracker
 from codesign.problem import Objective, Observations, Problem
@@ -183,12 +183,13 @@ def _no_design(problem: Problem, rng: np.random.Generator) -> str:
 
 
 def _trial(rows: IntArray, evaluate: Evaluate) -> Observations:
-    """The first design that can be evaluated, or the last that cannot."""
+    """Designs up to the first that can be evaluated."""
+    parts: list[Observations] = []
     for row in rows:
-        observations = evaluate(row[None, :])
-        if not observations.failed.any():
+        parts.append(evaluate(row[None, :]))
+        if not parts[-1].failed.any():
             break
-    return observations
+    return joined(parts, np.arange(len(parts)))
 
 
 def _bounds(problem: Problem) -> dict[str, float]:

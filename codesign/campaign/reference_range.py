@@ -3,7 +3,8 @@
 A point that is better than every feasible design in some objective gives hypervolume 0 to all of
 them; one that is far worse gives nearly everything to the first design that comes. Either way
 hypervolume tells nothing, so both are said, with the nearest value. Points that are not stated come
-from feasible designs (:mod:`codesign.campaign.reference`).
+from feasible designs (:mod:`codesign.campaign.reference`): where there are only a few, each may be
+the worst in some objective, and none is better than the point.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ def beyond_words(results: Results, points: FloatArray) -> str:
     """
     reference = minimized(results.problem, results.reference_point)
     worst = points[non_dominated(points)].max(axis=0)
+    if results.definition.reference_point is None:
+        return (
+            "every hypervolume is 0, for no feasible design is better in every objective than "
+            "the worst values, the reference point where none is stated; to tell searches apart, "
+            "state a reference_point worse than "
+            f"{_point_words(results, worst, np.ones(len(worst), dtype=bool))}"
+        )
     return (
         "no feasible design is better than the reference point in every objective, so every "
         f"hypervolume is 0; expected reference_point beyond the front's worst values, got "

@@ -23,27 +23,31 @@ from codesign.campaign.reference import (
     find_reference,
 )
 from codesign.columns import IntArray
+from codesign.evaluators.base import Failure
 from codesign.execution.guard import is_foreign
 from codesign.execution.known_answers import AnswerFile
 from codesign.optimizers.base import SearchSpace, initial_designs
-from codesign.problem import Observations
+from codesign.problem import Observations, Problem
 
 FILE = "reference.part"
 """In a campaign's folder until its store is there: the answers so far, where they are slow."""
 
 
-def make_reference(resolved: ResolvedDefinition, folder: Path | None = None) -> Reference:
+def make_reference(
+    resolved: ResolvedDefinition, folder: Path | None = None, retries_failed: bool = False
+) -> Reference:
     """The reference point of a campaign.
 
     Args:
         resolved: The campaign.
         folder: Of the campaign; designs of slow evaluators become durable there one by one, and an
             interrupted sample goes on. None: nothing is kept.
+        retries_failed: Evaluate designs again that are stored there as failed.
 
     Raises:
         InputError: The space has no admissible design.
-        FailedSampleError: No design of the sample could be evaluated; of it only the log is kept,
-            because what all designs have in common may be mended from outside.
+        FailedSampleError: No design of the sample could be evaluated, now or before: something
+            else is wrong than the designs.
         JobError: No design can be evaluated any more; what was answered is kept.
     """
     problem, stated_point = resolved.problem, resolved.reference_point
@@ -53,7 +57,8 @@ def make_reference(resolved: ResolvedDefinition, folder: Path | None = None) -> 
     with evaluation(resolved, folder) as evaluate:
         if folder is None:
             return find_reference(problem, rows, stated_point, evaluate, searches=False)
-        file = AnswerFile(folder / FILE, problem)
+        file = AnswerFile(folder / FILE, problem, retries_failed)
+        n_known = len(file.answers)
 
         def durable(designs: IntArray) -> Observations:
             return file.evaluate(designs, evaluate)
@@ -61,10 +66,27 @@ def make_reference(resolved: ResolvedDefinition, folder: Path | None = None) -> 
         try:
             return find_reference(problem, rows, stated_point, durable, searches=False)
         except FailedSampleError as error:
-            file.discard()
-            remedy = "if others would not, set a larger 'initial'"
-            log = f"; {folder / LOG} has what was printed" if (folder / LOG).exists() else ""
-            raise FailedSampleError(f"{error} ({remedy}{log})") from error
+            is_new = len(file.answers) > n_known
+            remedy = _remedy("this is stored" if is_new else "in an earlier run", folder)
+            raise FailedSampleError(f"{error} ({remedy})") from error
+
+
+def _remedy(where: str, folder: Path) -> str:
+    log = f"; {folder / LOG} has what was printed" if (folder / LOG).exists() else ""
+    return (
+        f"{where}, and they are not asked again: with --retry-failed they are, and if others "
+        f"would not fail, set a larger 'initial'{log}"
+    )
+
+
+def sample_notices(problem: Problem, folder: Path) -> tuple[str, ...]:
+    """What is stored of the sample of a campaign that has no store yet, in words."""
+    answers = AnswerFile(folder / FILE, problem).answers.values()
+    reasons = [answer.reason for answer in answers if isinstance(answer, Failure)]
+    if not answers:
+        return ()
+    failed = f", {len(reasons)} failed, the last with: {reasons[-1]}" if reasons else ""
+    return (f"of the reference sample {len(answers)} designs are stored{failed}",)
 
 
 def _rows(resolved: ResolvedDefinition) -> IntArray:

@@ -15,6 +15,7 @@ from codesign.campaign.executor import Ended, Recorder
 from codesign.campaign.observations import Layout
 from codesign.campaign.tasks import RunSlice, Site, SliceResult, carry_on
 from codesign.columns import FloatArray
+from codesign.execution.executors import MisdeliveredError
 
 _LOSSES = 2
 """Of one slice in a row, before the executor is given up."""
@@ -38,15 +39,15 @@ def execute_slices(
         JobError: A run failed; the others were done.
     """
     waiting, losses = deque(pending), dict.fromkeys(pending, 0)
-    slices: dict[Future[SliceResult], int] = {}
+    slices: dict[Future[SliceResult], RunSlice] = {}
     while waiting or slices:
         while waiting and len(slices) < places:
             run = waiting.popleft()
             part = RunSlice(run, recorder.history(run), layout, reference, SLICE_S)
-            slices[_submitted(executor, site, part)] = run
+            slices[_submitted(executor, site, part)] = part
         for future in wait(slices, return_when=FIRST_COMPLETED).done:
-            run = slices.pop(future)
-            error = future.exception()
+            part = slices.pop(future)
+            run, error = part.run, _loss(future, part)
             if error is not None:
                 losses[run] += 1
                 if losses[run] > _LOSSES:
@@ -63,6 +64,17 @@ def execute_slices(
             else:
                 recorder.end(Ended(run, result.error.text, result.error.is_input))
     recorder.finish()
+
+
+def _loss(future: Future[SliceResult], part: RunSlice) -> BaseException | None:
+    """Why a slice that is done has not what follows on the stored part of its run, if so."""
+    error = future.exception()
+    if error is None:
+        result = future.result()
+        if (result.run, result.n_before) == (part.run, len(part.history)):
+            return None
+        return MisdeliveredError("the executor returned the result of another task")
+    return error
 
 
 def _submitted(executor: Executor, site: Site, part: RunSlice) -> Future[SliceResult]:

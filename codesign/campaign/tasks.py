@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack, chdir
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +116,15 @@ class SliceResult:
     """What came of a slice.
 
     Attributes:
+        run: Index of the run.
+        n_before: Observations of the run on which it follows.
         batches: To be stored.
         error: What stopped the run, or None.
         is_over: The run needs no further slice.
     """
 
+    run: int
+    n_before: int
     batches: tuple[ObservationBatch, ...]
     error: Refusal | None
     is_over: bool
@@ -129,6 +133,7 @@ class SliceResult:
 def carry_on(site: Site, part: RunSlice) -> SliceResult:
     """Further batches of a run, the same as anywhere else."""
     end = time.monotonic() + part.seconds
+    result = partial(SliceResult, part.run, len(part.history))
     batches: list[ObservationBatch] = []
     try:
         place = _workplace(site, threading.get_ident())
@@ -136,8 +141,8 @@ def carry_on(site: Site, part: RunSlice) -> SliceResult:
         for batch in run_batches(plan, part.run, part.history):
             batches.append(batch)
             if time.monotonic() > end:
-                return SliceResult(tuple(batches), None, is_over=False)
+                return result(tuple(batches), None, is_over=False)
     except CodesignError as error:
         refusal = Refusal(str(error), not isinstance(error, JobError))
-        return SliceResult(tuple(batches), refusal, is_over=True)
-    return SliceResult(tuple(batches), None, is_over=True)
+        return result(tuple(batches), refusal, is_over=True)
+    return result(tuple(batches), None, is_over=True)

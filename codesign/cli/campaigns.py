@@ -52,6 +52,14 @@ AcceptChanges: TypeAlias = Annotated[
     ),
 ]
 
+RetryFailed: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--retry-failed",
+        help="Evaluate initial designs again, all of which failed in an earlier run.",
+    ),
+]
+
 
 def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
     """What a file says of the execution, with what flags say in its place.
@@ -100,15 +108,17 @@ def run(
     timeout: Timeout = None,
     retries: Retries = None,
     accept_changes: AcceptChanges = False,
+    retry_failed: RetryFailed = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
-    from codesign import api
+    from codesign.campaign import Campaign
+
+    campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
     from codesign.cli.progress import CampaignBars
 
-    campaign = api.load_campaign(name, folder)
     execution = execution_of(
         campaign.definition.execution,
         in_flight=in_flight,
@@ -116,7 +126,7 @@ def run(
         timeout=timeout,
         retries=retries,
     )
-    campaign.run(CampaignBars(campaign), workers, execution, accept_changes)
+    campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed)
     results = campaign.results()
     front = campaign.front_results(results)
     written = [campaign.store_path, *_write_all(results, front, campaign.folder)]
@@ -243,10 +253,10 @@ def pareto(
 
     The table folds plateaus; the JSON document has every design and says which are folded.
     """
-    from codesign import api
+    from codesign.campaign import Campaign
 
     draws = sampling("--robust", robust, samples, seed)
-    campaign = api.load_campaign(name, folder)
+    campaign = Campaign.load(name, folder)
     results = campaign.results() if campaign.store_path.exists() else campaign.front_results()
     front = campaign.front_results(results)
     robust_analysis = None
@@ -269,10 +279,11 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show how far a campaign has come."""
-    from codesign import api
+    from codesign.campaign import Campaign
+
+    campaign = Campaign.load(name, folder)
     from codesign.report import progress
 
-    campaign = api.load_campaign(name, folder)
     campaign_status, reading = campaign.status(), campaign.reading
     report(
         "status",

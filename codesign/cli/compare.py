@@ -14,6 +14,7 @@ from codesign.cli.campaigns import (
     ExecutorName,
     Folder,
     Retries,
+    RetryFailed,
     Timeout,
     Workers,
     execution_of,
@@ -41,6 +42,7 @@ def compare(
     timeout: Timeout = None,
     retries: Retries = None,
     accept_changes: AcceptChanges = False,
+    retry_failed: RetryFailed = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Run nothing; report what all have finished.")
     ] = False,
@@ -74,7 +76,7 @@ def compare(
         execution = execution_of(
             comparison.definition.execution, executor=executor, timeout=timeout, retries=retries
         )
-        comparison.run(CampaignBars, workers, say, execution, accept_changes)
+        comparison.run(CampaignBars, workers, say, execution, accept_changes, retry_failed)
     outcome = comparison.outcome(partial, workers, say)
     written = _write_all(outcome, comparison.folder, form, width_mm)
     _report_outcome(comparison, outcome, written, as_json)

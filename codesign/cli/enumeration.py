@@ -64,12 +64,14 @@ def enumerate_(
     Kept in the campaign's folder; interrupted, it goes on when run again. Convergence plots and
     tables of the campaign then show each optimizer's share of the exact hypervolume.
     """
-    from codesign import api, plugins
-    from codesign.cli.progress import EnumerationBar
+    from codesign import plugins
+    from codesign.campaign import Campaign
 
     listed = limit_of(limit, show_all)
     write = plugins.load("exports", _ending(output), "--output") if output else None
-    campaign = api.load_campaign(name, folder)
+    campaign = Campaign.load(name, folder)
+    from codesign.cli.progress import EnumerationBar
+
     began = time.perf_counter()
     names = _metrics_to_keep(campaign, keep) if keep is not None else ()
     front = campaign.exact_front(workers, EnumerationBar(), executor)

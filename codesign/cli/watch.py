@@ -31,12 +31,12 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Follow a running campaign: front, hypervolume, rates, time left."""
-    from codesign import api
+    from codesign.campaign import Campaign
     from codesign.report.watch import frame_document, frame_tables
 
     if as_json and not once:
         raise InputError("one document is one frame; expected --once as well", "--json")
-    campaign = api.load_campaign(name, folder)
+    campaign = Campaign.load(name, folder)
     look = _Look(campaign)
     if once:
         frame = look.frame()

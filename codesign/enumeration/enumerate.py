@@ -26,7 +26,7 @@ from codesign.enumeration.wanted import WantedPart, barriers
 from codesign.enumeration.worker import Rebuild, SearchSetup, search_block
 from codesign.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.evaluators.base import Bounds
-from codesign.execution.executors import LOCAL, open_executor
+from codesign.execution.executors import LOCAL, MisdeliveredError, open_executor
 from codesign.execution.guard import Refusal, is_foreign
 from codesign.problem import Problem, most_broken
 
@@ -194,10 +194,14 @@ def _on_executor(
     """The fronts of blocks as they come; a block that is lost is searched again."""
     pickled = pickle.dumps(setup)
     losses: Counter[int] = Counter()
-    blocks: dict[Future[PartialFront | Refusal], int] = {}
+    blocks: dict[Future[tuple[int, PartialFront] | Refusal], int] = {}
 
     def submit(block: int) -> None:
-        blocks[executor.submit(search_block, pickled, *state.range_of(block))] = block
+        try:
+            future = executor.submit(search_block, pickled, *state.range_of(block))
+        except Exception as error:  # a stranger's executor may fail in any way
+            raise _stopped(f"the executor no longer works ({error})") from error
+        blocks[future] = block
 
     for block in pending:
         submit(block)
@@ -209,13 +213,18 @@ def _on_executor(
                 result = future.result()
                 if isinstance(result, Refusal):
                     raise result.error()
-                yield block, result
-                continue
+                if result[0] == state.range_of(block)[0]:
+                    yield block, result[1]
+                    continue
+                error = MisdeliveredError("the executor returned the result of another task")
             losses[block] += 1
             if losses[block] > _LOSSES:
-                text = f"the worker of block {block} was lost: {error}; run again to go on"
-                raise JobError(" ".join(text.split())) from error
+                raise _stopped(f"the worker of block {block} was lost: {error}") from error
             submit(block)
+
+
+def _stopped(reason: str) -> JobError:
+    return JobError(" ".join(f"{reason}; run again to go on".split()))
 
 
 def _finished(problem: Problem, state: State, is_whole: bool) -> ExactFront:

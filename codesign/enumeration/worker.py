@@ -35,8 +35,8 @@ class SearchSetup:
     working_folder: Path
 
 
-def search_block(setup: bytes, start: int, stop: int) -> PartialFront | Refusal:
-    """The front of some roots.
+def search_block(setup: bytes, start: int, stop: int) -> tuple[int, PartialFront] | Refusal:
+    """The first of some roots, by which their result is known, and their front.
 
     Args:
         setup: A pickled :class:`SearchSetup`, the same for all blocks.
@@ -44,7 +44,7 @@ def search_block(setup: bytes, start: int, stop: int) -> PartialFront | Refusal:
         stop: After the last.
     """
     try:
-        return _walk(setup, threading.get_ident()).search(start, stop)
+        return start, _walk(setup, threading.get_ident()).search(start, stop)
     except CodesignError as error:
         return Refusal(str(error), not isinstance(error, JobError))
 

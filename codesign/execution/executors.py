@@ -25,6 +25,10 @@ class TaskLostError(Exception):
     """The process of a task ended before the task did."""
 
 
+class MisdeliveredError(TaskLostError):
+    """An executor returned the result of another task, such as an earlier one's a second time."""
+
+
 class LocalExecutor(Executor):
     """Tasks in processes of this machine, each of which does one at a time.
 

@@ -51,18 +51,27 @@ class KnownAnswers:
 class AnswerFile:
     """A sample while it is evaluated: each answer is durable as it ends, failures too.
 
-    One line of JSON with its checksum for each answer. A line that was cut short is evaluated
-    again, and so is all if the file belongs to another problem.
+    One line of JSON with its checksum for each answer; of two about one design the later counts. A
+    line that was cut short is evaluated again, and so is all if the file belongs to another
+    problem.
 
     Args:
         path: Of the file.
         problem: Whose designs are evaluated.
+        retries_failed: Evaluate designs again that failed before.
     """
 
-    def __init__(self, path: Path, problem: Problem) -> None:
+    def __init__(self, path: Path, problem: Problem, retries_failed: bool = False) -> None:
         self._path, self._problem = path, problem
         self._belongs_to = canonical(problem.provenance())
-        self._answers = self._read()
+        self._is_begun = False
+        self.answers: dict[str, Answer | Failure] = {}
+        """By the number of the design, as text."""
+        self._read()
+        if retries_failed:
+            failed = [key for key, answer in self.answers.items() if isinstance(answer, Failure)]
+            for key in failed:
+                del self.answers[key]
 
     def evaluate(self, rows: IntArray, inner: Evaluate) -> Observations:
         """The observations of designs; ``inner`` evaluates the missing ones, one after another.
@@ -72,18 +81,12 @@ class AnswerFile:
         """
         keys = [str(key) for key in self._problem.space.keys(rows).tolist()]
         for i, key in enumerate(keys):
-            if key not in self._answers:
+            if key not in self.answers:
                 (answer,) = answers_of(self._problem, inner(rows[i : i + 1]))
                 self._append(key, answer)
-        return observed_answers(self._problem, rows, [self._answers[key] for key in keys])
+        return observed_answers(self._problem, rows, [self.answers[key] for key in keys])
 
-    def discard(self) -> None:
-        """Forget all answers."""
-        self._answers.clear()
-        self._path.unlink(missing_ok=True)
-
-    def _read(self) -> dict[str, Answer | Failure]:
-        answers: dict[str, Answer | Failure] = {}
+    def _read(self) -> None:
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
@@ -91,29 +94,28 @@ class AnswerFile:
         for number, line in enumerate(lines):
             checksum, _, text = line.partition(" ")
             is_whole = checksum == _checksum(text)
-            if number == 0 and not (is_whole and text == self._belongs_to):
-                break
-            if number and is_whole:
+            if number == 0:
+                if not (is_whole and text == self._belongs_to):
+                    return
+                self._is_begun = True
+            elif is_whole:
                 key, answer = json.loads(text)
-                answers[key] = read_answer(answer)
-        if not answers:
-            self._path.unlink(missing_ok=True)
-        return answers
+                self.answers[key] = read_answer(answer)
 
     def _append(self, key: str, answer: Answer | Failure) -> None:
-        self._answers[key] = answer
+        self.answers[key] = answer
         try:
-            is_new = not self._path.exists()
-            with self._path.open("a", encoding="utf-8") as file:
+            with self._path.open("a" if self._is_begun else "w", encoding="utf-8") as file:
                 # A cut line would swallow the next one.
-                start = "" if is_new else "\n"
-                texts = [self._belongs_to] if is_new else []
+                start = "\n" if self._is_begun else ""
+                texts = [] if self._is_begun else [self._belongs_to]
                 texts.append(canonical([key, plain_answer(answer)]))
                 file.write(start + "\n".join(f"{_checksum(text)} {text}" for text in texts))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise StoreError(f"cannot be written: {error.strerror}", str(self._path)) from error
+        self._is_begun = True
 
 
 def _checksum(text: str) -> str:

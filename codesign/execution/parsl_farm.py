@@ -34,6 +34,8 @@ _PROVIDERS = {
     "kubernetes": "KubernetesProvider",
 }
 _CUT_OFF = "the interchange of the farm ended"
+_UNREACHED = 3
+"""Blocks in a row whose nodes never connect, after which the farm is given up [ours]."""
 _WATCH_S = 1.0
 _WALLTIME = r"^\d{1,3}:\d{2}:\d{2}$"
 
@@ -83,14 +85,14 @@ class ParslFarm(Executor):
             address=address,
             loopback_address="127.0.0.1",
             encrypted=False,
-            # By its path: the folder of this interpreter need not be on PATH.
-            interchange_launch_cmd=[str(Path(sys.executable).with_name("interchange.py"))],
+            interchange_launch_cmd=[sys.executable, "-m", "codesign.execution.parsl_interchange"],
             max_workers_per_node=description.workers_per_node,
             cores_per_worker=1e-3,  # the number of workers is what the file says
             heartbeat_period=description.heartbeat,
             heartbeat_threshold=4 * description.heartbeat,
             provider=_provider(description),
             worker_logdir_root=str(folder),
+            block_error_handler=_give_up_unreached,
         )
         config = Config(
             executors=[self._executor],
@@ -139,6 +141,19 @@ class ParslFarm(Executor):
                 for future in list(self._futures):
                     with suppress(InvalidStateError):
                         future.set_exception(RuntimeError(_CUT_OFF))
+
+
+def _give_up_unreached(executor: Any, status: dict[str, Any]) -> None:
+    """Fail all tasks if no block ever worked, or if those that replaced one do not connect."""
+    from parsl.jobs.error_handlers import simple_error_handler
+    from parsl.jobs.states import JobState
+
+    latest = [status[block] for block in sorted(status, key=int)][-_UNREACHED:]
+    if len(latest) == _UNREACHED and all(job.state == JobState.MISSING for job in latest):
+        words = f"the nodes of {_UNREACHED} blocks in a row could not reach this machine"
+        executor.set_bad_state_and_fail_all(RuntimeError(words))
+    else:
+        simple_error_handler(executor, status)
 
 
 def _provider(description: FarmDescription) -> Any:

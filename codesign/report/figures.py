@@ -274,10 +274,10 @@ def _draw_front(axes: Axes, picture: _Picture, x: int, y: int) -> None:
     if not len(feasible):
         message = f"none of {len(results.rows):,} evaluated designs\nkeeps every limit"
         axes.text(0.5, 0.5, message, transform=axes.transAxes, ha="center", va="center")
-    shown = front if picture.is_exact else feasible
-    if is_crowded(x_values[shown]):
+    drawn = front if picture.is_exact else feasible
+    if is_crowded(x_values[drawn]):
         axes.set_xscale("log")
-    if is_crowded(y_values[shown]):
+    if is_crowded(y_values[drawn]):
         axes.set_yscale("log")
     axes.margins(0.06)
     if x >= 0:

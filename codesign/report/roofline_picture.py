@@ -91,7 +91,7 @@ def roofline(
     peak = _peak_flop_per_s(operators, evaluated)
     if not points or not peak:
         return None
-    whole = pass_account(evaluated)
+    one_pass = pass_account(evaluated)
     used = {point["level"] for point in points}
     ceilings = [
         {
@@ -112,8 +112,8 @@ def roofline(
         "ceilings": ceilings,
         "points": points,
         "named": _named(points),
-        "off_roof": _off_roof(operators, {point["operator"] for point in points}, whole),
-        "shares_of": "pass" if whole else "time",
+        "off_roof": _off_roof(operators, {point["operator"] for point in points}, one_pass),
+        "shares_of": "pass" if one_pass else "time",
     }
 
 
@@ -130,13 +130,13 @@ def _named(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _off_roof(
-    operators: Sequence[Mapping[str, Any]], drawn: set[str], whole: Mapping[str, Any] | None
+    operators: Sequence[Mapping[str, Any]], drawn: set[str], one_pass: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
     """Operators that multiply no matrices, such as those of the vector unit by itself.
 
     Their shares are of the pass, or of the operators one after the other if nobody knows it.
     """
-    whole_s = whole["pass_s"] if whole else sum(item.get("time_s", 0.0) for item in operators)
+    whole_s = one_pass["pass_s"] if one_pass else sum(item.get("time_s", 0.0) for item in operators)
     rows = [
         {"operator": item["name"], "time_share": item["time_s"] / whole_s}
         for item in operators

@@ -269,12 +269,12 @@ def session_of_campaign(campaign: Campaign) -> Session:
         return Session(prepared, name)
     results = campaign.front_results()
     positions = results.front()
-    found = {pick.key: pick.place for pick in picks_of(results, folded_front(results))}
+    places = {pick.key: pick.place for pick in picks_of(results, folded_front(results))}
     front = FrontPoints(
         results.rows[positions],
         results.objectives[positions],
         results.exact is not None,
-        {key: found[key] for key in PICK_KEYS if key in found},
+        {key: places[key] for key in PICK_KEYS if key in places},
     )
     return Session(prepared, name, front if len(problem.objectives) > 1 else None)
 

@@ -225,7 +225,7 @@ class Ordeal:
             # Often early, when processes start; sometimes late, when they end.
             process.wait(self._chance.random() ** 3 * self._longest_wait_s)
         while process.poll() is None:
-            pids = [pid for pid, kind in _family(process.pid).items() if kind == victim]
+            pids = [pid for pid, kind in family(process.pid).items() if kind == victim]
             if pids:
                 pid = self._chance.choice(pids)
                 with suppress(ProcessLookupError):
@@ -255,7 +255,9 @@ class Ordeal:
         """Note what differs from the campaign that nobody disturbed."""
         with chdir(self.folder):
             try:
-                lines = list(_differences(Campaign.load("killed"), undisturbed, self._target))
+                lines = list(
+                    differences(Campaign.load("killed"), undisturbed, self._target.is_repeatable)
+                )
                 lines += ResultStore(Path("cache")).verify()
                 lines += _left_behind(self.folder)
             except CodesignError as error:
@@ -265,7 +267,14 @@ class Ordeal:
         self._tally.findings += [f"{self.folder}: {line}" for line in lines]
 
 
-def _differences(campaign: Campaign, undisturbed: Results, target: KilledCampaign) -> list[str]:
+def differences(campaign: Campaign, undisturbed: Results, is_repeatable: bool) -> list[str]:
+    """What is wrong with a campaign that was disturbed and should be complete.
+
+    Args:
+        campaign: In whose folder it is.
+        undisturbed: Results of the same campaign that nobody disturbed.
+        is_repeatable: Whether all must be the same, or only the numbers of each design.
+    """
     lines = campaign.verify()
     results, status = campaign.results(), campaign.status()
     if status.state != "complete" or status.done != status.total:
@@ -276,7 +285,7 @@ def _differences(campaign: Campaign, undisturbed: Results, target: KilledCampaig
         rows = results.rows[results.run_index == i]
         if len(np.unique(rows, axis=0)) != len(rows):
             lines.append(f"a design twice in {run}")
-    if target.is_repeatable:
+    if is_repeatable:
         same = all(
             getattr(results, name).tobytes() == getattr(undisturbed, name).tobytes()
             for name in ("run_index", "batch", "rows", "objectives", "hypervolume")
@@ -316,7 +325,7 @@ def _of(pid: int, name: str) -> bytes:
         return b""
 
 
-def _family(main: int) -> dict[int, str]:
+def family(main: int) -> dict[int, str]:
     """A process and all that it started, with their kinds."""
     family, waiting = {main: "main"}, [main]
     while waiting:

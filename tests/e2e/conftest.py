@@ -108,7 +108,7 @@ def _lines(figure) -> list[tuple[Any, str, np.ndarray]]:
             lines.append((None, f"line {line.get_label()!r}", places[inside]))
         for text in axes.texts:
             arrow = getattr(text, "arrow_patch", None)
-            if arrow is not None:
+            if arrow is not None and text.get_text():  # without, it is an arrow between boxes
                 ends = arrow.get_transform().transform(arrow.get_path().vertices)
                 lines.append((text, f"leader of {text.get_text()!r}", _along(ends)))
     return lines

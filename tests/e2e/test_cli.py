@@ -66,6 +66,18 @@ def test_no_command_loads_what_it_does_not_need(arguments):
     assert not (loaded & {"torch", "matplotlib", "pandas", "pymoo", "optuna", "scipy.stats"})
 
 
+@pytest.mark.parametrize("command", ["run", "status", "pareto", "enumerate"])
+def test_a_definition_is_refused_before_what_evaluates_designs_is_loaded(command, tmp_path):
+    (tmp_path / "bad.yaml").write_text("space: memexplorer\nbudgt: 3\n")
+    arguments = [command, "bad.yaml"]
+    code = f"import sys; from codesign.cli import main; main({arguments!r}); print(*sys.modules)"
+    done = _run("-c", code, cwd=tmp_path)
+    assert "unknown key 'budgt'. Did you mean 'budget'?" in done.stderr
+    loaded = set(done.stdout.splitlines()[-1].split())
+    heavy = {"torch", "matplotlib", "pandas", "scipy.stats", "optuna", "rich.console"}
+    assert not (loaded & {*heavy, "codesign.api", "codesign.evaluators.npu"})
+
+
 def test_the_module_is_the_command():
     done = _run("-m", "codesign", "--version")
     assert (done.returncode, done.stdout) == (0, f"codesign {codesign.__version__}\n")

@@ -465,7 +465,7 @@ def test_a_format_that_no_machine_multiplies_is_found_in_the_file_of_the_space(
     assert main([command, "a.yaml"]) == 2
     assert (
         f"error: odd.yaml:{place + 1}: parameters.weight_format: unknown number format 'mxfp6'. "
-        "Did you mean 'mxfp16'? Known: bf16"
+        "Did you mean 'mxfp16'? Known: mxfp16, mxfp4, mxfp8, …."
     ) in capsys.readouterr().err
     assert _content(tmp_path) == before
 

@@ -67,6 +67,22 @@ def test_the_front_is_the_same_with_one_process_and_with_two(capsys):
     assert sum(point["n_designs"] for point in one["points"]) == one["n_front_designs"]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
+def test_the_front_of_a_farm_has_the_same_bytes(folder, capsys):
+    pytest.importorskip("parsl")
+    (folder / "farm.yaml").write_text("workers_per_node: 2\n")
+    flags = ["--workers", "2", "--executor", "parsl:farm.yaml", "--folder", "farm"]
+    assert main(["enumerate", "trial", *flags]) == 0
+    assert main(["enumerate", "trial", "--workers", "1", "--folder", "here"]) == 0
+    capsys.readouterr()
+    (ours,), (theirs,) = (
+        list((folder / place / "trial").glob("exact-*.npz")) for place in ("here", "farm")
+    )
+    assert theirs.name == ours.name
+    assert theirs.read_bytes() == ours.read_bytes()
+
+
 def test_its_points_are_what_evaluate_says_of_their_designs(capsys):
     front = _json(capsys, "enumerate", "trial", "--limit", "1", "--output", "front.yaml")
     assert front["files"] == ["front.yaml"]

@@ -92,6 +92,19 @@ def test_a_comparison_that_is_run_again_writes_the_same_bytes(folder, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Parsl's threads and pipes
+def test_a_comparison_on_a_farm_writes_the_same_bytes(folder, capsys):
+    pytest.importorskip("parsl")
+    (folder / "farm.yaml").write_text("workers_per_node: 2\n")
+    flags = ["--workers", "2", "--executor", "parsl:farm.yaml", "--folder", "farm"]
+    assert main(["compare", "compare-trial", *flags]) == 0
+    capsys.readouterr()
+    for name in ("tables.md", "tables.tex", "runs.csv"):
+        ours = folder / "runs" / "compare-trial" / name
+        assert (folder / "farm" / "compare-trial" / name).read_bytes() == ours.read_bytes()
+
+
 def test_json_is_one_document_with_everything(capsys):
     assert main(["compare", "compare-trial", "--no-run", "--json"]) == 0
     out, err = capsys.readouterr()

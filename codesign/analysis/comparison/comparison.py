@@ -112,6 +112,7 @@ class Comparison:
         tell: Tell = lambda line: None,
         execution: Execution | None = None,
         accept_changes: bool = False,
+        retry_failed: bool = False,
     ) -> None:
         """Start the comparison or continue it, to the same results in either case.
 
@@ -121,6 +122,8 @@ class Comparison:
             tell: Is told in one line which problem comes next.
             execution: How designs are evaluated; as the definition says if None.
             accept_changes: Go on with campaigns whose inputs or code have changed.
+            retry_failed: Evaluate initial designs again of campaigns that could not begin, because
+                all of them failed.
 
         Raises:
             InputError: A campaign cannot be used; nothing after it was done.
@@ -138,7 +141,8 @@ class Comparison:
             try:
                 # What is complete is only compared with the definition.
                 watcher = progress(campaign) if progress and not is_done else None
-                campaign.run(watcher, workers, execution, accept_changes)
+                retries = retry_failed and not campaign.store_path.exists()
+                campaign.run(watcher, workers, execution, accept_changes, retries)
             except Interrupted:
                 raise Interrupted(
                     f"stopped; what was done is stored in {self.folder}, "

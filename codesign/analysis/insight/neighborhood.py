@@ -171,8 +171,8 @@ def folded_choices(
             has_code = known_rows[:, column] == code
             if has_code.any() and not (has_code & is_kept).any():
                 value = parameter.values[code] if code >= 0 else None
-                found = tuple(np.unique(places[has_code]).tolist())
-                choices.append(FoldedChoice(parameter.name, value, found))
+                owners = tuple(np.unique(places[has_code]).tolist())
+                choices.append(FoldedChoice(parameter.name, value, owners))
     return choices
 
 

@@ -117,6 +117,7 @@ class FittedRules(ServingRules):
         "compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up"
     )  # fmt: skip
     meaningless_parameters: ClassVar[tuple[str, ...]] = ("link_latency_s",)
+    has_ideal_bounds: ClassVar[bool] = True
     has_vector_kernels: ClassVar[bool] = True
     joins_contexts: ClassVar[bool] = True
 

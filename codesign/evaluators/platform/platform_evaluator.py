@@ -171,7 +171,7 @@ class PlatformEvaluator:
 
         Other profiles are such models themselves, of which nothing is known in advance.
         """
-        if self.profile != "fitted":
+        if not rules_of(self.options).has_ideal_bounds:
             return {}
         names = [name for name in _BOUNDED if name in metrics]
         serving = PlatformServing(

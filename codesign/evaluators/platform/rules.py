@@ -60,6 +60,8 @@ class ServingRules:
     """Parameters that a design may not have, as messages have fitted latencies of their own."""
     has_mixed_passes: ClassVar[bool] = True
     """Whether a pass may carry a chunk of a prompt together with a decode step."""
+    has_ideal_bounds: ClassVar[bool] = False
+    """Whether the rooflines of the profile ``ideal`` bound what these rules give."""
     has_vector_kernels: ClassVar[bool] = False
     """Whether elementwise operators are kernels with a time; if not, neighbors hide them."""
     joins_contexts: ClassVar[bool] = False

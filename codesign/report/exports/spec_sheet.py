@@ -160,7 +160,7 @@ def _limits(violations: Mapping[str, float]) -> Iterator[str]:
             yield f"BROKEN by {value:.1%}: {name}"
     kept = [name for name, value in violations.items() if value <= 0]
     # A space and its evaluator may state the same limit, one of them with its bound.
-    kept = [name for name in kept if not any(other.startswith(f"{name} ") for other in kept)]
+    kept = [name for name in kept if not any(limit.startswith(f"{name} ") for limit in kept)]
     if kept:
         yield f"kept: {', '.join(kept)}"
 

@@ -239,8 +239,8 @@ def _sheet(
     sheet.freeze_panes(1, n_frozen)
     listed = {key: list(_cells(values)) for key, values in columns.items()}
     for column, (key, cells) in enumerate(listed.items()):
-        shown = (f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells[:100])
-        longest = max(map(len, shown), default=0)
+        texts = (f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells[:100])
+        longest = max(map(len, texts), default=0)
         sheet.set_column(column, column, min(max(longest, len(key), _NARROWEST), _WIDEST))
     sheet.write_row(0, 0, list(listed), bold)
     n_rows = 0

@@ -59,12 +59,12 @@ def question_text(results: Results) -> str:
     titles = [metric_title(item.metric) for item in problem.objectives]
     limits = [limit_words(problem, item) for item in problem.constraints]
     if len(titles) > 1:
-        asked = f"Which designs trade {titles[0]} against {_listed(titles[1:])} best"
+        question = f"Which designs trade {titles[0]} against {_listed(titles[1:])} best"
     else:
         word = "highest" if problem.objectives[0].sense == "maximize" else "lowest"
-        asked = f"Which design has the {word} {titles[0]}"
+        question = f"Which design has the {word} {titles[0]}"
     work = _work_words(definition.workload)
-    parts = [asked, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
+    parts = [question, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
     return "".join(parts) + "?"
 
 

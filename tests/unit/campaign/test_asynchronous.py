@@ -4,7 +4,7 @@ import itertools
 import sqlite3
 import time
 from collections import deque
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, InvalidStateError
 from dataclasses import replace
 from functools import partial
 
@@ -223,6 +223,103 @@ def test_a_design_that_is_lost_again_and_again_is_recorded_and_skipped(start, fo
     lost = [reason for status, reason in columns(folder, "lossy", "status, reason") if status == 5]
     assert lost == ["lost with its worker: the node is gone"]
     assert len(set(columns(folder, "lossy", "design"))) == 12
+
+
+class Straggling(InOrder):
+    """Loses each design once, and comes with its result after that of the second attempt."""
+
+    def __init__(self):
+        super().__init__()
+        self.lost, self.late, self.n_refused = {}, [], 0
+
+    def submit(self, fn, /, *args):
+        future = super().submit(fn, *args)
+        if not args:
+            self.tasks.pop()
+            future.set_result(None)
+        return future
+
+    def wait(self, futures):
+        future, fn, args = self.tasks[0]
+        design = bytes(args[0])
+        if design not in self.lost:
+            self.lost[design] = self.tasks.popleft()
+            future.set_exception(OSError("no heartbeat"))
+            return
+        super().wait(futures)
+        straggler, _, _ = self.lost[design]
+        try:
+            straggler.set_result(fn(*args))
+        except InvalidStateError:
+            self.n_refused += 1
+
+
+def test_a_straggler_that_comes_after_its_second_attempt_is_not_stored(start, folder):
+    straggling = Straggling()
+    start("straggling", straggling, optimizers=["toy-random"])
+    start("steady", InOrder(), optimizers=["toy-random"])
+    assert straggling.n_refused == 12
+    found, expected = (
+        sorted(columns(folder, name, "design, numbers")) for name in ("straggling", "steady")
+    )
+    assert found == expected
+
+
+class Repeating(InOrder):
+    """Returns the result of each second task once more, in the place of the next one's."""
+
+    def __init__(self):
+        super().__init__()
+        self.n, self.before = 0, None
+
+    def wait(self, futures):
+        self.n += 1
+        if self.n % 2 or not self.tasks[0][2]:
+            super().wait(futures)
+            return
+        future, fn, args = self.tasks.popleft()
+        if self.before is not None:
+            future.set_result(self.before)
+            self.before = None
+        else:
+            self.before = fn(*args)
+            future.set_result(self.before)
+
+
+def test_a_result_that_is_delivered_twice_is_stored_once_and_for_its_own_design(start, folder):
+    start("repeating", Repeating(), optimizers=["toy-random"], retries=5)
+    start("steady", InOrder(), optimizers=["toy-random"])
+    found, expected = (
+        sorted(columns(folder, name, "design, numbers")) for name in ("repeating", "steady")
+    )
+    assert found == expected
+
+
+class RepeatingSlices(Executor):
+    """Does slices at once; each third future gets the result of the one before once more."""
+
+    def __init__(self):
+        self.n, self.before = 0, None
+
+    def submit(self, fn, /, *args):
+        self.n += 1
+        future = Future()
+        if self.n % 3 or self.before is None:
+            self.before = fn(*args)
+        future.set_result(self.before)
+        return future
+
+
+def test_a_slice_that_is_delivered_twice_is_stored_once(write, folder, monkeypatch):
+    monkeypatch.setattr("codesign.campaign.slices.SLICE_S", 0.0)  # each has one batch
+    path = write(**{**SMALL, "seeds": 2}, optimizers=["toy-random", "nsga2"])
+    Campaign.load(path, folder / "ordinary").run(workers=1)
+    executor = RepeatingSlices()
+    monkeypatch.setattr("codesign.campaign.execution.open_executor", lambda *_: executor)
+    slices = Execution(executor="local", isolated=False)
+    Campaign.load(path, folder / "repeated").run(workers=2, execution=slices)
+    assert executor.n > 12
+    assert columns(folder, "repeated", "*") == columns(folder, "ordinary", "*")
 
 
 class Dead(InOrder):

@@ -1,12 +1,14 @@
 """Reference points that tell nothing are named with the nearest value that does."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from codesign.campaign import Campaign
 from codesign.campaign.reference_range import reference_warnings
 from codesign.cli import main
+from codesign.pareto import non_dominated
 from codesign.report.results import reference_text
 
 FAR = {"gain_tokens": -1e6, "power_watts": 1e6}
@@ -47,6 +49,21 @@ def test_a_point_beyond_every_feasible_design_is_named_with_the_nearest(ran):
         f"got power_watts 1 W; nearest: worse than power_watts {max(front):g} W"
     )
     assert warning in reference_text(results)
+
+
+def test_designs_that_are_each_the_worst_in_something_ask_for_a_stated_point(ran):
+    results = ran().results()
+    points = results.objectives[results.feasible]
+    of_extremes = replace(
+        results,
+        reference_point=dict(zip(results.problem.objective_names, (0.0, 1.0), strict=True)),
+    )
+    (warning,) = reference_warnings(of_extremes)
+    worst = points[non_dominated(points)].max(axis=0)
+    assert warning.startswith("every hypervolume is 0, for no feasible design is better in every")
+    assert warning.endswith(
+        f"worse than gain_tokens {-worst[0]:g} token, power_watts {worst[1]:g} W"
+    )
 
 
 def test_a_document_comes_with_the_warning_on_stderr(ran, capsys):

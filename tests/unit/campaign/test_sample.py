@@ -6,7 +6,8 @@ import pytest
 from codesign.campaign import Campaign, load_definition
 from codesign.campaign.evaluation import LOG
 from codesign.campaign.sample import FILE, _rows
-from codesign.errors import JobError
+from codesign.cli import main
+from codesign.errors import InputError, JobError
 from codesign.evaluators.base import Failure
 from codesign.execution.known_answers import AnswerFile, KnownAnswers
 
@@ -73,15 +74,56 @@ def test_an_interrupted_sample_goes_on_where_it_was(counted):
     assert not set(seen) & set(seen_again)
 
 
-def test_a_sample_that_failed_as_a_whole_leaves_nothing_behind(counted):
-    campaign = Campaign.load(counted(evaluator={"name": "toy", "raise_on": list(range(30))}))
-    with pytest.raises(JobError, match="failed on all 10 designs"):
+ALL_FAIL = {"name": "toy", "raise_on": list(range(30))}
+
+
+def test_a_sample_that_failed_as_a_whole_is_stored_and_not_asked_again(counted):
+    counted(evaluator=ALL_FAIL)
+    with pytest.raises(JobError, match=r"failed on all 10 designs .*this is stored.*--retry-fail"):
+        Campaign.load("toys").run(workers=1)
+    again = Campaign.load("toys")
+    seen = keys_of(again)
+    with pytest.raises(JobError, match=r"failed on all 10 designs .*in an earlier run.*--retry-f"):
+        again.run(workers=1)
+    assert not seen
+    assert again.status().state == "not started"
+    (notice,) = again.status().notices
+    assert "10 designs are stored, 10 failed, the last with: ZeroDivisionError: the toy" in notice
+    assert main(["run", "toys"]) == 1
+
+
+def test_what_failed_as_a_whole_is_evaluated_again_when_that_is_asked_for(counted):
+    campaign = Campaign.load(counted(evaluator=ALL_FAIL))
+    with pytest.raises(JobError):
         campaign.run(workers=1)
-    assert not campaign.folder.exists()
+    seen = keys_of(campaign)
+    with pytest.raises(JobError, match="this is stored"):
+        campaign.run(workers=1, retry_failed=True)
+    assert len(seen) == 10
+    mended = Campaign.load("toys")
+    evaluator = mended.problem.evaluator
+    evaluator.evaluate = type(evaluator)(evaluator.workload, evaluator.Options()).evaluate
+    seen = keys_of(mended)
+    mended.run(workers=1, retry_failed=True)
+    assert len(seen) == len(set(seen)) == 12
+    assert not mended.results().failed.any()
+    with pytest.raises(InputError, match="expected no --retry-failed: the campaign has begun"):
+        mended.run(workers=1, retry_failed=True)
 
 
-def test_a_sample_that_failed_as_a_whole_keeps_the_log_and_names_it(counted):
-    campaign = Campaign.load(counted(evaluator={"name": "toy", "raise_on": list(range(30))}))
+def test_a_larger_initial_asks_for_further_designs_only(counted):
+    counted(evaluator=ALL_FAIL, initial=4)
+    with pytest.raises(JobError, match="failed on all 4 designs"):
+        Campaign.load("toys").run(workers=1)
+    campaign = Campaign.load(counted(evaluator=ALL_FAIL, initial=6))
+    seen = keys_of(campaign)
+    with pytest.raises(JobError, match=r"failed on all 6 designs .*this is stored"):
+        campaign.run(workers=1)
+    assert len(seen) == 2
+
+
+def test_a_sample_that_failed_as_a_whole_names_the_log(counted):
+    campaign = Campaign.load(counted(evaluator=ALL_FAIL))
     evaluate = campaign.problem.evaluator.evaluate
     log = campaign.folder / LOG
 
@@ -94,7 +136,6 @@ def test_a_sample_that_failed_as_a_whole_keeps_the_log_and_names_it(counted):
     with pytest.raises(JobError, match=r"set a larger 'initial'; .*evaluator.log has what was"):
         campaign.run(workers=1)
     assert log.read_text() == "no license"
-    assert not (campaign.folder / FILE).exists()
 
 
 def test_an_evaluator_that_can_go_on_no_more_loses_no_answer(counted):
@@ -130,8 +171,10 @@ def test_with_a_stated_point_every_initial_design_may_be_the_first_with_a_result
         return evaluate(designs, metrics)
 
     campaign.problem.evaluator.evaluate = broken
+    seen = keys_of(campaign)
     campaign.run(workers=1)
     assert campaign.results().failed.sum() == 11
+    assert len(seen) == len(set(seen)) == 12  # the runs ask for none of them again
 
 
 def test_a_provisional_point_gives_way_to_what_is_feasible(counted):

@@ -1,6 +1,7 @@
 """Enumeration on toy problems: every design by hand against blocks, bounds, workers, restarts."""
 
 import re
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -322,6 +323,48 @@ def test_a_damaged_stored_front_is_computed_again(tmp_path):
 def test_rebuilding_is_needed_for_more_than_one_process():
     built = problem()
     assert equal(enumerate_front(built, workers=4), enumerate_front(built))
+
+
+class Repeating(Executor):
+    """Does blocks at once; of the first, each third future gets the result of the one before."""
+
+    def __init__(self, n_alive=10**6):
+        self.n, self.n_alive, self.before = 0, n_alive, None
+
+    def submit(self, fn, /, *args):
+        self.n += 1
+        if self.n > self.n_alive:
+            raise RuntimeError("the interchange\nis gone")
+        if self.n % 3 or self.n > 12:
+            self.before = fn(*args)
+        future = Future()
+        future.set_result(self.before)
+        return future
+
+
+@pytest.fixture
+def on_executor(monkeypatch):
+    """Enumerate in blocks of a few roots on an executor."""
+
+    def on_executor(executor):
+        monkeypatch.setattr("codesign.enumeration.enumerate._block", lambda *_: 5)
+        monkeypatch.setattr("codesign.enumeration.enumerate.open_executor", lambda *_: executor)
+        return enumerate_front(problem(), workers=2, rebuild=problem, executor="ours")
+
+    return on_executor
+
+
+def test_a_block_that_is_delivered_twice_counts_once_and_none_is_missing(on_executor):
+    executor = Repeating()
+    front = on_executor(executor)
+    assert executor.n > 12
+    assert equal(front, enumerate_front(problem()))
+    assert front.n_evaluated == enumerate_front(problem()).n_evaluated
+
+
+def test_an_executor_that_takes_no_blocks_any_more_ends_it_in_one_line(on_executor):
+    with pytest.raises(JobError, match=r"no longer works \(the interchange is gone\); run"):
+        on_executor(Repeating(n_alive=3))
 
 
 class Families(Toy):

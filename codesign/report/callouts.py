@@ -145,7 +145,9 @@ class _Scene:
         from matplotlib.text import Text
 
         figure = axes.figure
-        figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout decides the places
+        # The layout decides the places. Axes are of a whole figure here, which matplotlib's types
+        # leave open: some are of a part of one, or of none.
+        figure.draw_without_rendering()  # type: ignore[union-attr]
         self._axes, self._to_points = axes, 72.0 / figure.dpi
         window = np.array(axes.get_window_extent().extents) * self._to_points
         self.window: FloatArray = window

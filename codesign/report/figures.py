@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
     from codesign.campaign import Results
 
-_GRAY, _FRONT_COLOR, _NAMED_COLOR = "#9A9A9A", "#0072B2", "#D55E00"
+_GRAY, _FRONT_COLOR, _NAMED_COLOR = (palette.PAPER[hue] for hue in ("gray", "blue", "purple"))
+_LIMIT_COLOR, _NAMED_INK = "#555555", "#8A4A6E"
+"""Gray as on the page, and the hue of named designs, dark enough for letters."""
 _PICK_COLORS = palette.paper(palette.PICKS)
 _MOST_LABELS = 12
 
@@ -339,7 +341,7 @@ def _draw_limits(axes: Axes, picture: _Picture, x: int, y: int) -> None:
         for limit in picture.limits:
             is_near = ends[0] - _NEAR * span <= limit.bound <= ends[1] + _NEAR * span
             if limit.metric == objectives[objective].metric.name and is_near:
-                draw(limit.bound, color=_NAMED_COLOR, linestyle="--", linewidth=1.0, zorder=2)
+                draw(limit.bound, color=_LIMIT_COLOR, linestyle="--", linewidth=1.0, zorder=2)
                 margin = 0.02 * span
                 widen(min(ends[0], limit.bound - margin), max(ends[1], limit.bound + margin))
 
@@ -380,7 +382,7 @@ def _write_labels(axes: Axes, picture: _Picture, x: int, y: int, is_narrow: bool
     if marked is not None:
         points = _marked_points(results, x, y, marked)
         known = np.flatnonzero(np.isfinite(points).all(axis=1))[:_MOST_LABELS]
-        labels += [(tuple(points[index]), marked.names[index], "#8A3A00") for index in known]
+        labels += [(tuple(points[index]), marked.names[index], _NAMED_INK) for index in known]
     if labels:
         places, names, colors = zip(*labels, strict=True)
         write_names(axes, np.array(places), names, colors, reach=5.0)
@@ -389,12 +391,12 @@ def _write_labels(axes: Axes, picture: _Picture, x: int, y: int, is_narrow: bool
             limit.metric == metrics[1].name
             and axes.get_xlim()[0] < limit.bound < axes.get_xlim()[1]
         ):
-            name_line(axes, limit.words, "#555555", x=limit.bound)
+            name_line(axes, limit.words, _LIMIT_COLOR, x=limit.bound)
         if (
             limit.metric == metrics[0].name
             and axes.get_ylim()[0] < limit.bound < axes.get_ylim()[1]
         ):
-            name_line(axes, limit.words, "#555555", y=limit.bound)
+            name_line(axes, limit.words, _LIMIT_COLOR, y=limit.bound)
 
 
 def _marked_points(results: Results, x: int, y: int, marked: MarkedDesigns) -> FloatArray:

@@ -32,7 +32,7 @@ import yaml
 
 from codesign.campaign import Campaign, Results
 from codesign.errors import CodesignError
-from codesign.studies.kills import differences, family
+from codesign.studies.kills import COMMAND_EVALUATOR, differences, family
 
 _MARK = "CODESIGN_BROKEN_FARM"
 """Variable by which the processes of a farm are known, whoever their parent is."""
@@ -63,21 +63,14 @@ initial: 4
 budget: 24
 seeds: 2
 """,
-    "in flight": """\
+    "in flight": f"""\
 space: grid
-evaluator:
-  name: command
-  run: ["${python}", -I, -S, program.py]
-  files: [program.py]
-  write: {design.json: json}
-  metrics:
-    f1: {sense: minimize, unit: s, from: {json: result.json, key: f1}}
-    f2: {sense: minimize, unit: W, from: {json: result.json, key: f2}}
+{COMMAND_EVALUATOR}\
 objectives: [minimize f1, minimize f2]
 optimizers: [random, sobol]
 initial: 4
 budget: 16
-execution: {retries: 4, in_flight: 4, cache: false}
+execution: {{retries: 4, in_flight: 4, cache: false}}
 """,
 }
 Mode: TypeAlias = Literal["open", "delay", "repeat", "swallow", "closed"]

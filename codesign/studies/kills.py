@@ -56,7 +56,7 @@ except CodesignError as error:
     print(error)
     raise SystemExit(1 if isinstance(error, JobError) else 2) from None
 """
-_COMMAND = """\
+COMMAND_EVALUATOR = """\
 evaluator:
   name: command
   run: ["${python}", -I, -S, program.py]
@@ -66,6 +66,7 @@ evaluator:
     f1: {sense: minimize, unit: s, from: {json: result.json, key: f1}}
     f2: {sense: minimize, unit: W, from: {json: result.json, key: f2}}
 """
+"""The part of a campaign file that evaluates by a program of two objectives."""
 _FUNCTION = """\
 evaluator: {name: benchmark-functions, function: zdt1, steps: 15}
 """
@@ -110,20 +111,20 @@ TARGETS = {
         retries=2,  # of designs that are lost, as nothing else is set
     ),
     "command": KilledCampaign(
-        f"{_COMMON}{_COMMAND}optimizers: [random, pls]\nbudget: 10\n"
+        f"{_COMMON}{COMMAND_EVALUATOR}optimizers: [random, pls]\nbudget: 10\n"
         "execution: {retries: 8, cache_folder: cache}\n",
         ("main", "guard", "simulator"),
         retries=8,
     ),
     "command, 4 in flight": KilledCampaign(
-        f"{_COMMON}{_COMMAND}optimizers: [random, nsga2]\nbudget: 12\n"
+        f"{_COMMON}{COMMAND_EVALUATOR}optimizers: [random, nsga2]\nbudget: 12\n"
         "execution: {retries: 8, in_flight: 4, cache_folder: cache}\n",
         ("main", "guard", "simulator"),
         retries=8,
         is_repeatable=False,
     ),
     "local, 4 in flight": KilledCampaign(
-        f"{_COMMON}{_COMMAND}optimizers: [random, pls]\nbudget: 12\n"
+        f"{_COMMON}{COMMAND_EVALUATOR}optimizers: [random, pls]\nbudget: 12\n"
         "execution: {retries: 8, in_flight: 4, executor: local, cache_folder: cache}\n",
         ("main", "worker", "guard", "simulator"),
         retries=8,

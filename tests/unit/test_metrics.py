@@ -68,7 +68,7 @@ def flips(text: str) -> Iterator[int]:
     """Lines on which a sign is flipped."""
     for node in ast.walk(ast.parse(text)):
         if multiplies_by_sign(node) or chooses_sign(node):
-            yield node.lineno  # type: ignore[attr-defined]
+            yield node.lineno
 
 
 def test_signs_are_flipped_in_one_module_of_the_package() -> None:

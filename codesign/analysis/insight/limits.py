@@ -180,12 +180,14 @@ def _read(problem: Problem, source: Source, text: str) -> Limit | str:
     metrics = set(problem.metric_names)
     if written is None or written.quantity not in {*metrics, *problem.space.units}:
         return "is not of the form 'quantity <= number'"
+    match = re.match(r"([-+.\deE_]+)\s*(.*)$", written.bound)
     try:
         split_quantity(written.bound)
     except InputError:
+        match = None
+    if match is None:
         return "is not bounded by a number"
-    # What split_quantity accepts begins with a number, so this matches.
-    number, unit = re.match(r"([-+.\deE_]+)\s*(.*)$", written.bound).groups()  # type: ignore[union-attr]
+    number, unit = match.groups()
     quantity, bound = written.quantity, float(number.replace("_", ""))
     own = _metric_unit(problem, quantity) if quantity in metrics else ""
     limit = Limit(text, source, quantity, written.comparison, bound, unit or own, unit)

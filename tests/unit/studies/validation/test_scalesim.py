@@ -73,7 +73,7 @@ def test_the_cycles_of_the_program_are_asked_for_array_by_array(
 ) -> None:
     stalls = [0]
 
-    def run_with(name, program, configuration, *products, folder):  # type: ignore[no-untyped-def]
+    def run_with(name, program, configuration, *products, folder):
         text = (folder / configuration).read_text("utf-8")
         (rows,) = re.findall(r"ArrayHeight *[:=] *(\d+)", text)
         return {

@@ -70,7 +70,7 @@ MAIN_METRICS = (
     "usd_per_million_tokens", "lifetime_years",
 )  # fmt: skip
 """Main figures of a design besides the objectives, if the evaluator reports them."""
-_WITH_PREFIX = ("s", "W", "J", "B", "FLOP")
+_WITH_PREFIX = ("s", "W", "J", "B", "FLOP", "OP")
 
 
 def status_word(results: Results, position: int) -> str:

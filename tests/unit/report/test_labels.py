@@ -42,6 +42,11 @@ def test_a_rate_is_called_by_what_it_counts():
     assert metric_title(Metric("usd_per_hour", "minimize", "USD/h", "")) == "price per hour"
 
 
+def test_integer_operations_have_prefixes_as_floating_point_ones_do():
+    assert format_value(1.05e15, "OP/s", 3) == "1.05 POP/s"
+    assert format_value(1.05e15, "FLOP/s", 3) == "1.05 PFLOP/s"
+
+
 def test_no_two_metrics_have_the_same_title():
     titles = [metric_title(metric) for metric in METRICS.values()]
     assert len(set(titles)) == len(titles)

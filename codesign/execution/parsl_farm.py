@@ -25,6 +25,8 @@ from codesign.errors import InputError, MissingExtraError
 from codesign.processes import ONE_THREAD
 from codesign.schema import Record, read_document, to_record
 
+NODE = "python3 -m codesign.execution.parsl_node"
+"""Command that starts the manager of a node there."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 _PROVIDERS = {
     "local": "LocalProvider",
@@ -77,6 +79,7 @@ class ParslFarm(Executor):
         import parsl
         from parsl.config import Config
         from parsl.executors import HighThroughputExecutor
+        from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
 
         self._folder = folder
         address = description.address or ("127.0.0.1" if description.provider == "local" else None)
@@ -85,6 +88,7 @@ class ParslFarm(Executor):
             address=address,
             loopback_address="127.0.0.1",
             encrypted=False,
+            launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", NODE, 1),
             interchange_launch_cmd=[sys.executable, "-m", "codesign.execution.parsl_interchange"],
             max_workers_per_node=description.workers_per_node,
             cores_per_worker=1e-3,  # the number of workers is what the file says

@@ -75,13 +75,13 @@ execution: {{retries: 4, in_flight: 4, cache: false}}
 }
 Mode: TypeAlias = Literal["open", "delay", "repeat", "swallow", "closed"]
 _INIT = """\
-process_worker_pool.py() {{
+python3() {{
   local words=()
   for word in "$@"; do
     case $word in --port=*) echo "${{word#--port=}}" > {port_file}; word=--port={port};; esac
     words+=("$word")
   done
-  command process_worker_pool.py "${{words[@]}}"
+  command python3 "${{words[@]}}"
 }}"""
 """A line of shell by which the nodes of a farm connect to another port."""
 
@@ -170,7 +170,7 @@ class BrokenFarm:
         self.relay = Relay(port_file)
         init = _INIT.format(port_file=shlex.quote(str(port_file)), port=self.relay.port)
         farm = {
-            "workers_per_node": 2,
+            "workers_per_node": 3,
             "max_blocks": 2,
             "heartbeat": HEARTBEAT_S,
             "worker_init": init,
@@ -252,14 +252,22 @@ Disturbance: TypeAlias = Callable[[BrokenFarm], None]
 
 
 def _kill_worker(farm: BrokenFarm) -> None:
-    """Kill one at work: one that waits may hold its node's queue, and Parsl does not notice."""
+    """Kill one at work."""
     workers = farm.processes("spawn_main")
     _send([max(workers, key=lambda pid: (len(family(pid)), pid))], signal.SIGKILL)
 
 
+def _kill_waiting(farm: BrokenFarm) -> None:
+    """Kill those without a task: one of each node holds the queue of tasks while it waits."""
+    for node in farm.processes("parsl_node"):
+        children = sorted(set(farm.processes("spawn_main")) & set(family(node)))
+        # The first keeps what the workers share.
+        _send([pid for pid in children[1:] if len(family(pid)) == 1], signal.SIGKILL)
+
+
 def _node(farm: BrokenFarm) -> list[int]:
     """The processes of one node."""
-    return list(family(min(farm.processes("process_worker_pool.py"))))
+    return list(family(min(farm.processes("parsl_node"))))
 
 
 def _send(pids: Sequence[int], number: signal.Signals) -> None:
@@ -309,6 +317,7 @@ def _distort(farm: BrokenFarm, mode: Mode) -> None:
 DISTURBANCES: dict[str, Disturbance] = {
     "nothing": lambda farm: None,
     "a worker killed": _kill_worker,
+    "workers that wait killed": _kill_waiting,
     "a node killed": _kill_node,
     "the interchange killed": lambda farm: _send(
         farm.processes("parsl_interchange"), signal.SIGKILL
@@ -376,7 +385,7 @@ def broken(kind: str, disturbance: str, folder: Path, alone: Results) -> BrokenR
             if "Traceback" in farm.messages:
                 findings.append("a traceback among the messages")
             # As a cluster that hears that its job's master is gone.
-            farm.kill("process_worker_pool.py")
+            farm.kill("parsl_node")
     finally:
         farm.close()
     with chdir(folder):

@@ -14,100 +14,21 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
 from codesign.campaign.executor import Ended, Recorder, ended_by
+from codesign.campaign.farm import ExecutorGoneError, Farm, loss
 from codesign.campaign.loop import Plan, Search, explained
 from codesign.campaign.observations import ObservationBatch, PendingDesign, ScreenedBatch
-from codesign.columns import IntArray
 from codesign.errors import CodesignError, JobError
-from codesign.evaluators.base import Evaluation, Failure
-from codesign.execution.executors import MisdeliveredError
 from codesign.execution.guard import NOTICE_S, Refusal, waiting_words
 from codesign.problem import Observations
 
 _logger = logging.getLogger(__name__)
-
-Task: TypeAlias = Callable[[IntArray], Observations | Refusal]
-"""Evaluates (1, d) designs on a worker, which must be able to import it."""
-
-
-class ExecutorGoneError(JobError):
-    """The executor works no more, so that no run can go on."""
-
-    def __init__(self, error: BaseException) -> None:
-        words = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
-        super().__init__(
-            f"the executor no longer works ({words}); what was finished is stored, "
-            "run again to go on"
-        )
-
-
-@dataclass(frozen=True)
-class Farm:
-    """Where the designs of all runs are evaluated.
-
-    Attributes:
-        executor: Runs tasks.
-        task: What is run for a design.
-        in_flight: Designs of one run at the same time.
-        runs: Runs at the same time.
-        retries: Further attempts at a design that was lost.
-        wait: Returns when at least one of the futures is done, or sooner.
-        names_slow: Whether designs without a result are named, because workers cannot do it.
-    """
-
-    executor: Executor
-    task: Task
-    in_flight: int
-    runs: int
-    retries: int
-    wait: Callable[[list[Future[Observations | Refusal]]], object] = field(
-        default=partial(wait, timeout=NOTICE_S, return_when=FIRST_COMPLETED)
-    )
-    names_slow: bool = False
-
-    def submit(self, row: IntArray) -> Future[Observations | Refusal]:
-        """Begin the evaluation of a (d,) design.
-
-        Raises:
-            ExecutorGoneError: The executor takes no tasks.
-        """
-        try:
-            return self.executor.submit(self.task, row[None, :])
-        except Exception as error:  # a stranger's executor may fail in any way
-            raise ExecutorGoneError(error) from error
-
-    def check_alive(self, loss: BaseException) -> None:
-        """See that it was the design that was lost, and not the executor.
-
-        Raises:
-            ExecutorGoneError: The executor does nothing any more.
-        """
-        try:
-            self.executor.submit(_nothing).result()
-        except Exception:  # as above
-            raise ExecutorGoneError(loss) from loss
-
-
-def _loss(future: Future[Observations | Refusal], proposal: PendingDesign) -> BaseException | None:
-    """Why a task that is done has no result of its own design, if so."""
-    error = future.exception()
-    if error is None and isinstance(result := future.result(), Observations):
-        if np.array_equal(result.rows, proposal.row[None, :]):
-            return None
-        return MisdeliveredError("the executor returned the result of another task")
-    return error
-
-
-def _nothing() -> None:
-    """A task that any worker can do."""
 
 
 def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, farm: Farm) -> None:
@@ -303,7 +224,7 @@ class _Flight:
         ended = [
             (item, future.result())
             for future, item in self._airborne.items()
-            if item.batch is None and future.done() and _loss(future, item.proposal) is None
+            if item.batch is None and future.done() and loss(future, item.proposal.row) is None
         ]
         ended.sort(key=lambda pair: pair[0].proposal.number)
         n_untold = sum(item.batch is not None for item in self._airborne.values())
@@ -355,20 +276,11 @@ class _Flight:
         self, future: Future[Observations | Refusal], proposal: PendingDesign
     ) -> Observations | None:
         """What came of a design; None if it was lost and is to be tried again."""
-        error = _loss(future, proposal)
-        if error is None:
-            result = future.result()
-            if isinstance(result, Refusal):
-                raise result.error()
-            return result
-        self._losses[proposal.number] += 1
-        if self._losses[proposal.number] <= self._farm.retries:
+        problem, number = self._plan.resolved.problem, proposal.number
+        observed = self._farm.observed(problem, future, proposal.row, self._losses, number)
+        if observed is None:
             self._waiting.appendleft(proposal)
-            return None
-        self._farm.check_alive(error)
-        text = " ".join(f"lost with its worker: {error}".split())
-        failure = Evaluation({}, {}, {0: Failure("lost", text)})
-        return self._plan.resolved.problem.observed(proposal.row[None, :], failure)
+        return observed
 
     def _end_if_idle(self) -> None:
         if not self._airborne:

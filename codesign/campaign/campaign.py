@@ -166,26 +166,19 @@ class Campaign:
             raise StoreError(text, str(self.folder)) from error
         try:
             with exclusive(self.folder / "lock"):
-                if not self.store_path.exists():
-                    self._create(execution, retry_failed)
-                elif retry_failed:
+                if self.store_path.exists() and retry_failed:
                     raise InputError(
                         "expected no --retry-failed: the campaign has begun, and what failed since "
                         "is part of what its optimizers were told",
                         str(self.store_path),
                     )
-                with open_store(self.store_path, is_ours=True) as store:
-                    changes = self._inputs.accepted_changes(store, accept_changes)
-                    changes += self._inputs.accepted_code(store, changes, accept_changes)
-                with open_store(self.store_path, writing=True) as store:
-                    if changes:
-                        store.accept(changes, self._inputs.as_stored())
-                    self._execute(
-                        store,
-                        progress or Quiet(),
-                        self._n_workers(workers),
-                        execution,
-                    )
+                job = Job(
+                    self._resolved.with_execution(execution),
+                    self.folder,
+                    self._n_workers(workers),
+                )
+                with job:
+                    self._do(job, progress or Quiet(), accept_changes, retry_failed)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was done is stored in {self.folder}, "
@@ -385,9 +378,19 @@ class Campaign:
         with open_store(self.store_path) as store:
             return store.timings()
 
-    def _create(self, execution: Execution | None = None, retry_failed: bool = False) -> None:
-        resolved = self._resolved.with_execution(execution)
-        reference = make_reference(resolved, self.folder, retry_failed)
+    def _do(self, job: Job, progress: Progress, accept_changes: bool, retry_failed: bool) -> None:
+        if not self.store_path.exists():
+            self._create(job, progress, retry_failed)
+        with open_store(self.store_path, is_ours=True) as store:
+            changes = self._inputs.accepted_changes(store, accept_changes)
+            changes += self._inputs.accepted_code(store, changes, accept_changes)
+        with open_store(self.store_path, writing=True) as store:
+            if changes:
+                store.accept(changes, self._inputs.as_stored())
+            self._execute(store, progress, job)
+
+    def _create(self, job: Job, progress: Progress, retry_failed: bool) -> None:
+        reference = make_reference(self._resolved, job, retry_failed, progress)
         layout = Layout(
             metrics=self.problem.metric_names,
             violations=reference.sample.violation_names,
@@ -406,19 +409,15 @@ class Campaign:
         create_store(self.store_path, meta, self.runs, sample_batch(reference, layout))
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
 
-    def _execute(
-        self, store: Store, progress: Progress, workers: int, execution: Execution | None
-    ) -> None:
+    def _execute(self, store: Store, progress: Progress, job: Job) -> None:
         counts = store.counts()
         pending = [index for index, count in enumerate(counts) if count.ended is None]
         recorder = Recorder(store, self.definition.budget, progress)
         reference = minimized(self.problem, store.meta["reference_point"])
         total = self.definition.budget * len(counts)
         progress.start(total, sum(count.done for count in counts))
-        resolved = self._resolved.with_execution(execution)
-        job = Job(resolved, self.folder, store.layout, reference, pending)
         try:
-            job.do(recorder, workers)
+            job.do(store.layout, reference, pending, recorder)
         finally:
             progress.finish()
 

@@ -35,6 +35,10 @@ from codesign.processes import WorkerProcess
 class Progress(Protocol):
     """What a campaign tells of its progress, from the thread that runs it."""
 
+    def sample(self, total: int, done: int) -> None:
+        """So many designs of the reference sample of a slow evaluator are durable."""
+        ...
+
     def start(self, total: int, done: int) -> None:
         """Evaluations of the whole campaign, and how many are in the store already."""
         ...
@@ -50,6 +54,9 @@ class Progress(Protocol):
 
 class Quiet:
     """Progress that nobody watches."""
+
+    def sample(self, total: int, done: int) -> None:
+        """Say nothing."""
 
     def start(self, total: int, done: int) -> None:
         """Say nothing."""

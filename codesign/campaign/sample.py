@@ -8,6 +8,8 @@ import numpy as np
 
 from codesign.campaign.definition import SAMPLE_SIZE, ResolvedDefinition
 from codesign.campaign.evaluation import LOG, evaluation
+from codesign.campaign.execution import Job
+from codesign.campaign.executor import Progress, Quiet
 from codesign.campaign.loop import recorded_numbers
 from codesign.campaign.observations import (
     SAMPLE,
@@ -34,15 +36,19 @@ FILE = "reference.part"
 
 
 def make_reference(
-    resolved: ResolvedDefinition, folder: Path | None = None, retries_failed: bool = False
+    resolved: ResolvedDefinition,
+    job: Job | None = None,
+    retries_failed: bool = False,
+    progress: Progress | None = None,
 ) -> Reference:
     """The reference point of a campaign.
 
     Args:
         resolved: The campaign.
-        folder: Of the campaign; designs of slow evaluators become durable there one by one, and an
-            interrupted sample goes on. None: nothing is kept.
+        job: Evaluates the designs of slow evaluators, which become durable in its folder one by
+            one, so that an interrupted sample goes on. None: nothing is kept.
         retries_failed: Evaluate designs again that are stored there as failed.
+        progress: Told of each design of a slow evaluator that is durable.
 
     Raises:
         InputError: The space has no admissible design.
@@ -54,20 +60,21 @@ def make_reference(
     rows = _rows(resolved)
     if not is_foreign(problem.evaluator):
         return find_reference(problem, rows, stated_point)
-    with evaluation(resolved, folder) as evaluate:
-        if folder is None:
+    if job is None:
+        with evaluation(resolved) as evaluate:
             return find_reference(problem, rows, stated_point, evaluate, searches=False)
-        file = AnswerFile(folder / FILE, problem, retries_failed)
-        n_known = len(file.answers)
+    file = AnswerFile(job.folder / FILE, problem, retries_failed)
+    n_known = len(file.answers)
+    with job.sample_evaluation() as each:
 
         def durable(designs: IntArray) -> Observations:
-            return file.evaluate(designs, evaluate)
+            return file.evaluate(designs, each, (progress or Quiet()).sample)
 
         try:
             return find_reference(problem, rows, stated_point, durable, searches=False)
         except FailedSampleError as error:
             is_new = len(file.answers) > n_known
-            remedy = _remedy("this is stored" if is_new else "in an earlier run", folder)
+            remedy = _remedy("this is stored" if is_new else "in an earlier run", job.folder)
             raise FailedSampleError(f"{error} ({remedy})") from error
 
 

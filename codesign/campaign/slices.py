@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 
-from codesign.campaign.asynchronous import ExecutorGoneError
 from codesign.campaign.executor import Ended, Recorder
+from codesign.campaign.farm import ExecutorGoneError
 from codesign.campaign.observations import Layout
 from codesign.campaign.tasks import RunSlice, Site, SliceResult, carry_on
 from codesign.columns import FloatArray

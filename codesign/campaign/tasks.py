@@ -23,6 +23,7 @@ from codesign.campaign.evaluation import evaluation
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.loop import Plan, run_batches
 from codesign.campaign.observations import Layout, ObservationBatch, Table
+from codesign.campaign.store_file import STORE
 from codesign.columns import FloatArray, IntArray
 from codesign.errors import CodesignError, InputError, JobError
 from codesign.execution.guard import Refusal
@@ -38,6 +39,8 @@ class Site:
         identity: Digest of all that its results depend on.
         execution: How designs are evaluated, whatever the file says.
         folder: Of its results, for logs; None: no log is kept.
+        has_store: Whether its store is there, and with it the reference sample, whose designs
+            nobody evaluates again.
         working_folder: In which names of spaces and models are looked up.
     """
 
@@ -45,6 +48,7 @@ class Site:
     identity: str
     execution: Execution
     folder: Path | None
+    has_store: bool
     working_folder: Path
 
     @classmethod
@@ -52,7 +56,9 @@ class Site:
         """The site of a campaign that was loaded in this process."""
         digest = identity_digest(resolved.identity())
         execution = resolved.definition.execution
-        return cls(resolved.path, digest, execution, folder and folder.resolve(), Path.cwd())
+        has_store = folder is not None and (folder / STORE).exists()
+        place = folder and folder.resolve()
+        return cls(resolved.path, digest, execution, place, has_store, Path.cwd())
 
 
 def identity_digest(identity: Mapping[str, Any]) -> str:

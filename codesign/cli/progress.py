@@ -54,6 +54,9 @@ def _words(bars: Progress) -> str:
     return words.strip() + (f", about {duration_words(left)} left" if left is not None else "")
 
 
+_SAMPLE = "reference sample"
+
+
 class _RateColumn(ProgressColumn):
     """Evaluations per second of late."""
 
@@ -79,6 +82,13 @@ class CampaignBars:
         self._bars = _bars(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _RateColumn()
         )
+
+    def sample(self, total: int, done: int) -> None:
+        """Show a bar of the reference sample, or move it."""
+        if _SAMPLE not in self._tasks:
+            self._tasks[_SAMPLE] = self._bars.add_task(_SAMPLE, total=total)
+            self._bars.start()
+        self._bars.update(self._tasks[_SAMPLE], completed=done)
 
     def start(self, total: int, done: int) -> None:
         """Show the bars; what an earlier run of the campaign did counts as done."""

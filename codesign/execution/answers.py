@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,8 @@ Answer: TypeAlias = Mapping[str, Mapping[str, float]]
 """``metrics`` and ``violations`` of one design, by name."""
 Evaluate: TypeAlias = Callable[[IntArray], Observations]
 """The shape of whatever evaluates: (n, d) designs in, their observations out."""
+EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]]]
+"""The same design by design, as they end: position and observations of one."""
 
 
 def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:

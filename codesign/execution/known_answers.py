@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 from codesign.columns import IntArray
@@ -13,6 +14,7 @@ from codesign.evaluators.base import Failure
 from codesign.execution.answers import (
     Answer,
     Evaluate,
+    EvaluateEach,
     answers_of,
     observed_answers,
     plain_answer,
@@ -73,17 +75,33 @@ class AnswerFile:
             for key in failed:
                 del self.answers[key]
 
-    def evaluate(self, rows: IntArray, inner: Evaluate) -> Observations:
-        """The observations of designs; ``inner`` evaluates the missing ones, one after another.
+    def evaluate(
+        self,
+        rows: IntArray,
+        inner: EvaluateEach,
+        progress: Callable[[int, int], None] = lambda total, done: None,
+    ) -> Observations:
+        """The observations of designs; ``inner`` evaluates the missing ones.
+
+        Args:
+            rows: (n, d) designs.
+            inner: Each answer is stored when it comes.
+            progress: Told of how many designs how many have an answer, after each.
 
         Raises:
             StoreError: The file cannot be written.
         """
         keys = [str(key) for key in self._problem.space.keys(rows).tolist()]
-        for i, key in enumerate(keys):
-            if key not in self.answers:
-                (answer,) = answers_of(self._problem, inner(rows[i : i + 1]))
-                self._append(key, answer)
+        first = {key: i for i, key in reversed(list(enumerate(keys)))}
+        missing = sorted(i for key, i in first.items() if key not in self.answers)
+        n_known = len(first) - len(missing)
+        if missing:
+            progress(len(first), n_known)
+            each = enumerate(inner(rows[missing]), n_known + 1)
+            for n_done, (position, observations) in each:
+                (answer,) = answers_of(self._problem, observations)
+                self._append(keys[missing[position]], answer)
+                progress(len(first), n_done)
         return observed_answers(self._problem, rows, [self.answers[key] for key in keys])
 
     def _read(self) -> None:

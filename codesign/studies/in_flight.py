@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from codesign.campaign import Campaign
-from codesign.campaign.asynchronous import Farm, execute_in_flight
+from codesign.campaign.asynchronous import execute_in_flight
 from codesign.campaign.definition import OptimizerChoice, ResolvedDefinition, load_definition
 from codesign.campaign.executor import Quiet, Recorder
+from codesign.campaign.farm import Farm
 from codesign.campaign.loop import Plan
 from codesign.campaign.reference import minimized
 from codesign.campaign.store_file import create_store, open_store

@@ -39,6 +39,8 @@ def browser():
 class _StopsEarly:
     """A person who presses Ctrl-C after the first batch."""
 
+    def sample(self, total: int, done: int) -> None: ...
+
     def start(self, total: int, done: int) -> None: ...
 
     def advance(self, *told: object) -> None:

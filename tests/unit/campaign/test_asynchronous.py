@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from codesign.campaign import Campaign
-from codesign.campaign.asynchronous import ExecutorGoneError, Farm, execute_in_flight
+from codesign.campaign.asynchronous import execute_in_flight
 from codesign.campaign.definition import load_definition
+from codesign.campaign.execution import Job
 from codesign.campaign.execution_settings import Execution
 from codesign.campaign.executor import Quiet, Recorder
+from codesign.campaign.farm import ExecutorGoneError, Farm
 from codesign.campaign.loop import Plan, Search
 from codesign.campaign.reference import minimized
 from codesign.campaign.store_file import open_store
@@ -94,7 +96,7 @@ def start(write, folder):
         campaign = Campaign(resolved, folder / name / "toys", "toys")
         if not campaign.store_path.exists():
             campaign.folder.mkdir(parents=True)
-            campaign._create()
+            campaign._create(Job(resolved, campaign.folder, 1), Quiet(), False)
         with open_store(campaign.store_path, writing=True) as store:
             reference = minimized(campaign.problem, store.meta["reference_point"])
             plan = Plan(resolved, store.layout, reference, campaign.problem.evaluate)

@@ -1,10 +1,13 @@
 """The reference sample is durable design by design, and no run asks for its designs again."""
 
+from concurrent.futures import Executor, Future
+
 import numpy as np
 import pytest
 
 from codesign.campaign import Campaign, load_definition
 from codesign.campaign.evaluation import LOG
+from codesign.campaign.executor import Quiet
 from codesign.campaign.sample import FILE, _rows
 from codesign.cli import main
 from codesign.errors import InputError, JobError
@@ -189,9 +192,45 @@ def test_a_provisional_point_gives_way_to_what_is_feasible(counted):
     assert results.hypervolume[-1] == campaign.status().runs[0].hypervolume
 
 
+class AtOnce(Executor):
+    """Each task is done when it is submitted."""
+
+    def __init__(self):
+        self.n = 0
+
+    def submit(self, fn, /, *args):
+        self.n += 1
+        future = Future()
+        future.set_result(fn(*args))
+        return future
+
+
+@pytest.mark.parametrize(
+    ("execution", "places"), [({"in_flight": 3}, 3), ({"executor": "farm"}, 2)]
+)
+def test_the_sample_is_evaluated_where_the_runs_are(
+    counted, folder, monkeypatch, execution, places
+):
+    alone = Campaign.load(counted(), folder / "alone")
+    alone.run(workers=1)
+    executor, told = AtOnce(), []
+    monkeypatch.setattr("codesign.campaign.execution.open_executor", lambda *_: executor)
+    campaign = Campaign.load(counted(execution={"cache": False, **execution}), folder / "farm")
+    monkeypatch.setattr(Quiet, "sample", lambda _, total, done: told.append((done, executor.n)))
+    campaign.run(workers=2)
+    assert [done for done, _ in told] == list(range(11))
+    assert told[1][1] == places
+    point = campaign.results().reference_point
+    assert point == alone.results().reference_point
+
+
 @pytest.fixture
 def problem(write):
     return load_definition(write(evaluator={"name": "toy", "raise_on": [5]})).problem
+
+
+def each(evaluate):
+    return lambda rows: ((i, evaluate(rows[i : i + 1])) for i in range(len(rows)))
 
 
 def test_an_answer_file_survives_a_cut_line_and_serves_no_other_problem(problem, write, tmp_path):
@@ -202,14 +241,14 @@ def test_an_answer_file_survives_a_cut_line_and_serves_no_other_problem(problem,
         return problem.evaluate(rows)
 
     rows = np.concatenate([problem.space.encode({"x": x, "y": 1, "kind": "plain"}) for x in (4, 5)])
-    direct = AnswerFile(path, problem).evaluate(rows, evaluate)
+    direct = AnswerFile(path, problem).evaluate(rows, each(evaluate))
     assert direct.failures == {1: Failure("failed", "ZeroDivisionError: the toy broke")}
     path.write_bytes(path.read_bytes()[:-5])
-    again = AnswerFile(path, problem).evaluate(rows, evaluate)
-    assert AnswerFile(path, problem).evaluate(rows, evaluate).failures == again.failures
+    again = AnswerFile(path, problem).evaluate(rows, each(evaluate))
+    assert AnswerFile(path, problem).evaluate(rows, each(evaluate)).failures == again.failures
     assert calls == [1, 1, 1]
     other = load_definition(write(workload={"scale": 2.0})).problem
-    AnswerFile(path, other).evaluate(rows[:1], evaluate)
+    AnswerFile(path, other).evaluate(rows[:1], each(evaluate))
     assert calls == [1, 1, 1, 1]
 
 
@@ -237,4 +276,4 @@ def test_a_full_disk_is_said_and_loses_no_answer(problem, tmp_path, monkeypatch)
 
     monkeypatch.setattr("codesign.execution.known_answers.os.fsync", full)
     with pytest.raises(Exception, match="answers: cannot be written: No space left on device"):
-        file.evaluate(rows, problem.evaluate)
+        file.evaluate(rows, each(problem.evaluate))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from codesign.campaign import Campaign, load_definition
-from codesign.campaign.asynchronous import Farm, execute_in_flight
+from codesign.campaign.asynchronous import execute_in_flight
+from codesign.campaign.execution import Job
 from codesign.campaign.executor import Quiet, Recorder
+from codesign.campaign.farm import Farm
 from codesign.campaign.loop import Plan
 from codesign.campaign.reference import minimized
 from codesign.campaign.store_file import open_store
@@ -101,7 +103,7 @@ def start(write, folder):
         campaign = Campaign(resolved, folder / name / "toys", "toys")
         if not campaign.store_path.exists():
             campaign.folder.mkdir(parents=True)
-            campaign._create()
+            campaign._create(Job(resolved, campaign.folder, 1), Quiet(), False)
         with open_store(campaign.store_path, writing=True) as store:
             evaluate = campaign.problem.evaluate
             reference = minimized(campaign.problem, store.meta["reference_point"])

@@ -154,12 +154,12 @@ def _switching_joules(
         constants.flop_16bit,
         np.where(np.greater(work.multiply_bits, 4), constants.flop_8bit, constants.flop_4bit),
     )
-    core = part * _joules_per_flop(rates) * work.flop + constants.score * np.asarray(work.scores)
+    core = _joules_per_flop(rates, part) * work.flop + constants.score * np.asarray(work.scores)
     return np.asarray(core), np.asarray(constants.byte * np.asarray(work.traffic_bytes))
 
 
-def _joules_per_flop(rates: DeviceRates) -> FloatArray:
-    """Power limit over 16-bit peak, as far as arithmetic at the peak would draw the limit."""
-    stated = np.asarray(rates.power_watts / np.asarray(rates.peak_16bit_flop_per_s))
+def _joules_per_flop(rates: DeviceRates, part: Floats) -> FloatArray:
+    """A part of power limit over 16-bit peak, as far as arithmetic at the peak draws the limit."""
+    joules = np.asarray(part * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s)
     is_unbound = np.asarray(rates.sustained_fraction) >= CEILING
-    return np.where(is_unbound, np.minimum(stated, UNBOUND_JOULES_PER_FLOP), stated)
+    return np.where(is_unbound, np.minimum(joules, part * UNBOUND_JOULES_PER_FLOP), joules)

@@ -276,8 +276,8 @@ _NOTES = (
     "Each further request of a batch adds some 0.3 ms to Splitwise's decode steps on every device: "
     "batches of 64 take up to 42 % longer than predicted. DistServe's profiles of the same engine "
     "add less than half of that, so that it is not modeled.",
-    "LMDeploy's throughputs of Llama-2-70B on four devices are 2 to 18 % below what its own times "
-    "per output token allow, ours are above by as much.",
+    "On four devices LMDeploy's throughputs of Llama-2-70B with prompts of one token are 2 to 18 % "
+    "below what its own times per output token allow, and ours, which are near those, too high.",
     "From 4,096 tokens in a pass on, Splitwise's first tokens take up to 2.3 times as long as "
     "predicted: each collective then seems to take over 1 ms longer on A100 and H100 alike, "
     "which is not the links' time. It is not modeled.",

@@ -127,14 +127,15 @@ class FittedRules(ServingRules):
 
     def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """How kernels are started, and how far the laws are from measurements."""
+        between = "sampling and scheduling between steps cost nothing"
         started = {
-            "graphs": "replayed from graphs",
-            "streams": "queued ahead by the host",
-            "eager": "started one by one by the host",
+            "graphs": f"replayed from graphs; {between}",
+            "streams": f"queued ahead by the host; {between}",
+            "eager": "started one by one by the host, which takes its time between steps, too; "
+            "that of a batch is that of one request",
         }[self.options.engine]
         return [
-            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
-            "sampling and scheduling between steps cost nothing.",
+            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}.",
             *describe_expected_error(device, self.options.engine == "eager", chip),
             describe_energy_error(device),
         ]

@@ -29,7 +29,7 @@ class TimedPass:
     total_s: FloatArray
     stage_s: FloatArray
     idle_watts: FloatArray
-    host_s: FloatArray | float = 0.0
+    host_s: FloatArray
 
     def energy_joules(
         self, devices: FloatArray, stages: FloatArray, time_s: FloatArray
@@ -75,7 +75,7 @@ def time_pass(
     if has_overlap:
         for item, message_time in zip(messages, sent, strict=True):
             occupied = occupied + timing.occupied_share(item) * message_time.time_s
-    pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle)
+    pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle, np.zeros_like(idle))
     layers = _joint(pass_without_totals, has_overlap, True, occupied)
     ends = _joint(pass_without_totals, has_overlap, False, np.zeros_like(occupied))
     share = np.ceil(n_layers / platform.pp) / n_layers

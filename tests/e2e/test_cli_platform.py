@@ -58,6 +58,22 @@ def test_one_platform_is_a_table_that_names_its_assumptions(capsys: Any) -> None
         assert words in shown
 
 
+def test_an_engine_whose_host_starts_kernels_says_how_long_devices_wait_for_it(capsys: Any) -> None:
+    """Splitwise measured 45 ms a token for such a model on eight A100."""
+    words = ["platform", "--model", "llama-3.3-70b", "--device", "a100-sxm-80gb", "--tp", "8"]
+    words += ["--prompt-tokens", "512", "--generated-tokens", "128"]
+    by_default, eager = answer(capsys, *words), answer(capsys, *words, "--option", "engine=eager")
+    assert 0.043 < eager["metrics"]["time_per_output_token_s"] < 0.047
+    assert by_default["metrics"]["time_per_output_token_s"] < 0.02
+    waits = [
+        [note for note in found["notes"] if note.startswith("Devices wait for their host in")]
+        for found in (by_default, eager)
+    ]
+    assert waits[0] == []
+    # Kernels of 20.9 ms in a step of 45.
+    assert waits[1][0].endswith("and in 54% of a decode step.")
+
+
 def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
     words = ["platform", "--model", "llama-3-8b", "--device", "h100-sxm"]
     tokens = ["--prompt-tokens", "1000", "--generated-tokens", "0"]

@@ -46,7 +46,7 @@ from codesign.machines.device.energy import (
     kernel_energy_joules,
     sustained_time_s,
 )
-from codesign.machines.device.engine import EngineConstants
+from codesign.machines.device.engine import EngineConstants, host_own_s, host_starts_s
 from codesign.machines.device.expected_error import (
     describe_energy_error,
     describe_expected_error,
@@ -127,14 +127,15 @@ class FittedRules(ServingRules):
 
     def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """How kernels are started, and how far the laws are from measurements."""
+        between = "sampling and scheduling between steps cost nothing"
         started = {
-            "graphs": "replayed from graphs",
-            "streams": "queued ahead by the host",
-            "eager": "started one by one by the host",
+            "graphs": f"replayed from graphs; {between}",
+            "streams": f"queued ahead by the host; {between}",
+            "eager": "started one by one by the host, which takes its time between steps, too; "
+            "that of a batch is that of one request",
         }[self.options.engine]
         return [
-            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}; "
-            "sampling and scheduling between steps cost nothing.",
+            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}.",
             *describe_expected_error(device, self.options.engine == "eager", chip),
             describe_energy_error(device),
         ]
@@ -214,17 +215,24 @@ class FittedKernels(Rooflines):
             self.platform.rates, bandwidth_bytes_per_s=1.0 / self.residence.kept_s_per_byte
         )
 
-    def started_s(self, layers_s: FloatArray, operators: Sequence[OperatorTime]) -> FloatArray:
-        """(n,) time of all layers, at least that in which a host starts them, and its own part."""
+    def host_starts_s(self, operators: Sequence[OperatorTime]) -> FloatArray:
+        """(n,) time in which a host starts the kernels of the layers, where it starts each."""
         if self.options.engine != "eager":
-            return layers_s
-        n_started = sum(item.count for item in operators if item.is_in_layers)
+            return super().host_starts_s(operators)
+        n_kernels = sum(item.count for item in operators if item.is_in_layers)
+        bandwidth = self.platform.rates.host_bandwidth_bytes_per_s
         return self.by_class(
             "engine", EngineConstants,
-            lambda constants: (
-                np.maximum(layers_s, n_started * constants.host_start) + constants.host_step
-            ),
+            lambda constants: host_starts_s(n_kernels, bandwidth, constants),
         )  # fmt: skip
+
+    def host_own_s(self, *, has_prompts: bool) -> FloatArray:
+        """(n,) time of such a host in a pass that no kernel hides."""
+        if self.options.engine != "eager":
+            return super().host_own_s(has_prompts=has_prompts)
+        return self.by_class(
+            "engine", EngineConstants, lambda constants: host_own_s(has_prompts, constants)
+        )
 
     def message_s(self, message: Message) -> FloatArray:
         """(n,) time of one instance of a message."""

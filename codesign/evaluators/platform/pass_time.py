@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.columns import FloatArray
 from codesign.evaluators.platform.communication import Message
-from codesign.evaluators.platform.device_work import DeviceWork
+from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.roofline import OperatorTime, Rooflines, time_message
 
 
@@ -22,14 +22,14 @@ class TimedPass:
         total_s: Time through all stages, one after the other.
         stage_s: Time of the slowest stage alone.
         idle_watts: Power of a device that waits.
-        host_s: Time within all stages in which a device waits for its host to start a kernel.
+        host_s: Time within all stages in which a device waits for its host.
     """
 
     operators: Sequence[OperatorTime]
     total_s: FloatArray
     stage_s: FloatArray
     idle_watts: FloatArray
-    host_s: FloatArray | float = 0.0
+    host_s: FloatArray
 
     def energy_joules(
         self, devices: FloatArray, stages: FloatArray, time_s: FloatArray
@@ -53,9 +53,15 @@ class TimedPass:
 
 
 def time_pass(
-    timing: Rooflines, work: Sequence[DeviceWork], messages: Sequence[Message]
+    timing: Rooflines,
+    streams: Sequence[Stream],
+    work: Sequence[DeviceWork],
+    messages: Sequence[Message],
 ) -> TimedPass:
     """All operators of a pass, and how long it takes through the whole pipeline.
+
+    Layers take at least the time in which their host starts them. What it does besides, the hosts
+    of all stages do at the same time.
 
     With overlap, collectives and operators each hide the shorter of the two; what is sent from
     stage to stage is never hidden. Operators are slower by the cores that an exchange of tokens
@@ -69,15 +75,21 @@ def time_pass(
     if has_overlap:
         for item, message_time in zip(messages, sent, strict=True):
             occupied = occupied + timing.occupied_share(item) * message_time.time_s
-    pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle)
+    pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle, np.zeros_like(idle))
     layers = _joint(pass_without_totals, has_overlap, True, occupied)
     ends = _joint(pass_without_totals, has_overlap, False, np.zeros_like(occupied))
     share = np.ceil(n_layers / platform.pp) / n_layers
     send = pass_without_totals.part_s("send")
-    started = timing.started_s(layers, timed)
-    host = started - layers
+    started = np.maximum(layers, timing.host_starts_s(timed))
+    own = timing.host_own_s(has_prompts=any(stream.is_prefill for stream in streams))
     one_send = send / np.maximum(platform.pp - 1, 1)
-    return TimedPass(timed, started + ends + send, started * share + ends + one_send, idle, host)
+    return TimedPass(
+        operators=timed,
+        total_s=started + ends + send + own,
+        stage_s=started * share + ends + one_send + own,
+        idle_watts=idle,
+        host_s=started - layers + own,
+    )
 
 
 def _joint(

@@ -111,6 +111,8 @@ def _notes(serving: PlatformServing) -> list[str]:
         if options.overlap
         else "Collectives and operators follow one another."
     )
+    if serving.decode_pass.host_s[0] > 0:
+        notes.append(_host_note(serving))
     if serving.platform.products.has_block_scales[0]:
         notes.append(
             "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
@@ -122,3 +124,13 @@ def _notes(serving: PlatformServing) -> list[str]:
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
     return notes
+
+
+def _host_note(serving: PlatformServing) -> str:
+    """How much of its time a platform waits for hosts, which no operator's row has."""
+    prefill_s = sum(n * timed_pass.host_s[0] for n, timed_pass in serving.prefill_passes)
+    first_token_s, step = float(serving.time_to_first_token_s[0]), serving.decode_pass
+    return (
+        f"Devices wait for their host in {float(prefill_s) / first_token_s:.0%} of the time to "
+        f"first token and in {float(step.host_s[0] / step.total_s[0]):.0%} of a decode step."
+    )

@@ -111,9 +111,13 @@ class Rooflines:
         """(n,) power of a device that waits for others; NaN, since there is no law of energy."""
         return np.full_like(self.platform.tp, np.nan)
 
-    def started_s(self, layers_s: FloatArray, operators: Sequence[OperatorTime]) -> FloatArray:
-        """(n,) time of all layers, with the time in which their operators are started: nothing."""
-        return layers_s
+    def host_starts_s(self, operators: Sequence[OperatorTime]) -> FloatArray:
+        """(n,) time in which a host starts the operators of the layers: nothing."""
+        return np.zeros_like(self.platform.tp)
+
+    def host_own_s(self, *, has_prompts: bool) -> FloatArray:
+        """(n,) time of a host in a pass that no operator hides: nothing."""
+        return np.zeros_like(self.platform.tp)
 
 
 def time_message(

@@ -53,7 +53,7 @@ class PlatformServing:
         """The time of a pass while a device keeps so many bytes."""
         messages = list_messages(self.sharding, streams, self.rules)
         timing = self.rules.timing(self.model, self.platform, self.residence(kept))
-        return time_pass(timing, self.work(streams), messages)
+        return time_pass(timing, streams, self.work(streams), messages)
 
     def _streams(self, prompt: Prompt) -> list[Stream]:
         if self.request.mixed:

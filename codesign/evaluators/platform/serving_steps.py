@@ -33,7 +33,7 @@ from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.limits import describe_limits
 from codesign.evaluators.platform.pass_time import TimedPass
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.roofline import OperatorTime
+from codesign.evaluators.platform.roofline import OperatorTime, Rooflines
 from codesign.evaluators.platform.rules import rules_of
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.units import format_engineering
@@ -102,12 +102,12 @@ class DeviceStepTimes:
         shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
         layers = shared + own
         if self._has_slow_host:
-            layers = max(layers, self._host_s(step)) + self._starts_s[0]
+            layers = max(layers, self._host_starts_s(step)) + self._host_own_s[n_chunks > 0]
         return layers + self._requests_s[step.n_decoding + n_chunks]
 
-    def _host_s(self, step: EngineStep) -> float:
+    def _host_starts_s(self, step: EngineStep) -> float:
         """Least seconds of the layers: those in which the host starts their kernels."""
-        _, shared, decoding, chunk = self._starts_s
+        shared, decoding, chunk = self._starts_s
         return shared + decoding * (step.n_decoding > 0) + chunk * len(step.chunks)
 
     # Tables of passes.
@@ -184,20 +184,31 @@ class DeviceStepTimes:
         return [0.0, *np.sum(chosen, axis=0).tolist()]
 
     @cached_property
-    def _starts_s(self) -> tuple[float, float, float, float]:
-        """Seconds of the host that no kernel hides; in which it starts the shared kernels, and
-        those of either stream."""
-        serving = self._serving(1)
-        kept = serving.decode_footprint
-        timing = self._rules.timing(self._model, serving.platform, serving.residence(kept))
-        own_s = float(timing.started_s(np.zeros(1), [])[0])
+    def _starts_s(self) -> tuple[float, float, float]:
+        """Seconds in which the host starts the shared kernels, and those of either stream."""
         seconds = []
         for stream in (self._decoding(np.ones(1), 1.0), self._chunk(1, 0)):
-            operators = serving.time([stream], kept).operators
+            operators = self._time(stream, 1).operators
             for is_shared in (True, False):
                 started = [item for item in operators if (item.name in self._shared) == is_shared]
-                seconds.append(float(timing.started_s(np.zeros(1), started)[0]) - own_s)
-        return own_s, seconds[0], seconds[1], seconds[3]
+                seconds.append(float(self._timing.host_starts_s(started)[0]))
+        return seconds[0], seconds[1], seconds[3]
+
+    @cached_property
+    def _host_own_s(self) -> tuple[float, float]:
+        """Seconds of the host that no kernel hides, in steps without and with prompts."""
+        without, with_prompts = (
+            float(self._timing.host_own_s(has_prompts=has_prompts)[0])
+            for has_prompts in (False, True)
+        )
+        return without, with_prompts
+
+    @cached_property
+    def _timing(self) -> Rooflines:
+        """The times of operators, and of the host."""
+        serving = self._serving(1)
+        residence = serving.residence(serving.decode_footprint)
+        return self._rules.timing(self._model, serving.platform, residence)
 
     # What belongs to requests, on grids.
 

@@ -2,7 +2,9 @@
 
 A FLOP takes a part of what the datasheet implies: a device that spends its power limit on
 arithmetic at its peak needs power over peak for one. Better processes lower that quotient, which is
-what carries the constants to them. A byte of main memory and a score of attention take the same
+what carries the constants to them. It says nothing of a device whose limit is above what its
+arithmetic can draw, such as an H20, the chip of an H100 with a seventh of the peak: there a FLOP
+takes what it does on an H100. A byte of main memory and a score of attention take the same
 energy everywhere: with them, fits predict devices that they have not seen better than with parts
 of the power limit over bandwidth or over the rate of the special functions.
 
@@ -30,6 +32,7 @@ from pydantic import Field
 
 from codesign.columns import FloatArray
 from codesign.machines.device.rates import DeviceRates, Floats
+from codesign.machines.device.sustained import CEILING
 from codesign.schema import Record, quantity
 
 _Part = Annotated[float, Field(ge=0)]
@@ -38,6 +41,10 @@ _Picojoules = Annotated[float, quantity("pJ"), Field(ge=0)]
 CLOCK_POWER = 3.0
 """Power of the clock with which that of arithmetic grows [Mudge2001]_. At it, products in loops of
 a second at the limit are as much slower than short ones as measured; 2 and 5 fit them worse."""
+
+UNBOUND_JOULES_PER_FLOP = 700.0 / 989.4e12
+"""Power limit over 16-bit peak of an H100 (its datasheet), which stands for that of devices whose
+power limit binds no product of 16 bits [ours]."""
 
 
 class EnergyConstants(Record):
@@ -147,6 +154,12 @@ def _switching_joules(
         constants.flop_16bit,
         np.where(np.greater(work.multiply_bits, 4), constants.flop_8bit, constants.flop_4bit),
     )
-    of_flop = part * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s
-    core = of_flop * work.flop + constants.score * np.asarray(work.scores)
+    core = _joules_per_flop(rates, part) * work.flop + constants.score * np.asarray(work.scores)
     return np.asarray(core), np.asarray(constants.byte * np.asarray(work.traffic_bytes))
+
+
+def _joules_per_flop(rates: DeviceRates, part: Floats) -> FloatArray:
+    """A part of power limit over 16-bit peak, as far as arithmetic at the peak draws the limit."""
+    joules = np.asarray(part * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s)
+    is_unbound = np.asarray(rates.sustained_fraction) >= CEILING
+    return np.where(is_unbound, np.minimum(joules, part * UNBOUND_JOULES_PER_FLOP), joules)

@@ -42,6 +42,8 @@ class DeviceRates:
             their kernels start while the one before ends.
         has_fp8: 1 where the matrix units multiply 8-bit floats, else 0.
         has_asynchronous_cores: 1 where matrix units fetch operands while threads do other work.
+        host_bandwidth_bytes_per_s: Rate to the memory of its host, each way; NaN where none is
+            stated.
     """
 
     peak_16bit_flop_per_s: Floats
@@ -57,6 +59,7 @@ class DeviceRates:
     has_fp4: Floats = 0.0
     has_fp8: Floats = 0.0
     has_asynchronous_cores: Floats = 0.0
+    host_bandwidth_bytes_per_s: Floats = np.nan
 
 
 def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
@@ -89,4 +92,5 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         has_fp4=lookup(lambda device: float("fp4" in device.peak)),
         has_fp8=lookup(lambda device: float("fp8" in device.peak)),
         has_asynchronous_cores=lookup(lambda device: float(device.has_asynchronous_cores)),
+        host_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.slow_bandwidth, np.nan)),
     )

@@ -56,7 +56,8 @@ _UNITS = {
     **dict.fromkeys(("normal_start", "normal_hop"), "us"),
     **dict.fromkeys(("low_latency_start", "low_latency_hop", "stream_start", "row_start"), "us"),
     **dict.fromkeys(("mixing_start", "projection_start", "host_start", "rank_deviation"), "us"),
-    "host_step": "ms",
+    "earlier_host_start": "us",
+    **dict.fromkeys(("host_step", "host_prompt"), "ms"),
     **dict.fromkeys(("core_copy", "expert_copy", "token_copy"), "GB/s"),
     **dict.fromkeys(("stream_core", "row_core", "operand_rate"), "GB/s"),
     "integer_core_rate": "TFLOP/s",
@@ -73,7 +74,7 @@ _OTHERS = {
 _REQUESTS = (
     "requests at TP > 1 of LMDeploy (TurboMind 0.1) in measured_calibration.csv and requests alone "
     "of Splitwise (Mutinifni/splitwise-sim @8f99e7d, MIT) in splitwise.csv; medians of what steps "
-    "take for each collective, and robust least squares of what those of Splitwise's host take, "
+    "take for each collective, and robust least squares of what those of Splitwise's hosts take, "
     "given the constants of kernels"
 )
 

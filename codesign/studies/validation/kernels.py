@@ -8,7 +8,7 @@ reader's own device is to us.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +28,7 @@ from codesign.studies.validation.kernel_table import (
     read_kernel_table,
 )
 from codesign.studies.validation.operator_rows import read_operator_rows
-from codesign.studies.validation.study import Study, median_promise, summarize
+from codesign.studies.validation.study import Study, count_promise, median_promise, summarize
 
 FAMILIES = ("gemm", "attention", "mla", "mla_bmm", "scan", "experts", "elementwise", "collectives",
             "expert_exchange")  # fmt: skip
@@ -106,6 +106,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
         rows += _rows(name, own, predictions)
         summary += _summaries(own, predictions)
         targets += _targets(name, family.target, own, predictions)
+    targets += _roofline_targets(rows)
     for operator in sorted(set(table.words("operator")[~covered].tolist())):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
@@ -167,6 +168,7 @@ def _rows(
         {
             "what": f"{words['id'][i]} {words['operator'][i]}",
             "group": family,
+            "operator": str(words["operator"][i]),
             "device": keys[i],
             "format": formats[i],
             "framework": str(words["framework"][i]),
@@ -238,6 +240,37 @@ def _targets(
     return targets
 
 
+def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """In how many groups by kernel, device and formats predictions are nearer than rooflines."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["operator"], row["device"], row["format"]].append(row)
+    targets = []
+    for column, words in _BESIDE_ROOFLINES.items():
+        judged = [_is_nearer_than_roofline(group, column) for group in groups.values()]
+        known = [is_nearer for is_nearer in judged if is_nearer is not None]
+        if known:
+            subject = f"kernels by device and formats, {words} at least as near as a bare roofline"
+            targets.append(count_promise(subject, "all", sum(known), len(known)))
+    return targets
+
+
+def _is_nearer_than_roofline(group: Sequence[Mapping[str, Any]], column: str) -> bool | None:
+    """Whether the median size of some errors is at most the roofline's; None if none is known."""
+    known = [row for row in group if row[column] is not None and not np.isnan(row[column])]
+    if not known:
+        return None
+    ours = np.median([abs(row[column]) for row in known])
+    bound = np.median([abs(row["roofline"] / row["reference"] - 1.0) for row in known])
+    return bool(ours <= bound)
+
+
+_BESIDE_ROOFLINES = {
+    "error": "predictions",
+    "law": "laws alone",
+    "held_out": "with the device held out",
+}
+"""Errors of a row that are compared with the bare roofline's, and whose they are."""
 _COLUMNS = {
     "law": "law",
     "roofline": "roofline",

@@ -576,16 +576,75 @@ def test_devices_draw_between_a_fifth_and_all_of_their_power_and_each_joule_is_c
 
 def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host() -> None:
     steps = [
-        metric(build(options={"engine": engine}), "time_per_output_token_s", tensor_parallel=[1, 8])
+        metric(
+            build("llama-3.3-70b", options={"engine": engine}), "time_per_output_token_s",
+            tensor_parallel=[1, 8],
+        )
         for engine in ("graphs", "streams", "eager")
-    ]
+    ]  # fmt: skip
     assert steps[0][0] == steps[1][0] < steps[2][0]
     assert steps[0][1] < steps[1][1] < steps[2][1]
-    # The host starts the 32 layers' kernels one after the other, whatever the devices.
+    # The host starts the 80 layers' kernels one after the other, whatever the devices.
     host = load_constants("engine", EngineConstants, "gpu")
-    assert steps[2][1] > 32 * 8 * host.host_start + host.host_step
+    assert steps[2][1] > 80 * 8 * host.host_start + host.host_step
     # Where the device is the slower one, a step of one rank takes what the host adds.
     assert steps[2][0] - steps[0][0] == pytest.approx(host.host_step)
+
+
+@pytest.mark.parametrize("device", ["a100-sxm-80gb", "h100-sxm"])
+def test_no_number_of_devices_makes_a_step_faster_than_its_host_starts_kernels(device: str) -> None:
+    host = load_constants("engine", EngineConstants, "gpu")
+    start_s = host.earlier_host_start if device.startswith("a100") else host.host_start
+    platforms = designs(device=device, tensor_parallel=[1, 2, 4, 8])
+    serving = build("llama-3.3-70b", options={"engine": "eager"}).serving(platforms)
+    operators = serving.decode_pass.operators
+    starts_s = start_s * sum(item.count for item in operators if item.is_in_layers)
+    ends_s = sum(item.time_s for item in operators if not item.is_in_layers)
+    layers_s = serving.time_per_output_token_s - ends_s - host.host_step
+    assert (layers_s >= starts_s * (1 - 1e-9)).all()
+    # On eight devices the host is the slower one, so that the layers take its time exactly.
+    assert layers_s[3] == pytest.approx(starts_s[3])
+    assert layers_s[0] > 1.01 * starts_s[0]
+
+
+@pytest.mark.parametrize(
+    "rate", ["compute_flop_per_s", "fast_bandwidth_bytes_per_s", "link_bandwidth_bytes_per_s"]
+)
+def test_a_slow_host_hides_what_a_faster_device_gains_but_never_makes_it_a_loss(rate: str) -> None:
+    factors = np.geomspace(0.25, 16.0, 13)
+    device = load_device("a100-sxm-80gb")
+    stated = {
+        "compute_flop_per_s": device.peak["bf16"],
+        "fast_bandwidth_bytes_per_s": device.bandwidth,
+        "link_bandwidth_bytes_per_s": device.link_bandwidth,
+    }
+    values = {
+        "device": "a100-sxm-80gb",
+        "tensor_parallel": 4,
+        rate: (stated[rate] * factors).tolist(),
+    }
+    for phase in ("time_per_output_token_s", "time_to_first_token_s"):
+        seconds = {
+            engine: metric(build("llama-3.3-70b", options={"engine": engine}), phase, **values)
+            for engine in ("streams", "eager")
+        }
+        assert (np.diff(seconds["eager"]) <= 1e-12).all()
+        assert (seconds["eager"] > seconds["streams"]).all()
+
+
+def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one() -> None:
+    """The hosts of later stages do their own part while those before still run."""
+    host = load_constants("engine", EngineConstants, "gpu")
+    own = host.host_step + host.host_prompt
+    passes = [
+        build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=4096)
+        .serving(designs(tensor_parallel=2, pipeline_parallel=[1, 4]))
+        .prefill_passes[0][1]
+        for engine in ("streams", "eager")
+    ]
+    for name in ("total_s", "stage_s"):
+        added = getattr(passes[1], name) - getattr(passes[0], name)
+        assert added == pytest.approx(own, rel=1e-6)
 
 
 def test_fitted_kernels_are_never_faster_than_the_ideal_ones() -> None:

@@ -1,10 +1,10 @@
 """What serving engines add to their kernels, from requests that others measured.
 
 A step of an engine that starts kernels one by one takes as long as the devices or the host need,
-and what the host does before and after. Requests of one tell them apart: their decode steps keep
-the host busier than many devices, their prompts do not. A collective of an engine without graphs
-waits for the last of its ranks: what a step takes longer than its kernels, over the number of
-collectives.
+and what the host does before and after. Requests of one tell them apart: their decode steps on 4 or
+8 devices keep the host busier than the devices, those on 2 and most prompts do not. A collective of
+an engine without graphs waits for the last of its ranks: what a step takes longer than its kernels,
+over the number of collectives.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from codesign.columns import column_of
+from codesign.columns import FloatArray, column_of
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving import PlatformServing
 from codesign.machines.device.constants import load_constants
-from codesign.machines.device.engine import EngineConstants, rank_wait_s
+from codesign.machines.device.engine import (
+    EngineConstants,
+    host_own_s,
+    host_starts_s,
+    rank_wait_s,
+)
 from codesign.studies.validation.kernel_families.log_fit import fit_constants
 from codesign.studies.validation.request_cases import (
     CALIBRATION_FILE,
@@ -29,9 +34,13 @@ from codesign.studies.validation.request_cases import (
 from codesign.studies.validation.requests import predict
 
 _START = EngineConstants.model_validate(
-    {"host_start": "20 us", "host_step": "10 ms", "rank_deviation": "8 us"}
-)
+    {
+        "host_start": "20 us", "earlier_host_start": "40 us", "host_step": "10 ms",
+        "host_prompt": "10 ms", "rank_deviation": "8 us",
+    }
+)  # fmt: skip
 """Where the fit starts: round numbers."""
+_HOSTED = ("host_start", "earlier_host_start", "host_step", "host_prompt")
 
 
 def cases() -> list[RequestCase]:
@@ -44,22 +53,26 @@ def cases() -> list[RequestCase]:
 def fit(requests: Sequence[RequestCase]) -> EngineConstants:
     """The constants of requests.
 
-    Limiting assumption: all machines have one host, whose parts are robust least squares over
-    devices and quantities; ranks wait for the median time.
+    Limiting assumption: hosts differ in how fast they start kernels alone. The constants of hosts
+    are robust least squares over devices and quantities; ranks wait for the median time.
 
     Args:
         requests: Those of :func:`cases`, or some of them.
     """
     hosted = [case for case in requests if _is_hosted(case)]
-    layers_s, ends_s, kernels = np.array([_device_parts(case) for case in hosted]).T
+    layers_s, ends_s, kernels, bandwidth = np.array([_parts(case) for case in hosted]).T
+    has_prompts = np.array([case.quantity == "TTFT" for case in hosted])
+
+    def times_s(constants: EngineConstants) -> FloatArray:
+        started_s = np.maximum(layers_s, host_starts_s(kernels, bandwidth, constants))
+        return np.asarray(started_s + ends_s + host_own_s(has_prompts, constants))
+
     fitted = fit_constants(
         _START,
-        lambda constants: (
-            np.maximum(layers_s, kernels * constants.host_start) + ends_s + constants.host_step
-        ),
+        times_s,
         np.array([case.value for case in hosted]),
         groups=[f"{case.device.key} {case.quantity}" for case in hosted],
-        free=("host_start", "host_step"),
+        free=_HOSTED,
     )
     deviations = [_rank_deviation_s(case) for case in filter(_is_waiting, requests)]
     deviation = max(float(np.median(deviations)), 0.0)
@@ -75,14 +88,16 @@ def _is_waiting(case: RequestCase) -> bool:
     return (case.engine, case.quantity) == ("turbomind", "TPOT") and case.tensor_parallel > 1
 
 
-def _device_parts(case: RequestCase) -> tuple[float, float, float]:
-    """Seconds of the layers and of the ends of a pass whose kernels are queued, and its kernels."""
+def _parts(case: RequestCase) -> tuple[float, float, float, float]:
+    """Seconds of the layers and of the ends of a pass whose kernels are queued, its kernels, and
+    the rate to its host."""
     serving = _serving(case, "streams")
     timed = serving.decode_pass if case.quantity == "TPOT" else serving.prefill_passes[0][1]
     in_layers = [item for item in timed.operators if item.is_in_layers]
     layers_s = sum(float(item.time_s[0]) for item in in_layers)
     kernels = sum(float(item.count[0]) for item in in_layers)
-    return layers_s, float(timed.total_s[0]) - layers_s, kernels
+    bandwidth = float(np.ravel(serving.platform.rates.host_bandwidth_bytes_per_s)[0])
+    return layers_s, float(timed.total_s[0]) - layers_s, kernels, bandwidth
 
 
 def _rank_deviation_s(case: RequestCase) -> float:

@@ -99,3 +99,23 @@ def test_large_products_take_the_picojoules_that_the_table_shows(
     shipped = load_constants("energy", EnergyConstants, "gpu")
     energy = kernel_energy_joules(1.0, KernelWork(sustained * peak, 0.0, bits), rates, shipped)
     assert energy / (sustained * peak) * 1e12 == pytest.approx(expected_pj, rel=0.1)
+
+
+def rates_of(name: str) -> DeviceRates:
+    device = load_device(name)
+    return device_rates(lambda number: number(device))
+
+
+def test_a_flop_takes_on_a_throttled_chip_what_it_takes_on_the_whole_one() -> None:
+    """An H20 is an H100 with a seventh of its peak at 400 W: its limit binds no product."""
+    switched = []
+    for name in ("h100-sxm", "h20"):
+        rates = rates_of(name)
+        work, idle = KernelWork(1e12, 0, 16), KernelWork(0, 0, 16)
+        switched.append(
+            float(kernel_energy_joules(1e-2, work, rates, CONSTANTS))
+            - float(kernel_energy_joules(1e-2, idle, rates, CONSTANTS))
+        )
+        assert sustained_time_s(1e-2, work, rates, CONSTANTS) == 1e-2
+    assert switched[1] == pytest.approx(switched[0])
+    assert switched[0] == pytest.approx(1e12 * 700 / 989.4e12)

@@ -1,0 +1,42 @@
+"""What a serving engine adds to kernels: starts by the host, its own time, ranks that wait."""
+
+import numpy as np
+import pytest
+
+from codesign.hardware.device import load_device
+from codesign.machines.device.engine import (
+    EngineConstants,
+    host_own_s,
+    host_starts_s,
+    rank_wait_s,
+)
+
+CONSTANTS = EngineConstants.model_validate(
+    {
+        "host_start": "20 us",
+        "earlier_host_start": "40 us",
+        "host_step": "8 ms",
+        "host_prompt": "12 ms",
+        "rank_deviation": "10 us",
+    }
+)
+
+
+def test_a_host_starts_kernels_at_the_pace_of_its_generation() -> None:
+    """An H100 is linked by PCIe 5, an A100 by PCIe 4; nobody states the link of a V100."""
+    rates = [
+        load_device(key).slow_bandwidth or np.nan for key in ("h100-sxm", "a100-sxm-80gb", "v100")
+    ]
+    seconds = host_starts_s(1000.0, np.array(rates), CONSTANTS)
+    assert seconds.tolist() == pytest.approx([0.02, 0.04, 0.04])
+
+
+def test_a_step_with_prompts_takes_the_host_longer_by_a_constant() -> None:
+    seconds = host_own_s(np.array([False, True]), CONSTANTS)
+    assert seconds.tolist() == pytest.approx([8e-3, 20e-3])
+    assert float(host_own_s(True, CONSTANTS)) == seconds[1]
+
+
+def test_one_rank_waits_for_nobody_and_more_ranks_wait_longer() -> None:
+    seconds = rank_wait_s(np.array([1.0, 2.0, 8.0]), CONSTANTS)
+    assert seconds[0] == 0 and 0 < seconds[1] < seconds[2]

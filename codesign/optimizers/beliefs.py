@@ -56,9 +56,11 @@ _CLEARLY = 10.0
 modeled on it [ours]: improvement counts in an objective's own units. Without, three seeds of RE37
 with categories had 89 % of the exact hypervolume in the mean; with it, 92 %, as on no logarithm."""
 _POSITIONS_SHARE = 0.5
-"""Of the odds against positions of categories: what results must gain by them [ours]. With twenty
-values without any order, 60 to 100 results of functions of hidden properties mostly gained 0.56 and
-more; of functions where each pair of values has an effect of its own, 0.45 and less."""
+"""Of the odds against positions of categories: what results must gain by them [ours], for the
+kernel counts what is uncertain of positions as well. With 8 to 20 values without order, 60 random
+designs of functions of hidden properties mostly gained 0.56 and more; where each pair of values has
+an effect of its own, 0.45 and less. With 5 and 6 values the latter gained 0.5 to 0.6, and lost
+nothing."""
 _LEAST_EMBEDDED = 20
 """Results from which positions of categories are learned [ours]."""
 _ROUNDING = 1e-9
@@ -525,11 +527,16 @@ class Modeling:
     ) -> Mapping[tuple[str, int], Embedding]:
         """The embeddings of processes that are clearly more likely with one.
 
-        Positions are believed only if all processes together gain enough by them.
+        Positions are believed only if all processes together gain enough by them. What is
+        predicted has none [ours]: with them for the errors of predictions, three seeds of a problem
+        of ``platform`` had 0.1 % less of the exact hypervolume.
         """
         history = evidence.history
         names: list[Name] = [("objective", j) for j in range(history.objectives.shape[1])]
         names += [("limit", j) for j, v in enumerate(history.violations.T) if (v > 0).any()]
+        names = [name for name in names if evidence.predictions(_position(name, history)) is None]
+        if not names:
+            return {}
         plain = [self._plain(name, evidence, len(evidence.features)) for name in names]
         rng = np.random.default_rng(len(evidence.features))
         some = evidence.with_results(self.training, rng)

@@ -28,8 +28,10 @@ from codesign.optimizers.additive import distance, matern, matern_slope
 if TYPE_CHECKING:
     from torch import Tensor
 
-LEAST_VALUES = 8
-"""Of a category that is embedded [ours]: of fewer, pairs of values are soon seen."""
+LEAST_VALUES = 5
+"""Of a category that is embedded [ours]: of fewer, pairs of values are soon seen. With three
+variables of RE33 or RE37 of 5, 6, 8 or 12 values without order, 60 random designs left errors of
+the objectives that were smaller by half and more."""
 _DIMENSIONS = 2
 """Of the space of positions (Zhang et al.)."""
 _ITERATIONS = 80

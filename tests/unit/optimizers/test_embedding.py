@@ -44,11 +44,11 @@ def pairs_of_their_own(rows):
     return effects[:, rows[:, 0], rows[:, 2]].T + rows[:, [1]] / 20.0
 
 
-def beliefs_after(rows, objectives):
+def beliefs_after(rows, objectives, predicted=None):
     n = len(rows)
     history = History(rows, objectives, np.empty((n, 0)), np.zeros(n, dtype=bool))
     modeling = Modeling(logarithmic=False, iterations=50, training=200, groups=GROUPS)
-    evidence = Evidence(history, features_of(rows))
+    evidence = Evidence(history, features_of(rows), predicted)
     return modeling.beliefs(evidence, REFERENCE, True, np.random.default_rng(0))
 
 
@@ -141,6 +141,13 @@ def test_an_order_that_is_hidden_is_learned_from_fewer_results(monkeypatch):
 def test_values_whose_pairs_have_effects_of_their_own_have_no_positions():
     rows = designs(np.random.default_rng(2), 60)
     beliefs = beliefs_after(rows, pairs_of_their_own(rows))
+    assert not any(process.hyperparameters.embedding for process in beliefs.objectives)
+
+
+def test_what_is_predicted_has_no_positions():
+    rows = designs(np.random.default_rng(1), 60)
+    predicted = np.zeros((60, 2))
+    beliefs = beliefs_after(rows, hidden_order(rows), predicted)
     assert not any(process.hyperparameters.embedding for process in beliefs.objectives)
 
 

@@ -9,6 +9,7 @@ is an objective too: what is beyond it improves nothing anyway.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -21,12 +22,14 @@ from codesign.optimizers.acquisition import (
     expected_hypervolume_improvement,
     expected_violation_decrease,
 )
+from codesign.optimizers.embedding import Embedding, PositionFitting, categories_of
 from codesign.optimizers.evidence import (
     Evidence,
     Form,
     HyperparameterMemory,
     Learned,
     decided_at,
+    embedded_at,
     milestone,
 )
 from codesign.optimizers.history import History
@@ -52,6 +55,14 @@ _CLEARLY = 10.0
 """Logarithm of how much more likely results must be on the logarithmic scale for an objective to be
 modeled on it [ours]: improvement counts in an objective's own units. Without, three seeds of RE37
 with categories had 89 % of the exact hypervolume in the mean; with it, 92 %, as on no logarithm."""
+_POSITIONS_SHARE = 0.5
+"""Of the odds against positions of categories: what results must gain by them [ours], for the
+kernel counts what is uncertain of positions as well. With 8 to 20 values without order, 60 random
+designs of functions of hidden properties mostly gained 0.56 and more; where each pair of values has
+an effect of its own, 0.45 and less. With 5 and 6 values the latter gained 0.5 to 0.6, and lost
+nothing."""
+_LEAST_EMBEDDED = 20
+"""Results from which positions of categories are learned [ours]."""
 _ROUNDING = 1e-9
 """On the logarithmic scale: what is better than predicted by no more is as predicted."""
 _LEAST_EXCESS = -1.0 + 1e-9
@@ -476,16 +487,77 @@ class Modeling:
         return target, GaussianProcess.observed(known.features, target.values, hyperparameters)
 
     def _learned(self, name: Name, evidence: Evidence, n: int) -> Learned:
+        """What the first ``n`` results teach, with positions of categories if there are any."""
+        embedding = self._embeddings(evidence, n).get(name)
+        if embedding is None:
+            return self._plain(name, evidence, n)
+        decided = self._latest_decided(name, evidence, n)[1]
+        return self._in_form(name, evidence.part(slice(n)), decided.form, embedding)
+
+    def _plain(self, name: Name, evidence: Evidence, n: int) -> Learned:
         """What the first ``n`` results teach, in the form that was decided on last."""
+        n_decided, decided = self._latest_decided(name, evidence, n)
+        if n == n_decided:
+            return decided
+        some = evidence.part(slice(n))
+        return self.memory.plain(n, name, lambda: self._in_form(name, some, decided.form))
+
+    def _latest_decided(self, name: Name, evidence: Evidence, n: int) -> tuple[int, Learned]:
+        """Number of results of the latest decision up to ``n``, and what was decided."""
         n_decided = decided_at(n, _position(name, evidence.history))
         if (~evidence.history.failed[:n_decided]).sum() < 2:
             n_decided = n
-        decided = self.memory.decided(
-            n_decided, name, lambda: self._decided(name, evidence.part(slice(n_decided)))
+        some = evidence.part(slice(n_decided))
+        return n_decided, self.memory.decided(n_decided, name, lambda: self._decided(name, some))
+
+    def _embeddings(self, evidence: Evidence, n: int) -> Mapping[tuple[str, int], Embedding]:
+        """Those that the positions which were learned last give to processes."""
+        if self.groups is None or not categories_of(self.groups):
+            return {}
+        m, c = evidence.history.objectives.shape[1], evidence.history.violations.shape[1]
+        n_learned = embedded_at(n, m + c + 1)
+        some = evidence.part(slice(n_learned))
+        if (~some.history.failed).sum() < _LEAST_EMBEDDED:
+            return {}
+        groups = self.groups
+        return self.memory.embedded(n_learned, lambda: self._embedded(some, groups))
+
+    def _embedded(
+        self, evidence: Evidence, groups: IntArray
+    ) -> Mapping[tuple[str, int], Embedding]:
+        """The embeddings of processes that are clearly more likely with one.
+
+        Positions are believed only if all processes together gain enough by them. What is
+        predicted has none [ours]: with them for the errors of predictions, three seeds of a problem
+        of ``platform`` had 0.1 % less of the exact hypervolume.
+        """
+        history = evidence.history
+        names: list[Name] = [("objective", j) for j in range(history.objectives.shape[1])]
+        names += [("limit", j) for j, v in enumerate(history.violations.T) if (v > 0).any()]
+        names = [name for name in names if evidence.predictions(_position(name, history)) is None]
+        if not names:
+            return {}
+        plain = [self._plain(name, evidence, len(evidence.features)) for name in names]
+        rng = np.random.default_rng(len(evidence.features))
+        some = evidence.with_results(self.training, rng)
+        values = np.column_stack(
+            [
+                self._target(name, some, learned.form.logarithmic).values
+                for name, learned in zip(names, plain, strict=True)
+            ]
         )
-        if n == n_decided:
-            return decided
-        return self._in_form(name, evidence.part(slice(n)), decided.form)
+        positions = PositionFitting(some.features, values, groups).fit()
+        gains = np.array(
+            [
+                self._in_form(name, evidence, learned.form, embedding).density - learned.density
+                for name, learned, embedding in zip(names, plain, positions.embeddings, strict=True)
+            ]
+        )
+        least = -_POSITIONS_SHARE * positions.log_odds
+        if gains.sum() < least:
+            return {}
+        chosen = np.flatnonzero(gains >= least / len(names)).tolist()
+        return {names[j]: positions.embeddings[j] for j in chosen}
 
     def _decided(self, name: Name, evidence: Evidence) -> Learned:
         """What explains the evidence best: a function of it alone.
@@ -511,29 +583,33 @@ class Modeling:
             least = -np.inf if is_declared else _CLEARLY
             if richer.density > fitted.density + least:
                 fitted, form = richer, replace(form, **{feature: True})
-        return Learned(fitted.hyperparameters, form)
+        return Learned(fitted.hyperparameters, form, fitted.density)
 
-    def _in_form(self, name: Name, evidence: Evidence, form: Form) -> Learned:
+    def _in_form(
+        self, name: Name, evidence: Evidence, form: Form, embedding: Embedding | None = None
+    ) -> Learned:
         """What the evidence teaches about a process of this form."""
-        some, fitting = self._training(name, evidence)
+        some, fitting = self._training(name, evidence, embedding)
         values = self._target(name, some, form.logarithmic).values
         fitted = fitting.fit(values)
         for feature in self._features_of_forms:
             if getattr(form, feature):
                 fitted = _richer(fitting, feature, values, fitted)
-        return Learned(fitted.hyperparameters, form)
+        return Learned(fitted.hyperparameters, form, fitted.density)
 
     @property
     def _features_of_forms(self) -> tuple[FormFeature, FormFeature]:
         """In the order in which they are tried: noise that is declared is no contribution."""
         return ("has_noise", "has_sum") if self.is_noisy else ("has_sum", "has_noise")
 
-    def _training(self, name: Name, evidence: Evidence) -> tuple[Evidence, Fitting]:
+    def _training(
+        self, name: Name, evidence: Evidence, embedding: Embedding | None = None
+    ) -> tuple[Evidence, Fitting]:
         """What hyperparameters are learned from."""
         rng = np.random.default_rng(len(evidence.features))
         draw = evidence.thinned if name[0] == "failing" else evidence.with_results
         some = draw(self.training, rng)
-        return some, Fitting(some.features, self.iterations, self.groups)
+        return some, Fitting(some.features, self.iterations, self.groups, embedding)
 
     def _target(self, name: Name, known: Evidence, logarithmic: bool) -> Target:
         """What the process of a name is to learn."""

@@ -3,10 +3,11 @@
 MemExplorer section 4.4 [11, 14] gives the frame: independent processes, analytic expected
 hypervolume improvement, candidates that were not evaluated. Added to it are processes on the
 logarithm of objectives with improvement in their own units, features that include derived
-quantities and what the evaluator tells in advance and are bent as results ask for, neighbors and
-mutants of the front among the candidates with a local search from the best, a model of what is
-feasible, the least violation as the goal until something is, predictions as bounds while no result
-was better, and steps that explore more when few results improve or the models hope for nothing.
+quantities and what the evaluator tells in advance and are bent as results ask for, learned
+positions of the values of categories, neighbors and mutants of the front among the candidates with
+a local search from the best, a model of what is feasible, the least violation as the goal until
+something is, predictions as bounds while no result was better, and steps that explore more when few
+results improve or the models hope for nothing.
 ``gp-ehvi-paper`` is the recipe as it was published.
 """
 

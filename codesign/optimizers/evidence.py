@@ -7,12 +7,13 @@ the history alone, so a search that was resumed goes on in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.columns import FloatArray, IntArray
+from codesign.optimizers.embedding import Embedding
 from codesign.optimizers.history import History
 from codesign.optimizers.surrogate import Hyperparameters
 
@@ -20,6 +21,8 @@ _EACH = 100
 """Results up to which hyperparameters are learned anew after each [ours]."""
 _DECIDED_EVERY = 5
 """Results, up to a hundred, after which the form of a process is decided anew [ours]."""
+_EMBEDDED_EVERY = 10
+"""Results, up to a hundred, after which positions of categories are learned anew [ours]."""
 _REFITS = 10
 """Beyond, times that they are learned while the number of results doubles, about [ours]."""
 
@@ -104,6 +107,17 @@ def decided_at(n: int, position: int = 0) -> int:
     return n - (n - position) % _DECIDED_EVERY
 
 
+def embedded_at(n: int, position: int = 0) -> int:
+    """Number of results that the positions of categories are learned from after ``n``.
+
+    >>> [embedded_at(n) for n in (3, 20, 29, 99, 112)]
+    [3, 20, 20, 90, 110]
+    """
+    if n > _EACH:
+        return milestone(n, position)
+    return n - n % _EMBEDDED_EVERY if n >= _EMBEDDED_EVERY else n
+
+
 @dataclass(frozen=True)
 class Form:
     """What kind of process explains the results best.
@@ -126,10 +140,12 @@ class Learned:
     Attributes:
         hyperparameters: Of the process.
         form: Its kind.
+        density: Logarithm of their posterior density.
     """
 
     hyperparameters: Hyperparameters
     form: Form
+    density: float
 
 
 class HyperparameterMemory:
@@ -139,16 +155,30 @@ class HyperparameterMemory:
     """
 
     def __init__(self) -> None:
-        self._learned: dict[tuple[str, int], tuple[int, Learned]] = {}
-        self._decided: dict[tuple[str, int], tuple[int, Learned]] = {}
+        self.forget()
 
     def forget(self) -> None:
         """Learn everything anew, from evidence that changed."""
-        self._learned, self._decided = {}, {}
+        self._learned: dict[tuple[str, int], tuple[int, Learned]] = {}
+        self._plain: dict[tuple[str, int], tuple[int, Learned]] = {}
+        self._decided: dict[tuple[str, int], tuple[int, Learned]] = {}
+        self._embedded: tuple[int, Mapping[tuple[str, int], Embedding]] | None = None
 
     def get(self, n: int, name: tuple[str, int], learn: Callable[[], Learned]) -> Learned:
         """Those of a process after ``n`` results, learned if they are not remembered."""
         return _remembered(self._learned, n, name, learn)
+
+    def plain(self, n: int, name: tuple[str, int], learn: Callable[[], Learned]) -> Learned:
+        """Those of a process whose features are not embedded, after ``n`` results."""
+        return _remembered(self._plain, n, name, learn)
+
+    def embedded(
+        self, n: int, learn: Callable[[], Mapping[tuple[str, int], Embedding]]
+    ) -> Mapping[tuple[str, int], Embedding]:
+        """Embeddings of the processes that have one, after ``n`` results."""
+        if self._embedded is None or self._embedded[0] != n:
+            self._embedded = n, learn()
+        return self._embedded[1]
 
     def decided(self, n: int, name: tuple[str, int], decide: Callable[[], Learned]) -> Learned:
         """What was learned when the form of a process was decided, after ``n`` results."""

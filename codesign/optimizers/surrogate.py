@@ -2,7 +2,8 @@
 
 Matérn 5/2 kernels with one length scale per feature and the prior on them that grows with the
 dimension (Hvarfner et al., "Vanilla Bayesian optimization performs great in high dimensions",
-2024), as in BoTorch, over features that are warped as the observations ask for (``warping.py``).
+2024), as in BoTorch, over features that are warped as the observations ask for (``warping.py``);
+the values of categories may have positions that are learned (``embedding.py``).
 Besides that product there may be a sum of functions of one parameter each (``additive.py``), and
 noise; whoever fits chooses by the posterior density. Hyperparameters have the largest posterior
 density, found by L-BFGS with the gradient in closed form; the prior mean is the generalized
@@ -36,6 +37,7 @@ from codesign.optimizers.additive import (
     matern,
     matern_slope,
 )
+from codesign.optimizers.embedding import Embedding
 from codesign.optimizers.warping import MOST_WARPED, WARP_SCALE, Bending, Warp, is_warpable
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Hyperparameters:
         noise: Variance of the observations about the function.
         variance: Of the product.
         contributions: A kernel that is a sum over the parameters, if it is added to the product.
+        embedding: Of categories, before features are warped.
     """
 
     length_scales: Tensor
@@ -123,6 +126,14 @@ class Hyperparameters:
     noise: float = NOISE
     variance: float = 1.0
     contributions: Contributions | None = None
+    embedding: Embedding | None = None
+
+    def warped(self, features: FloatArray) -> Tensor:
+        """(n, e) as the kernel compares them, of (n, f) features."""
+        import torch
+
+        embedded = features if self.embedding is None else self.embedding.of(features)
+        return self.warp.of(torch.as_tensor(embedded, dtype=torch.float64))
 
     @property
     def total_variance(self) -> float:
@@ -167,7 +178,7 @@ class GaussianProcess:
         """The process after (n,) values at (n, f) features."""
         import torch
 
-        warped = hyperparameters.warp.of(torch.as_tensor(features, dtype=torch.float64))
+        warped = hyperparameters.warped(features)
         return cls.of(warped, torch.as_tensor(np.ascontiguousarray(values)), hyperparameters)
 
     @classmethod
@@ -199,7 +210,7 @@ class GaussianProcess:
         import torch
 
         hyperparameters = self.hyperparameters
-        points = hyperparameters.warp.of(torch.as_tensor(features, dtype=torch.float64))
+        points = hyperparameters.warped(features)
         mean = torch.empty(len(points), dtype=torch.float64)
         variance = torch.empty_like(mean)
         for start in range(0, len(points), _CHUNK):
@@ -218,7 +229,7 @@ class GaussianProcess:
         import torch
 
         expected, _ = self.predict(features)
-        points = self.hyperparameters.warp.of(torch.as_tensor(features, dtype=torch.float64))
+        points = self.hyperparameters.warped(features)
         cross = self.hyperparameters.covariance(self.features, points)
         rows = torch.linalg.solve_triangular(self.factor, cross, upper=False).T
         rest = self.hyperparameters.covariance(points, points) - rows @ rows.T
@@ -312,20 +323,32 @@ class Fitting:
         iterations: Bound on the steps of L-BFGS for each process.
         groups: (f,) numbers from 0; length scales of features with one number are similar.
             Without them, each is by itself.
+        embedding: Of categories, whose groups take the place of the others: the features of each
+            share one length scale.
     """
 
     def __init__(
-        self, features: FloatArray, iterations: int, groups: IntArray | None = None
+        self,
+        features: FloatArray,
+        iterations: int,
+        groups: IntArray | None = None,
+        embedding: Embedding | None = None,
     ) -> None:
         import torch
 
+        n_plain = features.shape[1]
+        if embedding is not None:
+            features, groups, n_plain = embedding.of(features), embedding.groups, embedding.n_plain
         self._features = torch.as_tensor(features, dtype=torch.float64)
-        self._iterations = iterations
+        self._iterations, self._embedding = iterations, embedding
         self._groups = np.arange(features.shape[1]) if groups is None else groups
         self._n_groups = int(self._groups.max()) + 1
-        # Features that are not alone in their group.
-        self._alike = np.flatnonzero(np.bincount(self._groups)[self._groups] > 1)
-        self._warpable = is_warpable(features)
+        is_shared = np.bincount(self._groups)[self._groups] > 1
+        # Features that are not alone in their group; what is embedded is on one scale already.
+        self._alike = np.flatnonzero(is_shared[:n_plain])
+        n_compared = n_plain if embedding is None else embedding.n_compared
+        self._location = prior_location(n_compared)
+        self._warpable = is_warpable(features[:, :n_plain])
         self._bending = Bending(self._features, self._warpable)
 
     def fit(self, values: FloatArray) -> Fitted:
@@ -334,7 +357,7 @@ class Fitting:
         Args:
             values: (n,), standardized.
         """
-        mode = prior_location(self._features.shape[1]) - PRIOR_SCALE**2  # of the prior
+        mode = self._location - PRIOR_SCALE**2  # of the prior
         n_others = len(self._alike) + 2 * len(self._warpable)
         scales, others = np.full(self._n_groups, mode), np.zeros(n_others)
         return self._optimum(values, np.concatenate([[LOG_NOISE], scales, others]))
@@ -382,7 +405,11 @@ class Fitting:
         )
         read = self._read(optimum.x)
         hyperparameters = Hyperparameters(
-            read.scales, Warp.of_logs(self._warpable, read.exponents), read.noise, read.variance
+            read.scales,
+            Warp.of_logs(self._warpable, read.exponents),
+            read.noise,
+            read.variance,
+            embedding=self._embedding,
         )
         if read.added_scales is not None:
             contributions = Contributions(self._groups, read.added_scales, read.added_variance)
@@ -490,7 +517,7 @@ class Fitting:
         noise, scales, others, variances, added = np.split(
             logs, [1, 1 + g, 1 + g + k + w, 3 + g + k + w]
         )
-        away = (scales - prior_location(self._features.shape[1])) / PRIOR_SCALE
+        away = (scales - self._location) / PRIOR_SCALE
         deviations = np.append(np.full(k, ALIKE_SCALE), np.full(w, WARP_SCALE))
         density = float((-0.5 * away**2 - scales).sum() - 0.5 * ((others / deviations) ** 2).sum())
         # Of a sum, less its largest: the mode of a function of one parameter.

@@ -221,15 +221,15 @@ class Campaign:
         """
         if not self.store_path.exists():
             name = self.definition.name
-            problem = f"campaign {name!r} has no results yet; '{self._command}' starts it"
+            message = f"campaign {name!r} has no results yet; '{self._command}' starts it"
             if any(self.folder.glob("exact-*.npz")):
                 # Asked for where no front in the folder fits: the definition or our code changed.
-                problem = (
+                message = (
                     f"the exact front in the folder is of another definition of {name!r} or of "
                     f"another version of codesign; 'codesign enumerate {self._asked_as}' finds "
                     f"it anew, and '{self._command}' searches"
                 )
-            raise InputError(problem, str(self.folder))
+            raise InputError(message, str(self.folder))
         with open_store(self.store_path) as store:
             if store.notice:
                 _logger.warning("%s", store.notice)

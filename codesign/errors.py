@@ -85,8 +85,12 @@ class JobError(CodesignError):
     """The job ran and failed."""
 
 
-def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 24) -> str:
+def describe_unknown(
+    kind: str, got: object, known: Iterable[str], most: int = 24, meant: str | None = None
+) -> str:
     """One line for an unknown name: the nearest known one, then the list (at most ``most``).
+
+    ``meant`` is the known one if the name is another word for it, however it is spelled.
 
     Beside a near miss, a long list is cut to the nearest names: the line is to be read at a glance.
 
@@ -94,7 +98,7 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], most: int = 2
     "unknown unit 'parsec'. Did you mean 'sector'? Known: e, second, sector, …."
     """
     names, word = sorted(known), str(got)
-    close = _nearest(word, names) if len(word) <= _MOST_CHARACTERS else None
+    close = meant or (_nearest(word, names) if len(word) <= _MOST_CHARACTERS else None)
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
     if hint and len(names) > _MANY:

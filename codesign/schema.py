@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -42,6 +42,8 @@ class Record(BaseModel):
     """A frozen record that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    other_words: ClassVar[Mapping[str, str]] = {}
+    """Keys that people write who mean one of the record's: it is offered to them."""
 
 
 def quantity(unit: str) -> Any:
@@ -439,8 +441,10 @@ def _problem(document: Document, record: type[BaseModel], path: KeyPath, item: A
         location = (*(part for part in outer if _is_written(part)), item["loc"][-1])
     where = document.where(*path, *location)
     if kind == "extra_forbidden":
-        known = _fields_at(record, location[:-1])
-        return f"{where}: {describe_unknown('key', location[-1], known)}"
+        model, key = _model_at(record, location[:-1]), location[-1]
+        known = [] if model is None else list(_by_alias(model))
+        meant = getattr(model, "other_words", {}).get(key)
+        return f"{where}: {describe_unknown('key', key, known, meant=meant)}"
     if kind == "missing":
         return f"{where}: the key is required"
     message = sentence_of(item)
@@ -467,14 +471,15 @@ def _is_written(part: str | int) -> bool:
     return isinstance(part, int) or not re.search(r"[\[(]|^function-", part)
 
 
-def _fields_at(record: type[BaseModel], path: KeyPath) -> list[str]:
+def _model_at(record: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     model: Any = record
     for part in path:
         if isinstance(part, int) or model is None:
             continue
         field = _by_alias(model).get(part)
         model = _model_in(field.annotation) if field is not None else model
-    return list(_by_alias(model)) if model is not None else []
+    nested: type[BaseModel] | None = model
+    return nested
 
 
 def _by_alias(model: type[BaseModel]) -> dict[str, Any]:

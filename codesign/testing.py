@@ -111,7 +111,8 @@ def check_optimizer(
     """
     if options is None:
         _require(
-            hasattr(factory, "Options"), "it has no Options, the record of what it may be told"
+            hasattr(factory, "Options"),
+            "it has no Options, the record of the keys that a campaign may set",
         )
         options = factory.Options()  # type: ignore[attr-defined] # seen on the line before
     ours = parse_space(_ORDINARY, {}, "ordinary.yaml")

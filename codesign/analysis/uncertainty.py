@@ -342,6 +342,44 @@ def front_spread(
     )
 
 
+def metric_quantiles(
+    problem: Problem,
+    rows: IntArray,
+    metrics: Sequence[str],
+    levels: Sequence[float],
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> dict[str, FloatArray]:
+    """How metrics of designs are spread over the ranges, in the draws of :func:`front_spread`.
+
+    Args:
+        problem: With an evaluator whose technologies can be replaced.
+        rows: (n, d) designs of its space that meet all that is known without evaluation.
+        metrics: Whose quantiles.
+        levels: In percent: 5 is what 5 % of the draws are below.
+        samples: Draws.
+        seed: Of the draws.
+
+    Returns:
+        (n, q) by metric, of those that a number with a range moves.
+
+    Raises:
+        InputError: An evaluator without technologies, no sample, a negative seed.
+    """
+    sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
+    values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    for drawn in draw(sweep.numbers, samples, seed):
+        observed = sweep.observe(rows, drawn)
+        for name in metrics:
+            values[name].append(observed.metrics[name])
+    stacked = {name: np.stack(drawn) for name, drawn in values.items()}
+    return {
+        name: np.percentile(drawn, levels, axis=0).T
+        for name, drawn in stacked.items()
+        if np.isfinite(drawn).all() and np.ptp(drawn, axis=0).any()
+    }
+
+
 def robust_front(
     results: Results, samples: int = SAMPLES, seed: int = 0, most: int = MOST_DESIGNS
 ) -> RobustFront:

@@ -213,11 +213,16 @@ class Campaign:
             StoreError: The store is damaged.
         """
         if not self.store_path.exists():
-            raise InputError(
-                f"campaign {self.definition.name!r} has no results yet; "
-                f"'{self._command}' starts it",
-                str(self.folder),
-            )
+            name = self.definition.name
+            message = f"campaign {name!r} has no results yet; '{self._command}' starts it"
+            if any(self.folder.glob("exact-*.npz")):
+                # Asked for where no front in the folder fits: the definition or our code changed.
+                message = (
+                    f"the exact front in the folder is of another definition of {name!r} or of "
+                    f"another version of codesign; 'codesign enumerate {self._asked_as}' finds "
+                    f"it anew, and '{self._command}' searches"
+                )
+            raise InputError(message, str(self.folder))
         with open_store(self.store_path) as store:
             if store.notice:
                 _logger.warning("%s", store.notice)

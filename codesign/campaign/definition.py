@@ -396,6 +396,12 @@ def configured_optimizers(
     for i, choice in enumerate(settings.optimizers):
         path: KeyPath = ("optimizers", i)
         factory = plugins.load("optimizers", choice.name, document.where(*path))
+        if not hasattr(factory, "Options"):
+            problem = "has no Options, the record of the keys that a campaign may set"
+            remedy = "codesign.optimizers.base.BaseOptimizer brings an empty one"
+            raise InputError(
+                f"the class of optimizer {choice.name!r} {problem}; {remedy}", document.where(*path)
+            )
         known = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
         unknown = [key for key in choice.options if key not in known]
         if unknown:

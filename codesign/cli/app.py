@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -243,8 +244,21 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
+_PLAIN_WORDS = {
+    r"Input should be a valid integer.*": "expected a whole number, such as 10000",
+    r"Input should be a valid number.*": "expected a number",
+    r"Input should be greater than or equal to": "expected at least",
+    r"Input should be less than or equal to": "expected at most",
+    r"Input should be greater than": "expected more than",
+    r"Input should be less than": "expected less than",
+}
+"""What pydantic says of a flag's value, and our words for it."""
+
+
 def _usage_message(error: Exception) -> str:
     message = str(error.format_message())  # type: ignore[attr-defined]  # see the caller
+    for sentence, words in _PLAIN_WORDS.items():
+        message = re.sub(sentence, words, message)
     message = message[:1].lower() + message[1:].rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "codesign"

@@ -132,6 +132,12 @@ def economics(
         _check_fitted_options(options)
     tokens = request_tokens(request)
     workload = _workload(model, request, tokens, drafting)
+    if users is not None and tokens is None and request.context_tokens is None:
+        # Without a cache to read any number of requests fits, and 16 devices serve 10,000 users.
+        raise InputError(
+            "expected --prompt-tokens and --generated-tokens, or --context-tokens, with it",
+            "--users",
+        )
     limits = _limits(times, tokens)
     if drafting.draft_kv_heads is not None:
         with prefix_problems("--draft-kv-heads"):

@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
+from codesign.enumeration.dominance_table import DominanceTable
 from codesign.notebook import table_html
 from codesign.pareto import hypervolume, non_dominated
 
 MOST_LISTED = 256
 """Designs kept of one point; beyond, they are counted."""
 _WITNESSES = 64
+_WORTH_A_TABLE = 1 << 11
+"""Points for which a table is made that no other call shares. [ours]"""
 _MOST_LAYERS = 64
 """Values of one of three objectives up to which each has a staircase of its own. [ours]"""
 
@@ -143,17 +146,22 @@ def _first_of(groups: list[IntArray]) -> IntArray:
     return groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))[:MOST_LISTED]
 
 
-def dominated_by(front: FloatArray, points: FloatArray) -> BoolArray:
+def dominated_by(
+    front: FloatArray, points: FloatArray, table: DominanceTable | None = None
+) -> BoolArray:
     """(n,) whether any of the front's points dominates each point; equal ones do not.
 
     Args:
         front: (p, m) points of which none dominates another, in lexicographic order.
         points: (n, m); a coordinate of minus infinity is dominated by nothing.
+        table: Of the front, if many calls share it.
     """
     if not len(front) or not len(points):
         return np.zeros(len(points), dtype=bool)
     # An objective in which all are equal decides nothing: often the third of three.
     varies = (points != front[0]).any(axis=0) | (front != front[0]).any(axis=0)
+    if not varies.all():
+        table = None
     if varies.any():
         front, points = front[:, varies], points[:, varies]
     if points.shape[1] <= 2:
@@ -162,9 +170,14 @@ def dominated_by(front: FloatArray, points: FloatArray) -> BoolArray:
         layered = _layered_column(front)
         if layered is not None:
             return _dominated_by_layers(front, points, layered)
+    if table is not None:
+        return table.dominates(points)
     is_dominated = _dominated_by_any(_witnesses(front), points)
     rest = np.flatnonzero(~is_dominated)
-    # Of the points that no witness dominates there are few; all of the front is looked at.
+    # Of the points that no witness dominates all of the front is looked at.
+    if len(rest) >= _WORTH_A_TABLE:
+        is_dominated[rest] = DominanceTable(front).dominates(points[rest])
+        return is_dominated
     for start in range(0, len(rest), 1024):
         part = rest[start : start + 1024]
         is_dominated[part] = _dominated_by_all_at_once(front, points[part])

@@ -19,6 +19,7 @@ import numpy as np
 
 from codesign.columns import BoolArray, FloatArray, IntArray
 from codesign.enumeration.decomposition import Decomposition, Part
+from codesign.enumeration.dominance_table import DominanceTable
 from codesign.enumeration.front import Archive, dominated_by
 from codesign.evaluators.base import Bounds
 from codesign.problem import Problem
@@ -76,6 +77,8 @@ class Walk:
         self.problem = problem
         self.decomposition = Decomposition(problem)
         self._barriers = barriers
+        has_table = barriers.shape[1] > 3 and len(barriers) > 0
+        self._table = DominanceTable(barriers) if has_table else None
         self._metrics = problem.deciding_metrics
         self._limits = [item for item in problem.constraints if item.is_limit]
 
@@ -120,7 +123,7 @@ class Walk:
             name = objective.metric.name
             if name in best and objective.sense == objective.metric.sense:
                 bounds[:, j] = objective.minimized(best[name])
-        excluded |= dominated_by(self._barriers, bounds)
+        excluded |= dominated_by(self._barriers, bounds, self._table)
         return np.asarray(excluded | dominated_by(met, bounds))
 
     def _evaluate(self, part: Part, partial_front: PartialFront) -> None:

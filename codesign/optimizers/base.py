@@ -341,6 +341,10 @@ class SearchSpace:
         return np.concatenate([self.no_rows, *chunks])
 
 
+class NoOptions(Record):
+    """What a campaign may tell an optimizer that has no options: nothing."""
+
+
 class BaseOptimizer:
     """What our optimizers share: how they are built, and knowing which designs they were told.
 
@@ -356,7 +360,7 @@ class BaseOptimizer:
         reference_point: (m,) bound of the hypervolume, for a subclass that uses one.
     """
 
-    Options: ClassVar[type[Record]]
+    Options: ClassVar[type[Record]] = NoOptions
     hint_use: ClassVar[HintUse] = "none"
     takes_reference_point: ClassVar[bool] = True
 

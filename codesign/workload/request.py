@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from pydantic import model_validator
@@ -61,6 +62,13 @@ def _batch(value: object) -> object:
 class Request(Record):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
+    other_words: ClassVar[Mapping[str, str]] = {
+        "context_length": "prompt_tokens",
+        "context_tokens": "prompt_tokens",
+        "input_tokens": "prompt_tokens",
+        "output_tokens": "generated_tokens",
+        "new_tokens": "generated_tokens",
+    }
     model: ModelName
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
     phase: Phase

@@ -308,6 +308,10 @@ CASES = {
     "results before the first run": Case(
         ["pareto", "a.yaml"], ["no results yet", "codesign run"], {"a.yaml": _CAMPAIGN}
     ),
+    "an exact front of another version and no run": Case(
+        ["pareto", "a.yaml"], ["of another version", "'codesign enumerate a.yaml' finds it anew"],
+        {"a.yaml": _CAMPAIGN, "runs/a/exact-0.npz": ""},
+    ),
     "an export before the first run": Case(
         ["export", "a.yaml", "--output", "x.csv"], ["no results yet"], {"a.yaml": _CAMPAIGN}
     ),

@@ -287,6 +287,8 @@ def test_long_contexts_cost_more(capsys) -> None:
         (["--figure", "a.gif"], "error: --figure: unknown figure format"),
         (["--prompt-tokens", "9"], "expected both --prompt-tokens and --generated-tokens"),
         (["--prompt-tokens", "9", "--generated-tokens", "0"], "tokens are priced, got 0"),
+        (["--users", "10000"], "--users: expected --prompt-tokens and --generated-tokens, or"),
+        (["--users", "10k"], "invalid value for '--users': expected a whole number"),
         (["--first-token", "1 s"], "--first-token: expected --prompt-tokens and"),
         (["--output-token", "1 us", "--grid", "9"], "output token within 1e-06 s (at best"),
         (["--lifetime-years", "3"], "only of a bought device"),

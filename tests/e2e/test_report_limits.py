@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from codesign import api
+from codesign.analysis.uncertainty import metric_quantiles
 from codesign.campaign.exact import front_results
 from codesign.cli import main
 from codesign.report.labels import format_setting
@@ -48,7 +50,7 @@ def _build(folder: Path, name: str, *keep: str) -> None:
     (folder / "runs" / f"{name}.yaml").write_text(_CAMPAIGN, encoding="utf-8")
     assert main(["run", name, "--json"]) == 0
     assert main(["enumerate", name, *keep, "--json"]) == 0
-    assert main(["report", name, "--samples", "0", "--json"]) == 0
+    assert main(["report", name, "--samples", "60", "--json"]) == 0
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +86,11 @@ _SET = """(bounds) => {
 }"""
 
 
+def _settled(page) -> None:
+    """Charts out of sight are drawn after the last move."""
+    page.wait_for_selector("#limits[data-settled]", state="attached")
+
+
 def _front(page) -> list[int]:
     return [int(number) for number in page.get_attribute("#limits", "data-front").split()]
 
@@ -107,6 +114,7 @@ def test_the_front_that_the_browser_draws_is_the_filter_of_python(page, folder):
         assert _cards(page) == _picks(campaign, kept, front)
         fronts.append(len(front))
     assert min(fronts) == 0 and max(fronts) > 5
+    _settled(page)
     drawn = page.evaluate(
         """() => { const t = document.getElementById("front-chart")._fullData
              .find((item) => item.name === "front"); return t.x.length; }"""
@@ -124,19 +132,46 @@ _LOOK = """() => {
 
 def test_one_set_of_cards_one_front_and_one_set_of_bands_follow_the_sliders(page):
     page.evaluate(_SET, {})
+    _settled(page)
     loose = page.evaluate(_LOOK)
     assert "without tighter limits" not in loose["drawn"] and "How sure" in loose["cards"]
     page.evaluate(_SET, {"tdp_watts": 200})
+    _settled(page)
     tight = page.evaluate(_LOOK)
     assert tight["bands"] != loose["bands"] and tight["bands"]
     assert {"front", "without tighter limits"} <= set(tight["drawn"])
-    assert "How sure" not in tight["cards"] and "junction temperature" in tight["cards"]
+    assert "How sure" in tight["cards"] and "junction temperature" in tight["cards"]
     assert "Without tighter limits: #" in tight["cards"]
     labels = page.locator("#front-chart .annotation-text")
     labels.filter(has_text="TDP at most 200 W").wait_for()  # after the last move
     assert "TDP at most 400 W" not in labels.all_text_contents()
     page.evaluate(_SET, {})
+    _settled(page)
     assert page.evaluate(_LOOK) == loose
+
+
+def test_a_card_within_tighter_limits_says_in_how_many_draws_they_are_kept(page):
+    campaign = api.load_campaign("kept")
+    kept = campaign.stored_kept_front()
+    drawn = metric_quantiles(
+        campaign.problem, kept.front.representatives(), ["tdp_watts"], range(101), 60
+    )["tdp_watts"]
+    tdp = kept.problem.flipped(kept.front.objectives)[:, 1]
+    compared = 0
+    for bound in np.quantile(tdp, [0.3, 0.5, 0.7, 0.9]):
+        bounds = page.evaluate(_SET, {"tdp_watts": float(bound)})
+        front = kept.within(bounds)
+        fastest = int(front[np.argmax(kept.problem.flipped(kept.front.objectives)[front, 0])])
+        card = page.locator("#cards .card").last.inner_text()
+        (share,) = re.findall(r"TDP ≤ \S+ W: kept in (.*) of 60 draws", card)
+        words = {"all": 100.0, "none": 0.0}
+        shown = words.get(share) or float(share.removeprefix("about ").removesuffix(" %") or 0)
+        if tdp[fastest] == pytest.approx(float(re.search(r"([\d.]+) W", card)[1]), rel=0.005):
+            exact = float((drawn[fastest] <= bounds["tdp_watts"]).mean() * 100)
+            assert shown == pytest.approx(exact, abs=6)
+            compared += 1
+    assert compared > 0
+    assert "of 60 of them" in page.locator("#cards-note").inner_text()
 
 
 def test_a_design_that_the_page_does_not_explain_has_the_command_that_does(page, capsys):
@@ -183,7 +218,7 @@ def _cards(page) -> list[list[str]]:
     return page.evaluate(
         """() => [...document.querySelectorAll("#cards article")].map((card) =>
              [card.querySelector("h3").firstChild.textContent.trim().toLowerCase(),
-              [...card.querySelectorAll(".short-words, .card-words")].at(-1).textContent])"""
+              [...card.querySelectorAll("p.short-words, p.card-words")].at(-1).textContent])"""
     )
 
 
@@ -264,7 +299,7 @@ def test_without_kept_metrics_the_objectives_have_sliders_and_a_line_tells_more(
     _build(folder, "plain")
     page = _open(browser, folder, "plain")
     assert page.locator("#limits-sliders input").count() == 2
-    hint = page.inner_text("#limits-hint")
+    hint = page.text_content("#limits-hint")  # folded away
     assert hint.endswith("come with “codesign enumerate plain --keep usual”.")
     assert "area" in hint
     page.close()
@@ -273,6 +308,6 @@ def test_without_kept_metrics_the_objectives_have_sliders_and_a_line_tells_more(
 def test_the_page_stays_small_and_its_bytes_are_the_same_again(folder, capsys):
     path = folder / "runs/kept/report.html"
     before = path.read_bytes()
-    assert main(["report", "kept", "--samples", "0", "--json"]) == 0
+    assert main(["report", "kept", "--samples", "60", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bytes"] < 6e6
     assert path.read_bytes() == before

@@ -95,7 +95,7 @@ def test_writing_again_gives_the_same_bytes(folder):
         (["smalll"], "Did you mean 'small'"),
         (["smoke"], "has no results yet; 'codesign run smoke' starts it"),
         (["small", "--output", "runs"], "is a folder, expected a file to write"),
-        (["small", "--every", "0"], "should be greater than or equal to 1"),
+        (["small", "--every", "0"], "'--every': expected at least 1"),
         (["small", "--evry", "3"], "no such option: --evry"),
         (["small", "--design", "99999"], "the numbers of the page, got 99999"),
         (["small", "--design", "Bse"], "unknown design 'Bse'. Did you mean 'Base'? Known: (1 to "),

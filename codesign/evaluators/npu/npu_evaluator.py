@@ -328,7 +328,7 @@ class NpuEvaluator:
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
         chosen = self.choose(designs)
-        absent = self.absent_metrics({name: item.values for name, item in designs.items()})
+        absent = self.absent_metrics({name: item.to_list() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
         account = explain(
             self.metrics_of(chosen), self.pass_, self.workload, designs, names, absent

@@ -93,7 +93,7 @@ def write_page(
     numbers = parse_design_numbers(requested_designs, carried, named)
     document = page_document(page_results, carried, status, named, every_s, folded, judge)
     document["optimizers"] = optimizer_document(results)
-    document["tighter"] = limit_document(results, kept)
+    document["tighter"] = limit_document(results, kept, 0 if judge is None else judge.samples)
     picks = [item["id"] for item in document["picks"]]
     explained = Explained(page_results, carried, named, numbers, picks, explainer)
     text = page_html(results, page_results, carried, status, document, explained, folded)

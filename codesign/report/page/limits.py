@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codesign.analysis.uncertainty import metric_quantiles
 from codesign.enumeration.kept import KeptFront, usual_metrics
+from codesign.evaluators.base import VariesTechnology
 from codesign.report.labels import metric_title, short_names
 from codesign.report.page.designs import parameter_document
 from codesign.report.results import design_words
@@ -19,13 +21,22 @@ if TYPE_CHECKING:
 MOST_POINTS = 20_000
 """[ours] Points that a page carries: some 60 bytes each, and filtered in a tenth of a second."""
 
+_LEVELS = (0, 5, 20, 35, 50, 65, 80, 95, 100)
+"""[ours] Percent of the draws: ends of the intervals of cards, and enough between them that a share
+of the draws is right to some 2 %."""
+_MOST_DRAWN = 500_000
+"""[ours] Designs times draws: some ten seconds of one processor."""
+_FEWEST_SAMPLES = 50
+"""[ours] Draws below which nothing is said of a share."""
 
-def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
+
+def limit_document(results: Results, kept: KeptFront | None, samples: int = 0) -> dict[str, Any]:
     """Every point that tighter limits may bring to the front, with its first design.
 
     Args:
         results: Of the campaign; its exact front alone serves limits on the objectives.
         kept: As stored by ``codesign enumerate --keep``; None: it was not.
+        samples: Draws over the ranges of technologies, for how sure it is that a limit is kept.
     """
     problem, exact = results.problem, results.exact
     if kept is None and exact is not None:
@@ -45,6 +56,7 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
             if item not in kept.limitable
         ],
         "steps": {x.metric.name: x.step for x in kept.limitable if x.step},
+        "ranges": _range_document(results, kept, samples),
         "values": dict(zip(names, kept.problem.flipped(kept.front.objectives).T, strict=True)),
         "short": short_names(
             str(design[name])
@@ -58,6 +70,23 @@ def limit_document(results: Results, kept: KeptFront | None) -> dict[str, Any]:
             | {"free": len(parameter.values) > 1 or bool(parameter.optional)}
             for parameter in problem.space.parameters
         ],
+    }
+
+
+def _range_document(results: Results, kept: KeptFront, samples: int) -> dict[str, Any] | None:
+    """Quantiles of what the points' metrics are over the ranges; None: not asked."""
+    samples = min(samples, _MOST_DRAWN // max(len(kept), 1))
+    if samples < _FEWEST_SAMPLES or not isinstance(results.problem.evaluator, VariesTechnology):
+        return None
+    names, rows = kept.problem.objective_names, kept.front.representatives()
+    quantiles = metric_quantiles(results.problem, rows, names, _LEVELS, samples)
+    return {
+        "samples": samples,
+        "levels": list(_LEVELS),
+        "values": {
+            name: [[float(f"{value:.4g}") for value in row] for row in rows_of_values.tolist()]
+            for name, rows_of_values in quantiles.items()
+        },
     }
 
 

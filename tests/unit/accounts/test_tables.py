@@ -2,12 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from codesign import api
 from codesign.accounts.constants import CONSTANTS, PROCESSES, constant_ranges, constants_at
 from codesign.accounts.shipped_devices import _accounts, device_account
 from codesign.analysis.uncertainty import design_uncertainty
+from codesign.columns import taken
 from codesign.errors import InputError
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.hardware.device import list_devices
@@ -41,6 +43,16 @@ def npu(**changes) -> NpuEvaluator:
     library["hbf"] = library["hbf"].model_copy(update=changes)
     request = Request(model="llama-3-8b", phase="prefill", trace="gsm8k")
     return NpuEvaluator(request, NpuOptions(), library=library)
+
+
+def test_a_memory_that_a_design_lacks_takes_no_price_from_it() -> None:
+    # Rows that are decoded together share the values of their parameters.
+    space = load_space("memexplorer", {"memtech": load_library().catalog()})
+    rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "D1")])
+    with_flash = npu(price=None).explain(taken(space.columns(rows), slice(1, 2)))
+    without = npu(price=None).explain(taken(space.columns(rows), slice(0, 1)))
+    assert any("'hbf' states no price" in note for note in with_flash.notes)
+    assert not any("states no price" in note for note in without.notes)
 
 
 def test_a_limit_on_an_absent_account_is_refused_by_name() -> None:

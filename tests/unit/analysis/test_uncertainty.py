@@ -20,6 +20,7 @@ from codesign.analysis.uncertainty import (
     design_uncertainty,
     front_shares,
     front_spread,
+    metric_quantiles,
 )
 from codesign.errors import InputError
 from codesign.evaluators.base import Evaluation, VariesTechnology
@@ -554,3 +555,7 @@ def test_the_intervals_of_many_designs_are_those_of_each_alone():
         expected = alone.intervals["tdp_watts"]
         assert ends.tolist() == pytest.approx([expected.p5, expected.p95])
         assert expected.p5 < expected.p95
+    names = ["tdp_watts", "shoreline_mm"]  # of the die edge no source states a range
+    quantiles = metric_quantiles(problem, rows, names, (5, 50, 95), samples=9)
+    assert list(quantiles) == ["tdp_watts"]
+    assert np.array_equal(quantiles["tdp_watts"][:, [0, 2]], spread.intervals["tdp_watts"])

@@ -102,6 +102,10 @@ BAD = [
         "optimizers.0.populaton: .*Did you mean 'population'",
     ),
     ({"optimizers": [{"name": "toy-climb", "label": "a/b"}]}, "optimizers.0.label: .*'a/b'"),
+    (
+        {"optimizers": ["toy-bare"]},
+        "optimizers.0: the class of optimizer 'toy-bare' has no Options",
+    ),
     ({"hints": "of"}, "hints: unknown choice 'of'. Did you mean 'off'"),
     (
         {"optimizers": [{"name": "toy-climb", "hints": False}]},

@@ -12,6 +12,7 @@ import pytest
 from codesign import plugins
 from codesign.errors import MissingExtraError
 from codesign.optimizers import Optimizer, peer
+from codesign.optimizers.base import BaseOptimizer
 from codesign.optimizers.sampling import RandomSearch
 from codesign.testing import check_optimizer
 
@@ -29,6 +30,17 @@ QUICK = {
     "gp-optuna": {"startup": 1000},
     "nsga2": {"population": 4},
 }
+
+
+class Bare(BaseOptimizer):
+    """The least that a plug-in writes: it has no options and does not say so."""
+
+    def ask(self, n):
+        return self._space.sample_unseen(self._rng(), n, self._seen)
+
+
+def test_an_optimizer_need_not_say_that_it_has_no_options():
+    check_optimizer(Bare)
 
 
 @pytest.fixture

@@ -355,6 +355,10 @@ def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
         ),
         ("phase: decode\ntrace: gsm8k\ndiffusion_steps: 5", "is not a diffusion model"),
         ("phase: decode\ntrace: gsm8k\ncasual: true", "unknown key 'casual'. Did you mean"),
+        (
+            "phase: decode\ncontext_length: 9\ngenerated_tokens: 1",
+            "unknown key 'context_length'. Did you mean 'prompt_tokens'",
+        ),
         ("phase: decode\nprompt_tokens: 5.5\ngenerated_tokens: 1", "prompt_tokens: .*integer"),
         ("phase: decode\nprompt_tokens: 0\ngenerated_tokens: 1", "prompt_tokens: .*greater"),
     ],

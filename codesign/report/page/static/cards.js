@@ -98,6 +98,11 @@ function badges(pick, account) {
   }
   return found;
 }
+// What other readings make of its numbers, whatever else there is to choose.
+function changeBadges(pick) {
+  return (pick.verdicts || []).map(({ reading, ratios, assumes }) => [reading, moved(ratios, DECIDES), assumes]).filter(([, far]) => far.length)
+    .map(([reading, far, assumes]) => [`${reading}: ${far.join(", ")}`, assumes ? `It assumes: ${assumes}.` : ""]);
+}
 const badgeHtml = (list) => list.map(([text, why]) => `<span class="badge" title="${escapeHtml(why)}">⚠ ${escapeHtml(text)}</span>`).join(" ");
 
 const listHtml = (title, lines) => (lines.length ? `<h4>${title}</h4><ul>${lines.map((line) => `<li>${escapeHtml(line)}</li>`).join("")}</ul>` : "");
@@ -108,8 +113,7 @@ function cardHtml(card) {
   const hasPage = isNumber(card.id), label = hasPage ? escapeHtml(labelOf(card.id)) : "";
   const link = hasPage ? `<a class="card-link" href="#chosen" data-take="${card.id}" aria-label="Details of ${label}" title="Details of ${label}">${label} ›</a>` : "";
   const command = card.command ? `<p class="card-links">Its details: <code>${escapeHtml(card.command)}</code></p>` : "";
-  const more = card.note ? `<p>${escapeHtml(card.note)}</p>${figures(rest)}${command}`
-    : `<div class="badges">${badgeHtml(card.badges)}</div><ul class="short-words">${card.short.filter(Boolean).map((line) => `<li>${escapeHtml(line)}</li>`).join("")}</ul><details class="card-more"><summary>Figures, how sure</summary>${figures(rest)}${listHtml("What limits it", card.limits)}${listHtml("How sure", card.sure)}</details>`;
+  const more = `${card.note ? `<p>${escapeHtml(card.note)}</p>` : ""}<div class="badges">${badgeHtml(card.badges)}</div><ul class="short-words">${card.short.filter(Boolean).map((line) => `<li>${escapeHtml(line)}</li>`).join("")}</ul><details class="card-more"><summary>Figures, how sure</summary>${figures(rest)}${listHtml("What limits it", card.limits)}${listHtml("How sure", card.sure)}${command}</details>`;
   return `<article class="card" style="--pick: ${color(D.palette.picks[card.key] || "blue")}"><div class="card-head"><h3>${escapeHtml(card.title)} <span class="quiet">${escapeHtml(card.reason)}</span></h3>${link}</div><p class="card-words ${hasPage ? "long-words" : ""}">${escapeHtml(card.words)}</p>${hasPage ? `<p class="short-words">${escapeHtml(D.designs.words[card.id])}</p>` : ""}${figures(main)}${more}</article>`;
 }
 function cardOf(pick) {
@@ -124,11 +128,10 @@ function cardOf(pick) {
 // The recommended designs: of the whole front in full, within tighter limits as far as it is stored.
 function showCards() {
   $("cards").innerHTML = (within ? within.picks.map(cardWithin) : D.picks.map((pick) => cardHtml(cardOf(pick)))).join("");
-  $("cards-note").hidden = Boolean(within);
+  $("cards-note").textContent = within ? noteOfWithin() : sureNote();
   if (!isNarrow.matches) document.querySelectorAll(".card-more").forEach((box) => { box.open = true; });
 }
 function startCards() {
-  $("cards-note").textContent = sureNote();
   showCards();
   $("cards").addEventListener("click", (event) => {
     const id = event.target.dataset.take;

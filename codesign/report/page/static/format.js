@@ -5,13 +5,20 @@ const PREFIXES = [
 ];
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
+// A format is dear to make, and the same few are used again and again.
+const formats = new Map();
+function grouped(value, places) {
+  if (!formats.has(places)) formats.set(places, new Intl.NumberFormat("en-US", { maximumFractionDigits: places }));
+  return formats.get(places).format(value);
+}
+
 function plainNumber(value, digits = 4) {
   if (!isNumber(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size < 1e-3 || size >= 1e9) return value.toPrecision(digits).replace(/\.?0+(e|$)/, "$1");
   const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return value.toLocaleString("en-US", { maximumFractionDigits: Math.min(places, 20) });
+  return grouped(value, Math.min(places, 20));
 }
 
 function withPrefix(value, unit, digits = 4) {
@@ -22,7 +29,7 @@ function withPrefix(value, unit, digits = 4) {
     (size === 0 ? [1, ""] : PREFIXES[PREFIXES.length - 1]);
   const shown = value / scale;
   const places = shown === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(shown))));
-  const text = shown.toLocaleString("en-US", { maximumFractionDigits: places });
+  const text = grouped(shown, Math.min(places, 20));
   return `${text} ${prefix}${unit}`.trim();
 }
 

@@ -151,15 +151,61 @@ function costText(pick) {
   const changes = D.objectives.map((name) => [name, columnOf(name)[pick.i] / value(before.id, name) - 1]).filter(([, share]) => Math.abs(share) > 0.0005);
   return `Without tighter limits: ${labelOf(before.id)}. Against it ${changes.map(([name, share]) => `${metricOf[name].title} ${signed(share)}`).join(", ") || "the same numbers"}.`;
 }
+// The limits that hold, those of the campaign that no slider tightens included.
+function activeLimits() {
+  const asked = D.limits.filter((item) => item.metric && metricOf[item.metric] && !isTighter(item.metric)).map((item) => [item.metric, item.bound]);
+  const moved = T.limitable.filter(isTighter).map((name) => [name, boundOf(name)]);
+  return [...moved, ...asked].filter(([name]) => columnOf(name)).map(([name, bound]) => ({ name, bound, words: `${metricOf[name].title} ${signOf(name) > 0 ? "≤" : "≥"} ${metricText(bound, metricOf[name])}` }));
+}
+const spreadOf = (name, i) => (T.ranges && T.ranges.values[name] ? T.ranges.values[name][i] : null);
+function endsWithin(name, i) {
+  const spread = spreadOf(name, i);
+  return spread && [5, 95].map((level) => spread[T.ranges.levels.indexOf(level)]);
+}
+// Share of the draws in which a design keeps a limit, between quantiles in proportion.
+function shareKeeping({ name, bound }, i) {
+  const spread = spreadOf(name, i), levels = T.ranges.levels, k = spread.findIndex((value) => value > bound);
+  const below = k < 0 ? 1 : k === 0 ? 0 : (levels[k - 1] + ((levels[k] - levels[k - 1]) * (bound - spread[k - 1])) / (spread[k] - spread[k - 1])) / 100;
+  return signOf(name) > 0 ? below : 1 - below;
+}
+const aboutText = (share) => (share > COMMON ? "all" : share < 1 - COMMON ? "none" : `about ${percent(share, 2)}`);
+function sureWithin(i, limits, before) {
+  const ranged = limits.filter(({ name }) => spreadOf(name, i));
+  const lines = ranged.map((limit) => `${limit.words}: kept in ${aboutText(shareKeeping(limit, i))} of ${T.ranges.samples} draws`);
+  const certain = limits.filter(({ name }) => T.ranges && !spreadOf(name, i));
+  if (certain.length) lines.push(`${listed(certain.map(({ words }) => words))}: moved by no range`);
+  for (const verdict of (before && before.verdicts) || []) lines.push(`${capital(verdict.reading)}: ${changeWords(verdict.ratios)}`);
+  return lines;
+}
+// What the words of all these cards mean, once.
+function noteOfWithin() {
+  const draws = T.ranges ? `Draws are over the ranges of technologies; small numbers: 5 to 95 % of ${T.ranges.samples} of them. ` : "";
+  return `${draws}Whether another design is better in the draws or under other models is asked without tighter limits only.`;
+}
+function shortWithin(i, limits) {
+  const ranged = limits.filter(({ name }) => spreadOf(name, i));
+  return ranged.length ? `Kept in draws: ${ranged.map((limit) => `${limit.words} ${aboutText(shareKeeping(limit, i))}`).join(", ")}` : "";
+}
+// Limits of which little is left, by the rule of the other cards.
+function closeWithin(i, limits) {
+  const left = ({ name, bound }) => Math.abs(bound - columnOf(name)[i]) / Math.abs(bound);
+  return limits.filter((limit) => left(limit) < DECIDES).map((limit) => (left(limit) > 0.0005 ? `${limit.words}: ${percent(left(limit), 2)} left` : `${limit.words}: at the limit`));
+}
 // How to explain a design that the page has nothing more of.
 function commandOf(i) {
   const settings = T.parameters.filter((p) => p.free && p.values[p.codes[i]]).map((p) => ` --set ${p.name}=${p.values[p.codes[i]]}`);
   return `codesign evaluate --campaign ${D.name}${settings.join("")}`;
 }
-const cardWithin = (pick) => cardHtml({
-  key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id: T.ids[pick.i], words: T.words[pick.i], note: costText(pick), command: T.ids[pick.i] === null ? commandOf(pick.i) : "",
-  figures: T.metrics.map((name) => [name, columnOf(name)[pick.i], null, noteWithin(name, pick.i)]),
-});
+function cardWithin(pick) {
+  const i = pick.i, id = T.ids[i], before = D.picks.find((other) => other.id === id), limits = activeLimits(), close = closeWithin(i, limits), account = accountOf(id);
+  const ends = (name) => (before && before.ranges ? before.ranges.intervals[name] : endsWithin(name, i));
+  return cardHtml({
+    key: pick.key, title: PICK_TITLES[pick.key], reason: pick.reason, id, words: T.words[i], note: costText(pick), command: id === null ? commandOf(i) : "",
+    figures: T.metrics.map((name) => [name, columnOf(name)[i], ends(name), noteWithin(name, i)]),
+    limits: [account ? boundText(account) : "", ...close].filter(Boolean), sure: sureWithin(i, limits, before), short: [...close, shortWithin(i, limits)],
+    badges: before ? changeBadges(before) : [],
+  });
+}
 
 function startLimits() {
   T = D.tighter;
@@ -195,10 +241,13 @@ function startLimits() {
   };
   paint();
   let due = false, rest = null;
-  const redraw = (isHurried) => ["front-chart", "bands"].forEach((id) => drawings.get($(id))(isHurried));
+  // While a slider moves, what is out of sight waits.
+  const isInSight = (div) => { const box = div.getBoundingClientRect(); return box.bottom > 0 && box.top < window.innerHeight; };
+  const redraw = (isHurried) => ["front-chart", "bands"].map($).filter((div) => !isHurried || isInSight(div)).forEach((div) => drawings.get(div)(isHurried));
   const repaint = () => {
     clearTimeout(rest);
-    rest = setTimeout(redraw, REST_MS);
+    delete $("limits").dataset.settled;
+    rest = setTimeout(() => { redraw(false); $("limits").dataset.settled = ""; }, REST_MS);
     if (due) return;
     due = true;
     requestAnimationFrame(() => { due = false; paint(); redraw(true); });

@@ -13,6 +13,10 @@ from codesign.metrics import Metric
 from codesign.schema import Record
 
 
+class ToyBare:
+    """An optimizer without the record of its options."""
+
+
 class ToyEvaluator:
     """Two metrics of two integers, and every way to misbehave."""
 

@@ -31,6 +31,21 @@ def test_every_point_is_there_with_its_numbers_to_the_last_bit(results, tmp_path
     assert document["hint"] == ""
 
 
+def test_ranges_of_every_point_are_carried_if_there_are_draws_enough(
+    results, tmp_path, monkeypatch
+):
+    kept = kept_front(results.problem, ["area_mm2"], tmp_path)
+    assert limit_document(results, kept)["ranges"] is None
+    ranges = limit_document(results, kept, 60)["ranges"]
+    assert ranges["samples"] == 60
+    assert set(ranges["values"]) == {"tdp_watts", "area_mm2"}  # nothing moves the throughput
+    for rows in ranges["values"].values():
+        assert np.shape(rows) == (len(kept), len(ranges["levels"]))
+        assert (np.diff(rows, axis=1) >= 0).all()
+    monkeypatch.setattr(limits, "_MOST_DRAWN", 49 * len(kept))
+    assert limit_document(results, kept, 60)["ranges"] is None
+
+
 def test_without_any_front_a_line_says_how_to_get_one(results):
     assert limit_document(results, None) == {
         "hint": "Sliders for shoreline, area, unit cost, time to first token, junction temperature "

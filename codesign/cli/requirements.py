@@ -135,7 +135,7 @@ def _question(
     shares["links"] = options.link_efficiency
     sustained = ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share)
     return {
-        "formats": format_words(others),
+        "formats": format_words(others, request.language_model.weight_block_size is not None),
         "model": request.model,
         "context": context_words(request.prompt, request.generated, request.n_beams),
         **_demand(together, users, load),

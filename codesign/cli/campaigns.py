@@ -48,7 +48,8 @@ Retries: TypeAlias = Annotated[
 AcceptChanges: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--accept-changes", help="Go on although inputs or code changed; what follows is marked."
+        "--accept-changes",
+        help="Continue although input files or code have changed; what follows is marked.",
     ),
 ]
 
@@ -56,7 +57,7 @@ RetryFailed: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--retry-failed",
-        help="Evaluate initial designs again, all of which failed in an earlier run.",
+        help="If all initial designs failed in an earlier run, evaluate them again.",
     ),
 ]
 
@@ -85,7 +86,7 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
 
 Limit: TypeAlias = Annotated[
     int | None,
-    typer.Option(min=1, help="The first so many designs. [a dozen over the whole front]"),
+    typer.Option(min=1, help="Designs to print, from the first on. [a dozen over the whole front]"),
 ]
 ShowAll: TypeAlias = Annotated[bool, typer.Option("--all", help="Every design of the front.")]
 
@@ -241,7 +242,8 @@ def pareto(
     robust: Annotated[
         bool,
         typer.Option(
-            "--robust", help="Designs that stay on the front over the ranges of the technologies."
+            "--robust",
+            help="Print the designs that stay on the front over the ranges of the technologies.",
         ),
     ] = False,
     samples: Samples = None,

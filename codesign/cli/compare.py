@@ -44,7 +44,10 @@ def compare(
     accept_changes: AcceptChanges = False,
     retry_failed: RetryFailed = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Run nothing; report what all have finished.")
+        bool,
+        typer.Option(
+            "--partial", help="Run nothing; report on the runs that all optimizers have finished."
+        ),
     ] = False,
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing; report on what is complete.")
@@ -60,7 +63,7 @@ def compare(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run optimizers on a set of problems, or go on, and say which is better.
+    """Run optimizers on a set of problems, or continue, and say which is better.
 
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """

@@ -177,7 +177,7 @@ def economics(
         serving,
         points.frontier(),
         alpha,
-        question_words(serving, formats, tokens, users, limits)
+        question_words(model, serving, formats, tokens, users, limits)
         | {"rent": rent_words(serving, options)}
         | (
             fitted_convention_words(options)

@@ -51,8 +51,8 @@ def enumerate_(
         typer.Option(
             metavar="METRICS",
             help="Also find all designs that tighter limits on these metrics may bring to the "
-            "front, for the sliders of 'codesign report': names with commas between, or 'usual' "
-            "for die edge, area, unit cost, latency and temperature.",
+            "front; the page of 'codesign report' then has a slider for each. Names with commas "
+            "between them, or 'usual' for die edge, area, unit cost, latency and temperature.",
         ),
     ] = None,
     tolerance: Tolerance = None,
@@ -61,7 +61,8 @@ def enumerate_(
 ) -> None:
     """Find the exact Pareto front of a campaign's whole space, by proof and not by search.
 
-    Kept in the campaign's folder; interrupted, it goes on when run again. Convergence plots and
+    The front is stored in the campaign's folder. After an interruption, run the command again: it
+    continues. Convergence plots and
     tables of the campaign then show each optimizer's share of the exact hypervolume.
     """
     from codesign import plugins

@@ -90,12 +90,12 @@ def evaluate(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter; may be repeated."),
     ] = None,
     question: QuestionFlags,
     uncertainty: Annotated[
         bool,
-        typer.Option("--uncertainty", help="Intervals over the ranges of the technologies."),
+        typer.Option("--uncertainty", help="Print intervals over the ranges of the technologies."),
     ] = False,
     samples: Samples = None,
     seed: Seed = None,

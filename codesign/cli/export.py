@@ -47,13 +47,13 @@ def export(
     design: Annotated[
         str | None,
         typer.Option(
-            help="Of one design: its number on the front, or its name in the space.",
+            help="Export one design: its number on the front, or its name in the space.",
             autocompletion=completion.designs,
         ),
     ] = None,
     pick: Pick = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Also of a campaign that has not ended.")
+        bool, typer.Option("--partial", help="Also export a campaign that has not ended.")
     ] = False,
     folder: Folder = None,
     as_json: AsJson = False,

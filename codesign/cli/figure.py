@@ -59,7 +59,7 @@ def figure(
     partial: Annotated[
         bool,
         typer.Option(
-            "--partial", help="Also of a campaign that has not ended; the figure says so."
+            "--partial", help="Also draw a campaign that has not ended; the figure says so."
         ),
     ] = False,
     folder: Folder = None,

@@ -27,7 +27,7 @@ _VARIATIONS = "variations"
 def explain_front(
     name: Name,
     step: Annotated[
-        float, typer.Option(help="Percent by which a limit is moved for its price.")
+        float, typer.Option(help="By how many percent each limit is moved to find its price.")
     ] = 5.0,
     output: Annotated[
         Path | None, typer.Option(help="Also write the explanation as Markdown: .md.")
@@ -37,7 +37,8 @@ def explain_front(
     thorough: Annotated[
         bool,
         typer.Option(
-            "--thorough", help="Of a system: ask for fronts of variations too, which takes hours."
+            "--thorough",
+            help="For a system: also find the fronts of variations, which takes hours.",
         ),
     ] = False,
     folder: Folder = None,
@@ -46,8 +47,8 @@ def explain_front(
     """Say what the exact front of a campaign means for a design.
 
     What its designs share; which values never appear and what they lack; what each limit costs;
-    the knees. Finds the exact fronts of variations of the problem, which are kept, so that a
-    second look takes no time.
+    the knees. It finds the exact fronts of variations of the problem, which takes minutes where
+    the front takes seconds, and stores them: a second call is fast.
     """
     from functools import partial
 

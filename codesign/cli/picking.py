@@ -14,7 +14,7 @@ Pick: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(PICKS),
-        help="A recommended design of the front in the place of --design.",
+        help="A recommended design of the front, instead of --design.",
         autocompletion=lambda: list(PICKS),
     ),
 ]

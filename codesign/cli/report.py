@@ -36,7 +36,7 @@ def report_page(
         typer.Option(
             min=_LEAST_PERIOD_S,
             metavar="SECONDS",
-            help="Write it anew this often for as long as the campaign runs.",
+            help="Write the page again after this many seconds, while the campaign runs.",
         ),
     ] = None,
     design: Annotated[
@@ -51,8 +51,8 @@ def report_page(
         int | None,
         typer.Option(
             min=0,
-            help="Draws over the ranges of technologies for the recommended designs; 200 if not "
-            "given; 0: ranges are not asked.",
+            help="Draws over the ranges of technologies, for intervals and how sure a choice is; "
+            "200 if not given; 0: none.",
         ),
     ] = None,
     tolerance: Tolerance = None,

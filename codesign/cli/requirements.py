@@ -36,19 +36,21 @@ def requirements(
     request: RequestFlags,
     times: LimitFlags,
     batch: Annotated[
-        int | None, typer.Option(help="Requests that arrive together; all prefilled in time. [1]")
+        int | None,
+        typer.Option(help="Requests that arrive together; all must be prefilled in time. [1]"),
     ] = None,
     users: Annotated[
         int | None,
         typer.Option(
-            help="Users served at once, whose requests arrive one by one, instead.", min=1
+            help="Instead of --batch: users served at once, whose requests arrive one by one.",
+            min=1,
         ),
     ] = None,
     requests_per_s: Annotated[
         float | None,
         typer.Option(
-            help="Requests that arrive in a second, at random, instead: the fewest machines, by a "
-            "simulation."
+            help="Instead of --batch: requests per second that arrive at random; a simulation "
+            "finds the fewest machines."
         ),
     ] = None,
     attainment: Annotated[
@@ -58,7 +60,7 @@ def requirements(
         list[str] | None,
         typer.Option(help="Device to size; may be repeated. [all that are bundled]"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the requests that are drawn.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the requests that are drawn.", min=0)] = 0,
     formats: FormatFlags,
     most_devices: Annotated[
         int, typer.Option(help="Where the search for the fewest devices ends.")
@@ -66,7 +68,7 @@ def requirements(
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
-    """Size the PFLOP/s, TB/s and GB that a use case asks, and the fewest of each device."""
+    """Size the PFLOP/s, TB/s and GB that a use case needs, and the fewest of each device."""
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import platforms
 
@@ -133,7 +135,7 @@ def _question(
     shares["links"] = options.link_efficiency
     sustained = ", ".join(f"{share:.0%} of {name}" for name, share in shares.items() if share)
     return {
-        "formats": format_words(others),
+        "formats": format_words(others, request.language_model.weight_block_size is not None),
         "model": request.model,
         "context": context_words(request.prompt, request.generated, request.n_beams),
         **_demand(together, users, load),

@@ -11,7 +11,7 @@ from codesign.errors import InputError
 Samples: TypeAlias = Annotated[
     int | None, typer.Option(min=1, max=100_000, help="Draws from the ranges. [500]")
 ]
-Seed: TypeAlias = Annotated[int | None, typer.Option(min=0, help="Of the draws. [0]")]
+Seed: TypeAlias = Annotated[int | None, typer.Option(min=0, help="Seed of the draws. [0]")]
 
 
 def sampling(flag: str, is_on: bool, samples: int | None, seed: int | None) -> dict[str, int]:

@@ -24,7 +24,9 @@ _FLAGS = {"model": "--model", "phase": "--phase", "trace": "--workload"}
 def serve(
     campaign: Annotated[
         str | None,
-        typer.Argument(help="Its space, evaluator, workload, limits, and its front if it has one."),
+        typer.Argument(
+            help="A campaign in runs/, whose space, evaluator, workload, limits and front are used."
+        ),
     ] = None,
     space: Annotated[
         str | None,
@@ -37,14 +39,16 @@ def serve(
     phase: Annotated[
         str | None, typer.Option(help="Without a campaign: prefill or decode.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On this machine; 0: any.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any free one.")
+    ] = 0,
     measure: Annotated[
         int | None,
-        typer.Option(min=1, help="Serve nothing; time the answers to so many random changes."),
+        typer.Option(min=1, help="Do not serve; time the answers to this many random changes."),
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Open designs to change: sliders move, and roofline, power and the place on the front follow.
+    """Open a page to change designs: roofline, power and the place on the front follow at once.
 
     The address that is printed works on this machine only, until Ctrl-C.
     """

@@ -12,7 +12,7 @@ Tolerance: TypeAlias = Annotated[
         min=0.0,
         max=100.0,
         metavar="PERCENT",
-        help="Designs that are better by at most so much than a cheaper one are folded under it; "
+        help="A design that is better than a cheaper one by at most this much is folded under it; "
         "2 if not given; 0 shows the whole front.",
     ),
 ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def question_words(
+    model: str,
     serving: DeviceServing,
     formats: Formats,
     tokens: RequestTokens | None,
@@ -35,7 +36,8 @@ def question_words(
         context = context_words(int(tokens.prompt_tokens), int(tokens.generated_tokens))
         counted += "with the prefill of their prompts"
     formats_by_key = {f"{name}_format": value for name, value in vars(formats).items()}
-    question = {"formats": format_words(formats_by_key), "context": context}
+    is_published_in_fp8 = load_model(model).weight_block_size is not None
+    question = {"formats": format_words(formats_by_key, is_published_in_fp8), "context": context}
     question |= {} if users is None else {"users": user_words(users)}
     question |= {} if limits == (None, None) else {"limits": limit_words(*limits)}
     return question | {"counted": counted}

@@ -165,6 +165,19 @@ def one_device(monkeypatch) -> None:
     monkeypatch.setattr(requirements, "build", build_with_one)
 
 
+@pytest.mark.parametrize("command", ["economics", "requirements"])
+def test_sixteen_bits_of_a_model_that_is_published_in_eight_are_pointed_out(
+    command: str, capsys
+) -> None:
+    words = [command, "--model", "deepseek-v3", "--device", "h200", *QUESTION]
+    fp8 = ["--weight-format", "fp8", "--activation-format", "fp8"]
+    hint = "the model is published in fp8"
+    for more, is_hinted in (([], True), (fp8, False)):
+        assert main([*words, *more]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert (hint in shown) == is_hinted
+
+
 @pytest.mark.usefixtures("one_device")
 @pytest.mark.parametrize("model", ["deepseek-v3", "llama-3.3-70b"])
 def test_economics_and_requirements_count_the_devices_of_users_alike(model: str, capsys) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from codesign.accounts.constants import constant_ranges
 from codesign.analysis.sweep import Sweep
 from codesign.analysis.uncertainty import design_intervals
@@ -44,7 +46,7 @@ INTERFACE_COLUMNS = (
 
 
 def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
-    """The interval of every metric, or that it has none."""
+    """The interval of every metric, or that it has none; a dash where the metric has no value."""
     try:
         intervals = design_intervals(evaluated, SAMPLES)
     except InputError:
@@ -53,7 +55,8 @@ def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
     for name in evaluated.metrics:
         metric = metric_of(name, evaluated.evaluator.metrics)
         ends = [format_metric(float(value), metric) for value in intervals.get(name, ())]
-        words[name] = " to ".join(ends) or NO_RANGE
+        has_value = np.isfinite(evaluated.metrics[name])
+        words[name] = " to ".join(ends) or (NO_RANGE if has_value else "–")
     return words
 
 

@@ -6,17 +6,20 @@ filters them (``static/limits.js``), as :meth:`~codesign.enumeration.KeptFront.w
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codesign.analysis.uncertainty import metric_quantiles
 from codesign.enumeration.kept import KeptFront, usual_metrics
 from codesign.evaluators.base import VariesTechnology
+from codesign.hardware.accelerator import UNCHARGED_EDGE
 from codesign.report.labels import metric_title, short_names
 from codesign.report.page.designs import parameter_document
 from codesign.report.results import design_words
 
 if TYPE_CHECKING:
     from codesign.campaign import Results
+    from codesign.columns import Value
 
 MOST_POINTS = 20_000
 """[ours] Points that a page carries: some 60 bytes each, and filtered in a tenth of a second."""
@@ -64,6 +67,7 @@ def limit_document(results: Results, kept: KeptFront | None, samples: int = 0) -
             for name in design
             if name.endswith("technology") and design[name] is not None
         ),
+        "uncharged": _uncharged_families(results, decoded),
         "words": design_words(problem.space, decoded),
         "parameters": [
             parameter_document(parameter.name, [design.get(parameter.name) for design in decoded])
@@ -71,6 +75,21 @@ def limit_document(results: Results, kept: KeptFront | None, samples: int = 0) -
             for parameter in problem.space.parameters
         ],
     }
+
+
+def _uncharged_families(results: Results, designs: Sequence[Mapping[str, Value]]) -> list[str]:
+    """Of each design the family of its memories that take none of the die edge; empty: none."""
+    evaluator = results.problem.evaluator
+    if not isinstance(evaluator, VariesTechnology):
+        return [""] * len(designs)
+    families = {name: item.family for name, item in evaluator.technologies().items()}
+    return [
+        str(uncharged)
+        if uncharged in {families.get(str(value)) for value in design.values()}
+        else ""
+        for design in designs
+        for uncharged in [design.get(UNCHARGED_EDGE) or ""]
+    ]
 
 
 def _range_document(results: Results, kept: KeptFront, samples: int) -> dict[str, Any] | None:

@@ -112,7 +112,8 @@ function placeFigure() {
     const [symbol, hue] = SLOT_MARKS[name], metrics = designs[name].metrics, isValid = !designs[name].broken.length;
     traces.push({ name: `design ${name}${isValid ? "" : ", breaks a limit"}`, meta: "mark", x: [x ? metrics[x] : 0], y: [metrics[y]], mode: "markers+text", text: [name], textposition: name === "A" ? "middle right" : "middle left", textfont: { size: 16, color: color("ink") }, marker: { symbol: isValid ? symbol : "x-open", size: 16, color: color(hue), line: { width: 2.5 } }, hovertemplate: `design ${name}<extra></extra>` });
   }
-  return { traces, height: 320, showlegend: true, margin: { l: 72, r: 16, t: 30, b: 44 }, xaxis: x ? metricAxis(x, "x", { rangemode: "tozero" }) : { visible: false }, yaxis: metricAxis(y, "y", { rangemode: "tozero" }) };
+  const upright = metricAxis(y, "y", { rangemode: "tozero" });
+  return { traces, height: 320, showlegend: true, xaxis: x ? metricAxis(x, "x", { rangemode: "tozero" }) : { visible: false }, yaxis: { ...upright, title: { ...upright.title, standoff: 12 } } };
 }
 
 // One pass: the operators on each unit, one after the other, colored by what bounds them.

@@ -15,6 +15,7 @@ from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.hardware.device import list_devices
 from codesign.memtech import load_library
 from codesign.problem_builder import build_problem
+from codesign.report.exports.sheet_accounts import interval_words
 from codesign.space import load_space
 from codesign.workload import Request
 
@@ -53,6 +54,17 @@ def test_a_memory_that_a_design_lacks_takes_no_price_from_it() -> None:
     without = npu(price=None).explain(taken(space.columns(rows), slice(0, 1)))
     assert any("'hbf' states no price" in note for note in with_flash.notes)
     assert not any("states no price" in note for note in without.notes)
+
+
+def test_a_metric_without_a_value_has_a_dash_for_its_interval() -> None:
+    evaluator = npu(price=None)
+    words = {
+        name: interval_words(api.evaluate(design=name, evaluator=evaluator))
+        for name in ("Base", "D1")
+    }
+    assert words["D1"]["unit_cost_usd"] == "–"
+    assert " to " in words["Base"]["unit_cost_usd"]
+    assert words["D1"]["throughput_tokens_per_s"] == "no range stated"
 
 
 def test_a_limit_on_an_absent_account_is_refused_by_name() -> None:

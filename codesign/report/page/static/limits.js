@@ -85,10 +85,7 @@ function slidersHtml(sliders) {
 }
 
 // Why a design takes less die edge than its memories have: the space lets a family take none.
-function noteWithin(name, i) {
-  const family = T.parameters.find((p) => p.name === "uncharged_edge");
-  return name === "shoreline_mm" && family && family.values[family.codes[i]] ? `${family.values[family.codes[i]]} not charged` : "";
-}
+const noteWithin = (name, i) => (name === "shoreline_mm" && T.uncharged[i] ? `${T.uncharged[i]} not charged` : "");
 // Which of them count in whole steps.
 function stepText(sliders) {
   const texts = sliders.filter(({ name }) => T.steps[name]).map(({ name, metric }) => `${metric.title} counts in whole steps of ${metricText(T.steps[name], metric)}, rounded to the worse side`);

@@ -29,6 +29,9 @@ def test_every_point_is_there_with_its_numbers_to_the_last_bit(results, tmp_path
     assert len(document["words"]) == len(kept)
     assert document["short"]["hbm4_12h"] == "HBM4"
     assert document["hint"] == ""
+    has_lpddr = ["LPDDR" in words for words in document["words"]]
+    assert [family == "LPDDR" for family in document["uncharged"]] == has_lpddr
+    assert any(has_lpddr) and not all(has_lpddr)
 
 
 def test_ranges_of_every_point_are_carried_if_there_are_draws_enough(

@@ -125,7 +125,7 @@ CASES = {
     "a missing argument": Case(["space"], ["missing argument", "codesign space --help"]),
     "an option without its value": Case(["evaluate", "--space"], ["'--space'", "argument"]),
     "a superfluous argument": Case(["metrics", "more"], ["unexpected extra argument", "more"]),
-    "a word for a number": Case(["run", "a", "--workers", "two"], ["'--workers'", "a whole number"]),
+    "a word for a number": Case(["run", "a", "--workers", "two"], ["'--workers'", "whole number"]),
     "no worker": Case(["run", "a", "--workers", "0"], ["'--workers'", "at least 1"]),
     "an unknown technology": Case(
         ["memtech", "hbm3e"], ["unknown memory technology 'hbm3e'", "Did you mean 'hbm3e_8h'?"]

@@ -1,8 +1,8 @@
 """Values of categories as points that are learned, so that what is seen of one value says
 something of those that are alike.
 
-A model that has one number per value of a category can learn that two values differ, but not in
-what: all pairs of values differ in ways of their own. Mostly a value stands for few properties,
+A model that has one number per value of a category can learn that two values differ, but not how:
+all pairs of values differ in ways of their own. Mostly a value stands for few properties,
 as a material for a density and a stiffness. So each value of a category gets a position in a
 plane, found by the largest posterior density of all that is modeled together, as objectives
 depend on the same properties, each in its own way (Zhang, Tao, Chen and Apley, "A latent variable

@@ -483,7 +483,7 @@ class Modeling:
         n = milestone(len(evidence.features), position)
         learned = self.memory.get(n, name, lambda: self._learned(name, evidence, n))
         target = self._target(name, known, learned.form.logarithmic)
-        hyperparameters = learned.hyperparameters
+        hyperparameters = learned.fitted.hyperparameters
         return target, GaussianProcess.observed(known.features, target.values, hyperparameters)
 
     def _learned(self, name: Name, evidence: Evidence, n: int) -> Learned:
@@ -492,7 +492,7 @@ class Modeling:
         if embedding is None:
             return self._plain(name, evidence, n)
         decided = self._latest_decided(name, evidence, n)[1]
-        return self._in_form(name, evidence.part(slice(n)), decided.form, embedding)
+        return self._embedded_as(name, evidence.part(slice(n)), decided.form, embedding)
 
     def _plain(self, name: Name, evidence: Evidence, n: int) -> Learned:
         """What the first ``n`` results teach, in the form that was decided on last."""
@@ -500,7 +500,7 @@ class Modeling:
         if n == n_decided:
             return decided
         some = evidence.part(slice(n))
-        return self.memory.plain(n, name, lambda: self._in_form(name, some, decided.form))
+        return self.memory.plain(n, name, lambda: self._again(name, some, decided))
 
     def _latest_decided(self, name: Name, evidence: Evidence, n: int) -> tuple[int, Learned]:
         """Number of results of the latest decision up to ``n``, and what was decided."""
@@ -549,7 +549,8 @@ class Modeling:
         positions = PositionFitting(some.features, values, groups).fit()
         gains = np.array(
             [
-                self._in_form(name, evidence, learned.form, embedding).density - learned.density
+                self._embedded_as(name, evidence, learned.form, embedding).fitted.density
+                - learned.fitted.density
                 for name, learned, embedding in zip(names, plain, positions.embeddings, strict=True)
             ]
         )
@@ -583,19 +584,25 @@ class Modeling:
             least = -np.inf if is_declared else _CLEARLY
             if richer.density > fitted.density + least:
                 fitted, form = richer, replace(form, **{feature: True})
-        return Learned(fitted.hyperparameters, form, fitted.density)
+        return Learned(fitted, form)
 
-    def _in_form(
-        self, name: Name, evidence: Evidence, form: Form, embedding: Embedding | None = None
+    def _embedded_as(
+        self, name: Name, evidence: Evidence, form: Form, embedding: Embedding
     ) -> Learned:
-        """What the evidence teaches about a process of this form."""
+        """What the evidence teaches about a process of this form, with positions of categories."""
         some, fitting = self._training(name, evidence, embedding)
         values = self._target(name, some, form.logarithmic).values
         fitted = fitting.fit(values)
         for feature in self._features_of_forms:
             if getattr(form, feature):
                 fitted = _richer(fitting, feature, values, fitted)
-        return Learned(fitted.hyperparameters, form, fitted.density)
+        return Learned(fitted, form)
+
+    def _again(self, name: Name, evidence: Evidence, decided: Learned) -> Learned:
+        """What the evidence teaches, starting from what fewer results taught."""
+        some, fitting = self._training(name, evidence)
+        values = self._target(name, some, decided.form.logarithmic).values
+        return Learned(fitting.again(values, decided.fitted), decided.form)
 
     @property
     def _features_of_forms(self) -> tuple[FormFeature, FormFeature]:

@@ -15,12 +15,12 @@ import numpy as np
 from codesign.columns import FloatArray, IntArray
 from codesign.optimizers.embedding import Embedding
 from codesign.optimizers.history import History
-from codesign.optimizers.surrogate import Hyperparameters
+from codesign.optimizers.surrogate import Fitted
 
 _EACH = 100
 """Results up to which hyperparameters are learned anew after each [ours]."""
 _DECIDED_EVERY = 5
-"""Results, up to a hundred, after which the form of a process is decided anew [ours]."""
+"""Results after which the form of a process is decided anew; later, a quarter more [ours]."""
 _EMBEDDED_EVERY = 10
 """Results, up to a hundred, after which positions of categories are learned anew [ours]."""
 _REFITS = 10
@@ -100,11 +100,14 @@ def decided_at(n: int, position: int = 0) -> int:
     """Number of results that decide the form of the process that is learned from ``n``.
 
     >>> [decided_at(n) for n in (3, 20, 23, 99, 110)]
-    [3, 20, 20, 95, 110]
+    [3, 20, 20, 90, 90]
     """
-    if n > _EACH or n < 2 * _DECIDED_EVERY:
+    delayed, decided = max(n - position, 0), 2 * _DECIDED_EVERY
+    if delayed < decided:
         return n
-    return n - (n - position) % _DECIDED_EVERY
+    while (later := decided + max(_DECIDED_EVERY, decided // 4)) <= delayed:
+        decided = later
+    return decided + position
 
 
 def embedded_at(n: int, position: int = 0) -> int:
@@ -138,14 +141,12 @@ class Learned:
     """What is learned of a process besides its observations.
 
     Attributes:
-        hyperparameters: Of the process.
+        fitted: Its hyperparameters, and how likely they are.
         form: Its kind.
-        density: Logarithm of their posterior density.
     """
 
-    hyperparameters: Hyperparameters
+    fitted: Fitted
     form: Form
-    density: float
 
 
 class HyperparameterMemory:

@@ -67,6 +67,9 @@ _VARIANCE_BOUNDS = (-8.0, 8.0)
 _SHORTEST = 2.5e-2
 """Least length scale, as in BoTorch."""
 _LONGEST = 1e4
+_TOLERANCE = 1e-5
+"""Share of the loss that a step of L-BFGS gains at least [ours]: a thousandth of a logarithm decides
+nothing."""
 _CHUNK = 1 << 12
 _SCALE_BOUNDS = (math.log(_SHORTEST), math.log(_LONGEST))
 
@@ -308,11 +311,13 @@ class Fitted:
         hyperparameters: Those of largest posterior density.
         density: The logarithm of that.
         logs: The logarithms that were optimized.
+        warpable: (w,) columns of the features whose warps are among them.
     """
 
     hyperparameters: Hyperparameters
     density: float
     logs: FloatArray
+    warpable: IntArray
 
 
 class Fitting:
@@ -381,6 +386,20 @@ class Fitting:
         """
         return self._optimum(values, np.append(_NOISE_START, fitted.logs[1:]))
 
+    def again(self, values: FloatArray, fitted: Fitted) -> Fitted:
+        """Those near what other observations of the same features taught, in the same form.
+
+        Args:
+            values: (n,), standardized.
+            fitted: What they taught.
+        """
+        first = 1 + self._n_groups + len(self._alike)
+        scales, warps, added = np.split(fitted.logs, [first, first + 2 * len(fitted.warpable)])
+        of_columns = np.zeros((2, self._features.shape[1]))
+        of_columns[:, fitted.warpable] = np.reshape(warps, (2, -1))
+        of_warps = of_columns[:, self._warpable].ravel()
+        return self._optimum(values, np.concatenate([scales, of_warps, added]))
+
     def _bounds(self, start: FloatArray) -> list[tuple[float, float]]:
         g, k, w = self._n_groups, len(self._alike), 2 * len(self._warpable)
         most = math.log(MOST_WARPED)
@@ -401,7 +420,7 @@ class Fitting:
             jac=True,
             method="L-BFGS-B",
             bounds=self._bounds(start),
-            options={"maxiter": self._iterations},
+            options={"maxiter": self._iterations, "ftol": _TOLERANCE},
         )
         read = self._read(optimum.x)
         hyperparameters = Hyperparameters(
@@ -414,7 +433,7 @@ class Fitting:
         if read.added_scales is not None:
             contributions = Contributions(self._groups, read.added_scales, read.added_variance)
             hyperparameters = replace(hyperparameters, contributions=contributions)
-        return Fitted(hyperparameters, -float(optimum.fun), optimum.x)
+        return Fitted(hyperparameters, -float(optimum.fun), optimum.x, self._warpable)
 
     def _read(self, logs: FloatArray) -> _Read:
         """Of all logarithms; those of exponents or of the sum may be absent."""

@@ -5,7 +5,7 @@ import pytest
 
 from codesign.optimizers import initial_designs
 from codesign.optimizers.ehvi import GpEhvi
-from codesign.optimizers.evidence import milestone
+from codesign.optimizers.evidence import decided_at, milestone
 
 pytestmark = pytest.mark.usefixtures("gp")
 
@@ -24,6 +24,14 @@ def test_beyond_a_hundred_results_processes_do_not_learn_all_at_once():
     n_learned = (np.diff(stones, axis=0) > 0).sum(axis=1)
     assert n_learned.max() == 2
     assert n_learned[stones[1:, 0] > 220].max() == 1
+
+
+@pytest.mark.parametrize("position", [0, 3])
+def test_forms_are_decided_anew_after_a_quarter_more_results(position):
+    decisions = np.array([decided_at(n, position) for n in range(20, 3000)])
+    assert (np.diff(decisions) >= 0).all()
+    n = np.arange(20, 3000) - position
+    assert ((n >= decisions - position) & (n <= 1.27 * (decisions - position) + 5)).all()
 
 
 def test_between_milestones_a_fresh_optimizer_goes_on_in_the_same_way(grid, bowls):

@@ -56,6 +56,23 @@ def test_an_inverse_is_learned_from_few_results():
     assert np.sqrt((error**2).mean()) < 0.1
 
 
+def test_a_fit_goes_on_from_one_that_bent_fewer_features():
+    rng = np.random.default_rng(4)
+    features = rng.random((50, 2))
+    values = np.log(features[:, 0] + 0.01) + np.sin(3.0 * features[:, 1])
+    values = (values - values.mean()) / values.std()
+    few = features[:25].copy()
+    few[:, 1] = few[:, 1].round()  # two values: nothing to bend
+    fitting = Fitting(features, 50)
+    earlier = Fitting(few, 50).fit(values[:25])
+    assert (len(earlier.warpable), len(earlier.logs)) == (1, 1 + 2 + 2)
+    earlier = Fitting(few, 50).with_sum(values[:25], earlier)
+    anew = fitting.with_sum(values, fitting.fit(values))
+    assert fitting.again(values, earlier).density > anew.density - 1.0
+    same = fitting.again(values, anew)
+    assert same.density == pytest.approx(anew.density, abs=0.1)
+
+
 def test_values_of_one_category_have_similar_length_scales():
     rng = np.random.default_rng(1)
     codes = rng.integers(6, size=60)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 _MOST_CHARACTERS = 200
 """Of a name that is repeated in a message and compared with the known ones."""
@@ -26,20 +27,60 @@ class CodesignError(Exception):
     """Root of every exception that codesign raises on purpose."""
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong with an input; its text is ``place: key: message``.
+
+    Attributes:
+        message: What was expected, what was got and, where there is one, the nearest valid choice.
+        key: The key of the input that it is about, such as ``("pools", "decode")``; empty if the
+            place says it all.
+        place: Where the input is: ``file:line``, a flag, or whatever the user can look up.
+    """
+
+    message: str
+    key: tuple[str | int, ...] = ()
+    place: str = ""
+
+    def __str__(self) -> str:
+        dotted = ".".join(map(str, self.key))
+        return ": ".join(filter(None, (self.place, dotted, self.message)))
+
+
+class KeyedValueError(ValueError):
+    """The value of one key of a record cannot be used; raised by what checks the whole record."""
+
+    def __init__(self, key: str, message: str) -> None:
+        self.key, self.message = key, message
+        super().__init__(f"{key}: {message}")
+
+
 class InputError(CodesignError):
     """What the user gave cannot be used; nothing was changed.
 
     Args:
-        problems: One sentence, or several that were found together. Each says what was
-            expected, what was got and, where there is one, the nearest valid choice.
-        where: ``file:line: key`` or whatever the user can look up; put before each problem.
+        mistakes: One, or several that were found together; text is a message alone.
+        where: ``file:line: key`` or whatever the user can look up; put before each mistake.
+        key: The key of the input that a message is about, from the outermost.
+
+    Attributes:
+        mistakes: As records.
+        problems: As text.
     """
 
-    def __init__(self, problems: str | Sequence[str], where: str | None = None) -> None:
-        listed = [problems] if isinstance(problems, str) else list(problems)
-        self.problems: tuple[str, ...] = tuple(
-            f"{where}: {problem}" if where else problem for problem in listed
+    def __init__(
+        self,
+        mistakes: str | Mistake | Sequence[str | Mistake],
+        where: str | None = None,
+        *,
+        key: tuple[str | int, ...] = (),
+    ) -> None:
+        listed = [mistakes] if isinstance(mistakes, str | Mistake) else mistakes
+        records = (Mistake(item, key) if isinstance(item, str) else item for item in listed)
+        self.mistakes: tuple[Mistake, ...] = tuple(
+            replace(item, place=": ".join(filter(None, (where, item.place)))) for item in records
         )
+        self.problems: tuple[str, ...] = tuple(map(str, self.mistakes))
         super().__init__("\n".join(self.problems))
 
 
@@ -56,10 +97,15 @@ class UnusableValueError(InputError):
 
 
 class UnknownNameError(UnusableValueError):
-    """A name that is not among the known ones; the message offers the nearest."""
+    """A name that is not among the known ones; the message offers the nearest.
+
+    Attributes:
+        kind: What the name should name.
+    """
 
     def __init__(self, kind: str, got: object, known: Iterable[str], where: str | None = None):
         super().__init__(describe_unknown(kind, got, known), got, where)
+        self.kind = kind
 
 
 class InfeasibleError(InputError):

@@ -8,7 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from codesign.errors import InputError, UnknownNameError, UnusableValueError, describe_unknown
+from codesign.errors import (
+    InputError,
+    Mistake,
+    UnknownNameError,
+    UnusableValueError,
+    describe_unknown,
+)
 from codesign.evaluators.base import (
     Evaluator,
     HasAccounts,
@@ -83,12 +89,14 @@ def _with_parameters(
     try:
         return evaluator.with_parameters(names)
     except InputError as error:
-        problems = []
-        for problem in error.problems:
-            option, _, text = problem.partition(": ")
-            place = places.get(f"evaluator.{option}")
-            problems.append(f"{place}: {text}" if place else problem)
-        raise InputError(problems) from None
+        raise InputError([_at_option(item, places) for item in error.mistakes]) from None
+
+
+def _at_option(mistake: Mistake, places: Mapping[str, str]) -> Mistake:
+    """The mistake with the place of the option that it is about."""
+    path = ((mistake.place,) if mistake.place else ()) + mistake.key
+    place = places.get(f"evaluator.{path[0]}") if path else None
+    return mistake if place is None else Mistake(mistake.message, path[1:], place)
 
 
 def with_pools_of(
@@ -120,19 +128,14 @@ def with_pools_of(
     try:
         return evaluator.with_pools(pools, links)
     except InputError as error:
-        raise InputError([_placed(space, text) for text in error.problems]) from None
-
-
-_OF_SYSTEM = re.compile(r"(pools|links)(?:\.(\w+))?: ")
-
-
-def _placed(space: DesignSpace, problem: str) -> str:
-    """A problem that begins with ``pools.NAME`` or ``links``, with the place of that key."""
-    match = _OF_SYSTEM.match(problem)
-    if match is None:
-        return problem
-    place = space.where(*(part for part in match.groups() if part))
-    return f"{place}: {problem[match.end() :]}"
+        raise InputError(
+            [
+                Mistake(item.message, place=space.where(*map(str, item.key)))
+                if item.key[:1] in (("pools",), ("links",))
+                else item
+                for item in error.mistakes
+            ]
+        ) from None
 
 
 def _parameter_problems(

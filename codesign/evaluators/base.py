@@ -137,8 +137,7 @@ class TakesParameters(Protocol):
         """The evaluator for a design space with these parameters.
 
         Raises:
-            InputError: They do not fit; a problem begins with the option that it is about, such
-                as ``run: ``.
+            InputError: They do not fit; the key of a mistake is the option that it is about.
         """
         ...
 
@@ -341,8 +340,8 @@ class ServesPools(Protocol):
         """The evaluator of systems with these pools and links.
 
         Raises:
-            InputError: The evaluator cannot serve its workload with them; a problem begins with
-                the key that it is about, such as ``pools.decode: ``.
+            InputError: The evaluator cannot serve its workload with them; the key of a mistake
+                is that of the space, such as ``("pools", "decode")``.
         """
         ...
 

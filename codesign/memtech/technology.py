@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError
 from codesign.schema import Record
 from codesign.units import parse_quantity
 
@@ -132,7 +132,7 @@ class MemoryTechnology(Record):
         needed += [number for number in optional if getattr(self, number) is not None]
         missing = [number for number in needed if not self.sources.get(number, "").strip()]
         if missing:
-            raise ValueError(
-                f"sources: every number needs a source; missing for {', '.join(missing)}"
+            raise KeyedValueError(
+                "sources", f"every number needs a source; missing for {', '.join(missing)}"
             )
         return self

@@ -116,13 +116,12 @@ class PoolDocument(Document):
     owner: Document | None = None
     place: KeyPath = ()
 
-    def where(self, *path: str | int) -> str:
-        """``file:line: pools.NAME.key``, or the place in the space that the pool takes."""
+    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+        """The key in the pool's entry, or the place in the space that the pool takes."""
         assert self.owner is not None  # given with the place
         if self.base is not None and path and path[:2] not in self.lines:
-            return self.base.where(*path)
-        key = _KEYS_OF_POOLS.get(path[:2], path)
-        return self.owner.where(*self.place, *key)
+            return self.base.origin(path)
+        return self.owner.origin((*self.place, *_KEYS_OF_POOLS.get(path[:2], path)))
 
 
 @dataclass(frozen=True)
@@ -131,14 +130,14 @@ class SystemDocument(Document):
 
     origins: Mapping[KeyPath, tuple[Document, KeyPath]] | None = None
 
-    def where(self, *path: str | int) -> str:
-        """``file:line: key`` in the document that the key comes from."""
+    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+        """The document that the key comes from, and its path there."""
         origin = (self.origins or {}).get(path[:2])
         if origin is None:
-            return super().where(*path)
+            return super().origin(path)
         document, place = origin
         is_short = place[0] in ("pools", "links")  # of which a value stands for a parameter
-        return document.where(*place, *(() if is_short else path[2:]))
+        return document.origin((*place, *(() if is_short else path[2:])))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError
 from codesign.evaluators.forecast.conventions import CONVENTIONS, Profile
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
@@ -47,7 +47,9 @@ class ForecastRequest(Request):
     @model_validator(mode="after")
     def _is_autoregressive(self) -> ForecastRequest:
         if self.language_model.is_diffusion:
-            raise ValueError(f"model: {self.model} is a diffusion model, which forecast cannot do")
+            raise KeyedValueError(
+                "model", f"{self.model} is a diffusion model, which forecast cannot do"
+            )
         return self
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import model_validator
 
-from codesign.errors import InputError
+from codesign.errors import InputError, KeyedValueError
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.schema import Natural, Positive, Record, checked
 from codesign.workload.model import LanguageModel
@@ -60,11 +60,11 @@ class PlatformRequest(Record):
                 "expected one of use_case, trace, or both prompt_tokens and generated_tokens"
             )
         if self.mixed and self.chunk_tokens is None:
-            raise ValueError("mixed: expected chunk_tokens, the prompt tokens of one pass")
+            raise KeyedValueError("mixed", "expected chunk_tokens, the prompt tokens of one pass")
         if self.chunk_tokens is not None and self.chunk_tokens > self.prompt:
-            raise ValueError(
-                f"chunk_tokens: expected at most the prompt of {self.prompt} tokens, "
-                f"got {self.chunk_tokens}"
+            raise KeyedValueError(
+                "chunk_tokens",
+                f"expected at most the prompt of {self.prompt} tokens, got {self.chunk_tokens}",
             )
         return self
 

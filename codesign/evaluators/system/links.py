@@ -66,8 +66,8 @@ def links_in_order(
     stray = [link for link in links if link not in (*ordered, *exchanges)]
     if stray:
         raise InputError(
-            f"links.{stray[0].name}: no request passes from pool {stray[0].sender!r} to pool "
-            f"{stray[0].receiver!r}"
+            f"no request passes from pool {stray[0].sender!r} to pool {stray[0].receiver!r}",
+            key=("links", stray[0].name),
         )
     return ordered, exchanges
 
@@ -76,7 +76,7 @@ def _link_between(links: Sequence[LinkDescription], sender: str, receiver: str) 
     between = [link for link in links if (link.sender, link.receiver) == (sender, receiver)]
     if len(between) != 1:
         raise InputError(
-            f"links: expected one link from pool {sender!r} to pool {receiver!r}, "
-            f"got {len(between)}"
+            f"expected one link from pool {sender!r} to pool {receiver!r}, got {len(between)}",
+            key=("links",),
         )
     return between[0]

@@ -159,7 +159,7 @@ def _read_all(
         try:
             yield from read(row)
         except UnknownNameError as error:
-            yield LeftOut(line, re.sub(r"\.? (Did you mean|Known).*", "", str(error)))
+            yield LeftOut(line, f"unknown {error.kind} {error.got!r}")
         except (LeftOutError, CodesignError) as error:
             yield LeftOut(line, str(error))
 

@@ -121,6 +121,14 @@ class Evaluator(Protocol):
 
 
 @runtime_checkable
+class KeepsRecords(Protocol):
+    """An evaluator that keeps the records that it was built from, for whoever explains it."""
+
+    workload: Record
+    options: Record
+
+
+@runtime_checkable
 class Explains(Protocol):
     """An evaluator that can show how one design's numbers come about."""
 

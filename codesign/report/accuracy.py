@@ -317,15 +317,13 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
 
     Nothing where the evaluator serves no language model or the design names no formats.
     """
-    workload = getattr(evaluated.evaluator, "workload", None)
+    workload, options = evaluated.workload, evaluated.options
     kinds = ("weight", "activation", "kv")
     weights, activations, kv_cache = (evaluated.design.get(f"{kind}_format") for kind in kinds)
     if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
         return []
-    options = getattr(evaluated.evaluator, "options", None)
-    algorithm = evaluated.design.get("quantization_algorithm") or getattr(
-        options, "quantization_algorithm", "rtn"
-    )
+    own = options.quantization_algorithm if isinstance(options, AccuracyOptions) else "rtn"
+    algorithm = evaluated.design.get("quantization_algorithm") or own
     choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
     model = workload.language_model
     lines: list[tuple[str, ...]] = []

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 _MOST_CHARACTERS = 200
 """Of a name that is repeated in a message and compared with the known ones."""
-_MANY, _NEAREST = 8, 3
-"""Names up to which all are listed beside a near miss, and how many of more."""
+_MANY, _NEAREST, _MOST_NAMES = 8, 3, 24
+"""Names up to which all are listed beside a near miss, how many of more, and how many at most."""
 
 
 class CodesignError(Exception):
@@ -131,10 +131,8 @@ class JobError(CodesignError):
     """The job ran and failed."""
 
 
-def describe_unknown(
-    kind: str, got: object, known: Iterable[str], most: int = 24, meant: str | None = None
-) -> str:
-    """One line for an unknown name: the nearest known one, then the list (at most ``most``).
+def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | None = None) -> str:
+    """One line for an unknown name: the nearest known one, then the list or its beginning.
 
     ``meant`` is the known one if the name is another word for it, however it is spelled.
 
@@ -150,7 +148,7 @@ def describe_unknown(
     if hint and len(names) > _MANY:
         shown_names = sorted(difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0.0))
     else:
-        shown_names = names[:most]
+        shown_names = names[:_MOST_NAMES]
     is_cut = len(shown_names) < len(names)
     # A file's name may hold a line end.
     plain_names = (name if name.isprintable() else repr(name)[1:-1] for name in shown_names)

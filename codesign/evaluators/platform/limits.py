@@ -85,9 +85,9 @@ def describe_limits(serving: PlatformServing, besides: str = "") -> list[str]:
     return [_SENTENCES[name](serving) for name in broken if name != besides]
 
 
-def _divisors(amount: int, most: int = 12) -> str:
+def _divisors(amount: int) -> str:
     divisors = [str(i) for i in range(1, amount + 1) if amount % i == 0]
-    return ", ".join(divisors[:most]) + (", …" if len(divisors) > most else "")
+    return ", ".join(divisors[:12]) + (", …" if len(divisors) > 12 else "")
 
 
 def _memory_words(serving: PlatformServing) -> str:

@@ -112,7 +112,11 @@ class Evaluator(Protocol):
         ...
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of a batch; only those named, if names are given."""
+        """Metrics of a batch; only those named, if names are given.
+
+        Raises:
+            UnknownNameError: A metric, or a name in the designs, that the evaluator does not know.
+        """
         ...
 
     def provenance(self) -> Mapping[str, Any]:

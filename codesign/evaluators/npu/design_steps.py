@@ -64,7 +64,6 @@ class DesignStepTimes:
         self._max_context = max_context_tokens
 
     def step_s(self, step: EngineStep) -> float:
-        """Seconds of a step."""
         seconds = 0.0
         for chunk in step.chunks:
             before = self._prefill_s(chunk.past_tokens)

@@ -95,7 +95,6 @@ class PlatformEvaluator:
 
     @property
     def profile(self) -> str:
-        """The named set of conventions in force."""
         return self.options.profile
 
     def provenance(self) -> Mapping[str, Any]:
@@ -150,11 +149,6 @@ class PlatformEvaluator:
         return limits(self.serving(designs))
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` platforms; only those named.
-
-        Raises:
-            UnknownNameError: A metric, device or format that is not known.
-        """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         serving = self.serving(designs)
         values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
@@ -195,11 +189,9 @@ class PlatformEvaluator:
         return RequestPasses(self.workload, self._ideal)
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some platforms, by its name."""
         return {} if self.accuracy is None else self.accuracy.absent_metrics(values)
 
     def explain(self, designs: Columns) -> Explanation:
-        """The full account of one platform."""
         account = explain(self.serving(designs), list(PLATFORM_METRICS))
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 

@@ -84,7 +84,6 @@ class DeviceStepTimes:
         self._chunk_times: dict[tuple[int, int], float] = {}
 
     def step_s(self, step: EngineStep) -> float:
-        """Seconds of a step."""
         n_prefilled, n_chunks, own = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens

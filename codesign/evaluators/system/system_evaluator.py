@@ -162,7 +162,6 @@ class SystemEvaluator:
         )
 
     def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
-        """Why a metric has no value for some systems, by its name."""
         absent: dict[str, str] = {}
         for name, machine in self.machines.items():
             prefix = f"{name}_"
@@ -267,11 +266,6 @@ class SystemEvaluator:
         }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        """Metrics of ``n`` systems; only those named.
-
-        Raises:
-            UnknownNameError: A metric that is not known.
-        """
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         needed = self.pool_metrics(names)
         values: dict[str, Mapping[str, FloatArray]] = {}
